@@ -1,0 +1,41 @@
+# Every command runs in .venv, which is made from pyproject.toml when it is missing or out of date.
+PYTHON ?= python3
+JOBS ?= auto
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check docs bench clean
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: .venv/.installed  ## fit the O-ring data on every backend and draw build/oring.png
+	@$(BIN)/python examples/oring.py
+
+test: .venv/.installed  ## run every test and every example of the documentation
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+
+check: .venv/.installed  ## format, lint, types, layers, dead code, documentation
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/vulture
+	@$(MAKE) --no-print-directory docs
+
+docs: .venv/.installed  ## build the documentation into build/docs; a warning is an error
+	$(BIN)/sphinx-build -q -E -W --keep-going -d build/doctrees docs build/docs
+
+bench: .venv/.installed  ## run the benchmarks
+	@$(BIN)/python -m pytest benchmarks
+
+clean:  ## remove what the other targets made, .venv too
+	rm -rf .venv build *.egg-info .benchmarks .coverage .coverage.* .hypothesis htmlcov
+	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.venv/.installed: pyproject.toml
+	@echo "Installing graphc and its tools into .venv"
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[mlx,test,docs,bench,demo,dev]'
+	@touch $@

@@ -1,0 +1,84 @@
+"""graphc: symbolic arrays, derivatives and loops, compiled for JAX or run by NumPy.
+
+Example:
+    >>> import graphc
+    >>> import graphc.tensor as gt
+    >>> x = gt.vector("x")
+    >>> loss = (gt.tanh(x) ** 2).sum()
+    >>> step = graphc.function([x], [loss, graphc.grad(loss, x)], mode="NUMPY")
+    >>> [y.tolist() for y in step([0.0, 1000.0])]
+    [1.0, [0.0, 0.0]]
+"""
+
+import sys
+
+import graphc.grad
+from graphc import errors
+from graphc.compile import (
+    Function,
+    In,
+    Mode,
+    Out,
+    Shared,
+    clone_replace,
+    function,
+    get_mode,
+    shared,
+)
+from graphc.config import config
+from graphc.ir import Graph, Op, dprint, pprint
+
+# PyTensor's name for the module; its function `grad` takes the name of the folder.
+gradient = sys.modules["graphc.grad"]
+
+from graphc.grad import (  # noqa: E402
+    Lop,
+    Rop,
+    disconnected_grad,
+    grad,
+    grad_clip,
+    grad_scale,
+    hessian,
+    hessian_vector_product,
+    jacobian,
+    pullback,
+    pushforward,
+    verify_grad,
+    zero_grad,
+)
+from graphc.rewrite import explain  # noqa: E402
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Function",
+    "Graph",
+    "In",
+    "Lop",
+    "Mode",
+    "Op",
+    "Out",
+    "Rop",
+    "Shared",
+    "clone_replace",
+    "config",
+    "disconnected_grad",
+    "dprint",
+    "errors",
+    "explain",
+    "function",
+    "get_mode",
+    "grad",
+    "grad_clip",
+    "grad_scale",
+    "gradient",
+    "hessian",
+    "hessian_vector_product",
+    "jacobian",
+    "pprint",
+    "pullback",
+    "pushforward",
+    "shared",
+    "verify_grad",
+    "zero_grad",
+]

@@ -1,0 +1,18 @@
+"""What a user calls: functions, shared variables, modes."""
+
+from graphc.compile.arguments import In, Out
+from graphc.compile.function import Function, clone_replace, function
+from graphc.compile.mode import Mode, get_mode
+from graphc.compile.shared import Shared, shared
+
+__all__ = [
+    "Function",
+    "In",
+    "Mode",
+    "Out",
+    "Shared",
+    "clone_replace",
+    "function",
+    "get_mode",
+    "shared",
+]

@@ -1,0 +1,547 @@
+"""Functions: a graph compiled for a backend, with its inputs, outputs and updates."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from graphc.compile.arguments import MISSING, In, Out, converted
+from graphc.compile.mode import Mode, get_mode
+from graphc.compile.plan import Plan
+from graphc.compile.shared import Shared, shared
+from graphc.errors import ArgumentError, DTypeError, MissingInputError, UnusedInputError
+from graphc.ir import (
+    Constant,
+    Graph,
+    Input,
+    Leaf,
+    Node,
+    flatten,
+    here,
+    rebuild,
+    replaced,
+    toposort,
+    where,
+)
+from graphc.link import Executable, Program, analyse
+from graphc.link.legalize import bake, inline
+from graphc.rewrite import optimize
+from graphc.tensor import Tensor, as_tensor
+from graphc.tensor.tensor import TABLE
+
+__all__ = ["Function", "function"]
+
+OnUnused = Literal["raise", "warn", "ignore"]
+Returns = Literal["native", "numpy"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a function was asked to be: enough to make it again."""
+
+    inputs: tuple[Any, ...]
+    outputs: Any
+    updates: tuple[tuple[Shared, Tensor], ...]
+    mode: Mode
+    name: str | None
+    returns: Returns
+
+
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: Any = None,
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    returns: Returns = "native",
+) -> Function:
+    """Compile a graph into a Python function.
+
+    Args:
+        inputs: Symbolic arrays or ``graphc.In``, or nested lists, tuples and dicts of them; an
+            argument of a call has the structure of its input.
+        outputs: A symbolic array, or a nested list, tuple or dict of them; a call returns that
+            structure. None for a function that only updates.
+        mode: ``"JAX"``, ``"NUMPY"`` or a ``graphc.Mode``; ``config.mode`` by default.
+        updates: Pairs, or a dict, of shared variables and their new values, which they take after
+            the outputs are computed.
+        givens: Pairs, or a dict, of parts of the graph and what stands in their place.
+        name: What messages call it.
+        on_unused_input: ``"raise"``, ``"warn"`` or ``"ignore"`` where no output needs an input.
+        allow_input_downcast: True: arguments of any dtype are cast; False: none is cast to
+            anything narrower; None: Python numbers are.
+        returns: ``"native"`` for the backend's arrays, ``"numpy"`` for NumPy's.
+
+    Returns:
+        A function that takes arguments by place or by name.
+
+    Raises:
+        MissingInputError: The outputs depend on an input that is not given.
+        UnusedInputError: No output depends on an input.
+        ArgumentError: Something that is no input, output, update or given.
+        DTypeError: An update or a given of another dtype.
+        UnsupportedOperationError: The backend lacks operations; names all of them.
+        DynamicShapeError: A shape depends on values that a compiled backend does not have.
+        ModeError: No such backend.
+
+    Example:
+        >>> import numpy as np, graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> f = graphc.function([x], {"mean": x.mean(), "sum": x.sum()}, mode="NUMPY")
+        >>> {name: float(y) for name, y in f(np.array([1.0, 2.0, 3.0])).items()}
+        {'mean': 2.0, 'sum': 6.0}
+    """
+    if returns not in {"native", "numpy"}:
+        raise ArgumentError(f"returns={returns!r}: it is 'native' or 'numpy'.")
+    containers = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
+    ins = tuple(_as_in(x, allow_input_downcast) for x in flatten(containers))
+    swaps = _givens(givens)
+    pairs = _updates(updates, swaps)
+    wanted = [_output(y) for y in flatten(outputs)] if outputs is not None else []
+    wanted = replaced(wanted, swaps) if swaps else wanted
+    recipe = Recipe(
+        rebuild(containers, list(ins)),
+        None if outputs is None else rebuild(outputs, wanted),
+        pairs,
+        get_mode(mode),
+        name,
+        returns,
+    )
+    _check_inputs(ins, [*wanted, *(new for _, new in pairs)], on_unused_input)
+    return Function(recipe)
+
+
+def _as_in(x: Any, allow_downcast: bool | None) -> In:
+    wanted = x if isinstance(x, In) else In(x)
+    variable = wanted.variable
+    if not isinstance(variable, Tensor) or isinstance(variable.op, Constant | Leaf):
+        raise ArgumentError(
+            f"The input {variable!r} is no symbolic variable.",
+            "Make inputs with gt.scalar, gt.vector, gt.matrix, gt.tensor.",
+            where(here()),
+        )
+    if isinstance(variable, Shared):
+        raise ArgumentError(
+            f"The input {variable!r} is a shared variable, which has its own value.",
+            "Leave it out; replace it with givens=[(variable, expression)] to pass a value.",
+            where(here()),
+        )
+    if wanted.allow_downcast is None and allow_downcast is not None:
+        return replace(wanted, allow_downcast=allow_downcast)
+    return wanted
+
+
+def _output(y: Any) -> Tensor:
+    y = y.variable if isinstance(y, Out) else y
+    try:
+        return as_tensor(y)  # type: ignore[no-any-return]
+    except DTypeError as error:
+        raise ArgumentError(
+            f"The output {y!r} is no symbolic array: {error.problem}", "", where(here())
+        ) from error
+
+
+def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
+    if given is None:
+        return []
+    pairs = list(given.items()) if isinstance(given, Mapping) else list(given)
+    if [pair for pair in pairs if not isinstance(pair, tuple | list) or len(pair) != 2]:
+        raise ArgumentError(
+            f"{what}={given!r}: pairs of a variable and an expression, or a dict, are wanted.",
+            "",
+            where(here()),
+        )
+    return [(old, new) for old, new in pairs]
+
+
+def _givens(givens: Any) -> dict[Node, Node]:
+    swaps: dict[Node, Node] = {}
+    for old, new in _pairs(givens, "givens"):
+        new = as_tensor(new)
+        if not isinstance(old, Tensor) or old.dtype != new.dtype or old.ndim != new.ndim:
+            raise DTypeError(
+                f"givens: {new!r} does not stand for {old!r}.",
+                "Give it the same dtype and rank.",
+                where(here()),
+            )
+        swaps[old] = new
+    return swaps
+
+
+def _updates(updates: Any, swaps: Mapping[Node, Node]) -> tuple[tuple[Shared, Tensor], ...]:
+    result: dict[Shared, Tensor] = {}
+    for variable, new in _pairs(updates, "updates"):
+        if not isinstance(variable, Shared):
+            raise ArgumentError(
+                f"updates: {variable!r} is no shared variable.",
+                "Make it with graphc.shared(value).",
+                where(here()),
+            )
+        if variable in result:
+            raise ArgumentError(f"updates: {variable!r} comes twice.", "", where(here()))
+        new = as_tensor(new, dtype=None if isinstance(new, Tensor) else variable.dtype)
+        if new.dtype != variable.dtype or new.ndim != variable.ndim:
+            raise DTypeError(
+                f"updates: {variable!r} can't become {new!r}.",
+                f"Give it the same dtype and rank, as with .astype({variable.dtype!r}).",
+                where(here()),
+            )
+        (result[variable],) = replaced([new], swaps)  # type: ignore[assignment]
+    return tuple(result.items())
+
+
+def _check_inputs(ins: Sequence[In], outputs: Sequence[Node], on_unused: OnUnused) -> None:
+    if on_unused not in {"raise", "warn", "ignore"}:
+        raise ArgumentError(f"on_unused_input={on_unused!r}: it is 'raise', 'warn' or 'ignore'.")
+    variables = [wanted.variable for wanted in ins]
+    twice = [x for i, x in enumerate(variables) if x in variables[:i]]
+    if twice:
+        raise ArgumentError(f"The input {twice[0]!r} comes twice.", "", where(here()))
+    given = set(variables)
+    needed = toposort(outputs, given)
+    missing = [x for x in needed if isinstance(x.op, Input) and not isinstance(x, Shared)]
+    if missing:
+        raise MissingInputError(
+            f"The outputs depend on {', '.join(map(repr, missing))}, not among the inputs.",
+            "Add it to the inputs, or give it a value with givens.",
+            missing[0].where,
+        )
+    used = {x for node in needed for x in node.inputs}.union(outputs)
+    for x in variables:
+        if x not in used and on_unused != "ignore":
+            message = f"No output depends on the input {x!r}."
+            if on_unused == "raise":
+                raise UnusedInputError(
+                    message, "Leave it out, or pass on_unused_input='ignore'.", where(here())
+                )
+            warnings.warn(message, stacklevel=3)
+
+
+class Function:
+    """A compiled graph: call it with a value for each input, by place or by name.
+
+    Calls are safe from many threads: those that share a variable that one of them updates take
+    turns.
+
+    Attributes:
+        name: What messages call it.
+        mode: Where it runs.
+        graph: What it computes, rewritten; the shared variables' new values are its last outputs.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self.name = recipe.name
+        self.mode = recipe.mode
+        self._ins: list[In] = flatten(recipe.inputs)
+        backend = self.mode.backend
+        outputs = flatten(recipe.outputs) if recipe.outputs is not None else []
+        self._outputs = len(outputs)
+        ends = [*outputs, *(new for _, new in recipe.updates)]
+        variables = [wanted.variable for wanted in self._ins]
+        found = [x for x in toposort(ends, variables) if isinstance(x, Shared)]
+        self._shared = sorted(
+            {*found, *(x for x, _ in recipe.updates)}, key=lambda x: x.serial
+        )
+        asked = Graph([*variables, *self._shared], ends)
+        rewritten = optimize(asked, excluding=self.mode.excluding)
+        graph = inline(rewritten.graph, backend)
+        host = None if backend.eager else analyse(graph)
+        if host is not None and host.leaves:
+            graph = bake(graph, host.leaves)
+            host = analyse(graph)
+        fallback = self.mode.options.get("fallback") == "numpy"
+        if not fallback:
+            backend.check(graph, host.nodes if host else ())
+        self.graph = graph
+        self._passes = rewritten.passes
+        self._program = Program(graph, backend, host)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Compile, and choose the way that calls take."""
+        backend, options, graph = self.mode.backend, self.mode.options, self.graph
+        passed = set(graph.inputs) | set(graph.leaves)
+        updated = dict(self._recipe.updates)
+        new = graph.outputs[self._outputs :]
+        donated = []
+        for i, x in enumerate(self._shared):
+            if x in updated and x not in graph.outputs:
+                donated.append(len(self._ins) + i)
+        self._donated = {i - len(self._ins) for i in donated}
+        self._fresh = [y not in passed and graph.outputs.count(y) == 1 for y in new]
+        self._leaves = [backend.array(x.op.array, x.type, options) for x in graph.leaves]  # type: ignore[attr-defined]
+        self._execute: Executable = backend.compile(self._program, options, tuple(donated))
+        self._kinds = frozenset(backend.kinds)
+        self._dtypes = [wanted.variable.type.numpy_dtype for wanted in self._ins]
+        self._strict = any(wanted.strict for wanted in self._ins)
+        self._flat = all(isinstance(x, In) for x in self._recipe.inputs)
+        self._finish = self._finisher()
+        self._call = self._call_shared if self._shared else self._call_plain
+
+    def _finisher(self) -> Callable[[Sequence[Any]], Any]:
+        outputs = self._recipe.outputs
+        numpy = self.mode.backend.numpy
+        if outputs is None:
+            return lambda results: None
+        if isinstance(outputs, Tensor):
+            if self._recipe.returns == "numpy":
+                return lambda results: numpy(results[0])
+            return lambda results: results[0]
+        if self._recipe.returns == "numpy":
+            return lambda results: rebuild(outputs, [numpy(y) for y in results])
+        if isinstance(outputs, list) and all(isinstance(y, Tensor) for y in outputs):
+            return list
+        return lambda results: rebuild(outputs, list(results))
+
+    # Calling.
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs for these values of the inputs.
+
+        Raises:
+            ArgumentError: A wrong number, name, kind, rank or static length of an argument.
+            DTypeError: An argument's dtype does not go into its input's.
+            RuntimeShapeError: Lengths that must be equal are not.
+            OperationError: An operation failed.
+        """
+        dtypes = self._dtypes
+        if kwargs or len(args) != len(dtypes) or not self._flat:
+            args = self._arranged(args, kwargs)
+        kinds = self._kinds
+        for x, dtype in zip(args, dtypes):  # noqa: B905 (their number was seen to)
+            if x.__class__ not in kinds or x.dtype is not dtype:
+                args = self._converted(args)
+                break
+        return self._finish(self._call(args))
+
+    def _call_plain(self, args: Sequence[Any]) -> Sequence[Any]:
+        return self._execute(*args, *self._leaves)
+
+    def _call_shared(self, args: Sequence[Any]) -> Sequence[Any]:
+        stores = [x.op.store for x in self._shared]
+        for store in stores:
+            store.lock.acquire()
+        try:
+            values = [self._current(i) for i in range(len(stores))]
+            results = self._execute(*args, *values, *self._leaves)
+            new = results[self._outputs :]
+            for (variable, _), value, fresh in zip(
+                self._recipe.updates, new, self._fresh, strict=True
+            ):
+                variable.op.store.value = value
+                variable.op.store.owned = fresh
+        finally:
+            for store in stores:
+                store.lock.release()
+        return results[: self._outputs]
+
+    def _current(self, i: int) -> Any:
+        """A shared value in the backend's form, and its only holder's where it is given away."""
+        variable = self._shared[i]
+        store, backend = variable.op.store, self.mode.backend
+        if not isinstance(store.value, backend.kinds[-1]):
+            store.value = backend.array(store.value, variable.type, self.mode.options)
+            store.owned = True
+        if i in self._donated and not store.owned:
+            return backend.array(backend.numpy(store.value), variable.type, self.mode.options)
+        return store.value
+
+    def _arranged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
+        """The arguments by place, one for each array."""
+        containers = self._recipe.inputs
+        if len(args) > len(containers):
+            raise ArgumentError(
+                f"{self} takes {len(containers)} arguments; {len(args)} were given.",
+                f"They are {self._signature()}.",
+                where(here()),
+            )
+        labels = [x.label if isinstance(x, In) else None for x in containers]
+        given: list[Any] = [*args, *[MISSING] * (len(containers) - len(args))]
+        for name, value in kwargs.items():
+            if labels.count(name) != 1:
+                raise ArgumentError(
+                    f"{self} has no single input called {name!r}.",
+                    f"They are {self._signature()}.",
+                    where(here()),
+                )
+            place = labels.index(name)
+            if given[place] is not MISSING:
+                raise ArgumentError(
+                    f"The argument {name!r} is given twice.", "", where(here())
+                )
+            given[place] = value
+        found: list[Any] = []
+        for place, (wanted, value) in enumerate(zip(containers, given, strict=True)):
+            found += self._parts(place, wanted, value)
+        return tuple(found)
+
+    def _parts(self, place: int, wanted: Any, value: Any) -> list[Any]:
+        if isinstance(wanted, In):
+            if value is MISSING:
+                value = wanted.value
+            if value is MISSING:
+                raise ArgumentError(
+                    f"{self}: the argument {wanted.label or place!r} is missing.",
+                    f"The arguments are {self._signature()}.",
+                    where(here()),
+                )
+            return [value]
+        try:
+            return _matching(wanted, value)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"The argument {place} of {self} has not the structure of its input: {error}.",
+                "Give containers of the same kinds, lengths and keys.",
+                where(here()),
+            ) from error
+
+    def _converted(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(
+            converted(x, wanted, i) for i, (x, wanted) in enumerate(zip(args, self._ins, strict=True))
+        )
+
+    # Telling.
+
+    def _signature(self) -> str:
+        return ", ".join(f"{x.label or i}: {x.variable.type!r}" for i, x in enumerate(self._ins))
+
+    def __repr__(self) -> str:
+        return f"function {self.name}" if self.name else f"function({self._signature()})"
+
+    def plan(self) -> Plan:
+        """What will run: every step with its dtype and the user's line, and what was rewritten.
+
+        Example:
+            >>> import graphc, graphc.tensor as gt
+            >>> x = gt.vector("x")
+            >>> print(graphc.function([x], gt.log(1 + x), mode="NUMPY").plan())
+            function(x: float64[?]) in mode NUMPY: NumPy ..., on the host
+              a0 = x: float64[?]
+              v1 = log1p(a0): float64[?]   ...
+              return v1
+            rewritten: ...
+        """
+        return Plan(
+            repr(self),
+            self.mode,
+            self._program,
+            self._passes,
+            tuple(self._shared),
+            self._outputs,
+        )
+
+    # Copying.
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Function, (self._recipe,)
+
+    def __copy__(self) -> Function:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Function:
+        """A function of its own, with shared variables of its own."""
+        copies: dict[Node, Node] = {}
+        for x in self._shared:
+            copies[x] = shared(x.get_value(), x.name, shape=x.type.shape)
+        recipe = self._recipe
+        outputs = recipe.outputs
+        if outputs is not None:
+            outputs = rebuild(outputs, replaced(flatten(outputs), copies))
+        updates = tuple(
+            (copies[x], replaced([new], copies)[0]) for x, new in recipe.updates
+        )
+        return Function(replace(recipe, outputs=outputs, updates=updates))  # type: ignore[arg-type]
+
+
+def _matching(wanted: Any, value: Any) -> list[Any]:
+    """The values of a container that has the structure wanted."""
+    if isinstance(wanted, In):
+        return [value]
+    if isinstance(wanted, dict):
+        if set(value) != set(wanted):
+            raise ValueError(f"the keys {sorted(wanted)} are wanted, not {sorted(value)}")
+        return [x for key in wanted for x in _matching(wanted[key], value[key])]
+    if not isinstance(value, list | tuple) or len(value) != len(wanted):
+        raise ValueError(f"a sequence of {len(wanted)} is wanted, not {value!r}")
+    return [x for w, v in zip(wanted, value, strict=True) for x in _matching(w, v)]
+
+
+_evaluated: OrderedDict[Any, Function] = OrderedDict()
+EVALUATED = 32
+"""How many functions ``eval`` keeps, the least recently used one going first."""
+
+
+def evaluate(x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = None) -> Any:
+    """A symbolic array's value.
+
+    Args:
+        x: The array.
+        values: Values for the inputs it depends on, by the input or its name.
+        mode: Where to compute it; ``config.mode`` by default.
+
+    Returns:
+        A NumPy array.
+
+    Raises:
+        MissingInputError: It depends on an input that has no value.
+        ArgumentError: A name that no input has.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.scalar("x")
+        >>> float((x + 1).eval({"x": 2.0}, mode="NUMPY"))
+        3.0
+    """
+    given: dict[Node, Any] = {}
+    named: dict[Any, Node] = {}
+    if any(isinstance(key, str) for key in values or ()):
+        named = {node.name: node for node in toposort([x]) if isinstance(node.op, Input)}
+    for key, value in (values or {}).items():
+        node = named.get(key) if isinstance(key, str) else key
+        if not isinstance(node, Tensor):
+            raise ArgumentError(f"eval: {key!r} is no input.", "", where(here()))
+        given[node] = value
+    chosen = get_mode(mode)
+    key = (x, tuple(given), chosen.name, chosen.excluding, tuple(sorted(chosen.options.items())))
+    known = _evaluated.get(key)
+    if known is None:
+        known = function(
+            list(given), x, mode=chosen, on_unused_input="ignore", returns="numpy"
+        )
+        _evaluated[key] = known
+        while len(_evaluated) > EVALUATED:
+            _evaluated.popitem(last=False)
+    return known(*given.values())
+
+
+TABLE["eval"] = evaluate
+
+
+def clone_replace(
+    output: Any, replace: Iterable[tuple[Any, Any]] | Mapping[Any, Any] | None = None
+) -> Any:
+    """A graph with parts replaced by others.
+
+    Args:
+        output: A symbolic array, or a nested list, tuple or dict of them.
+        replace: Pairs, or a dict, of parts of the graph and what stands in their place, of the
+            same dtype and rank.
+
+    Returns:
+        The structure of ``output``.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x, y = gt.scalars("x", "y")
+        >>> graphc.clone_replace(gt.exp(x), {x: y}) is gt.exp(y)
+        True
+    """
+    return rebuild(output, replaced(flatten(output), _givens(replace)))

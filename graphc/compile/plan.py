@@ -1,0 +1,76 @@
+"""What a function will run, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.compile.mode import Mode
+from graphc.ir import Constant, Node
+from graphc.ir.print import label
+from graphc.link import Program
+
+__all__ = ["Plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The steps of a compiled function; ``str()`` of it is the text.
+
+    Attributes:
+        title: The function.
+        mode: Where it runs.
+        program: The steps.
+        passes: What each pass of the rewriting did.
+        shared: The shared variables it reads and updates.
+        outputs: How many results it returns; the further ones are new shared values.
+    """
+
+    title: str
+    mode: Mode
+    program: Program
+    passes: Sequence[Any]
+    shared: tuple[Any, ...]
+    outputs: int
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    __repr__ = __str__
+
+    def lines(self) -> Iterator[str]:
+        """The text, line by line."""
+        graph, names, host = self.program.graph, self.program.names, self.program.host
+        yield f"{self.title} in mode {self.mode.name}: {self._device()}"
+        passed = dict.fromkeys((*graph.inputs, *graph.leaves))
+        static = {graph.inputs[i] for i in host.inputs} if host else set()
+        for node in passed:
+            notes = ["shared"] if node in self.shared else []
+            notes += ["array"] if node in graph.leaves else []
+            notes += ["decides a shape: one executable for each value"] if node in static else []
+            yield f"  {names[node]} = {node!r}" + (f"   ({'; '.join(notes)})" if notes else "")
+        for node in graph.nodes:
+            if node not in passed and not self._inline(node):
+                yield self._step(node)
+        yield f"  return {', '.join(self._name(y) for y in graph.outputs[: self.outputs])}".rstrip()
+        for y in graph.outputs[self.outputs :]:
+            yield f"  keep {self._name(y)}"
+        changes = [f"{p.name} {p.changes} ({p.seconds * 1e3:.1f} ms)" for p in self.passes]
+        yield f"rewritten: {', '.join(changes)}"
+
+    def _device(self) -> str:
+        return self.mode.backend.describe(self.mode.options)
+
+    def _inline(self, node: Node) -> bool:
+        return isinstance(node.op, Constant)
+
+    def _name(self, node: Node) -> str:
+        return label(node) if self._inline(node) else self.program.names[node]
+
+    def _step(self, node: Node) -> str:
+        operands = ", ".join(self._name(x) for x in node.inputs)
+        host = self.program.host
+        notes = "   (on the host)" if host and node in host.nodes else ""
+        line = f"   {node.where}" if node.where else ""
+        return f"  {self._name(node)} = {node.op.name}({operands}): {node.type!r}{notes}{line}"

@@ -1,0 +1,176 @@
+"""Shared variables: values that functions read and update between calls."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError, DTypeError
+from graphc.ir import Input, TensorType, dtype_name, here, is_float, where
+from graphc.tensor import Tensor, constant
+
+__all__ = ["Shared", "SharedInput", "shared"]
+
+
+class Store:
+    """A shared variable's present value, in whichever backend's form it was last.
+
+    Attributes:
+        value: An array.
+        owned: Whether nobody else holds it, so that its buffer may be reused.
+        lock: Held while a function reads and replaces it.
+    """
+
+    __slots__ = ("lock", "owned", "value")
+
+    def __init__(self, value: Any, owned: bool) -> None:
+        self.value = value
+        self.owned = owned
+        self.lock = threading.RLock()
+
+
+class SharedInput(Input):
+    """An input whose value is kept between calls."""
+
+    __slots__ = ("store",)
+
+    def __init__(self, type: TensorType, name: str | None, store: Store) -> None:
+        super().__init__(type, name)
+        self.store = store
+
+    @property
+    def name(self) -> str:
+        return self.given_name or "shared"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self.store.lock:
+            value = np.array(self.store.value)
+        return _shared_input, (self.given_type, self.given_name, value)
+
+
+def _shared_input(type: TensorType, name: str | None, value: Any) -> SharedInput:
+    return SharedInput(type, name, Store(value, owned=True))
+
+
+class Shared(Tensor):
+    """A symbolic array that has a value, which calls of functions read and may update."""
+
+    __slots__ = ()
+
+    op: SharedInput
+
+    def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
+        """Its present value.
+
+        Args:
+            borrow: Give the array itself where it is NumPy's, not a copy.
+            return_internal_type: Give the array in its backend's form.
+
+        Returns:
+            A NumPy array, or what the backend has.
+        """
+        store = self.op.store
+        with store.lock:
+            if return_internal_type:
+                store.owned = False
+                return store.value
+            if borrow:
+                store.owned = False
+                return np.asarray(store.value)
+            return np.array(store.value)
+
+    def set_value(self, new_value: Any, borrow: bool = False) -> None:
+        """Another value, from the next call of any function on.
+
+        Args:
+            new_value: An array or number of its dtype, rank and static lengths.
+            borrow: Keep the array itself, not a copy.
+
+        Raises:
+            ArgumentError: Its rank or a static length is another.
+            DTypeError: Its dtype does not go into the variable's.
+        """
+        value = _value(new_value, self.type, borrow)
+        store = self.op.store
+        with store.lock:
+            store.value = value
+            store.owned = not borrow
+
+
+SharedInput.node_class = Shared
+
+
+def _value(given: Any, type: TensorType, borrow: bool) -> np.ndarray[Any, Any]:
+    weak = isinstance(given, bool | int | float | complex | list | tuple)
+    array = np.asarray(given)
+    safe = "same_kind" if weak else "safe"
+    if not np.can_cast(array.dtype, type.numpy_dtype, safe):
+        raise DTypeError(
+            f"A value of {array.dtype} does not go into a shared variable of {type!r}.",
+            f"Convert it: value.astype({type.dtype!r}).",
+            where(here()),
+        )
+    if array.ndim != type.ndim or any(
+        n is not None and n != m for n, m in zip(type.shape, array.shape, strict=True)
+    ):
+        raise ArgumentError(
+            f"A value of shape {array.shape} does not go into a shared variable of {type!r}.",
+            "Give it that rank and those lengths.",
+            where(here()),
+        )
+    return np.array(array, type.numpy_dtype, copy=None if borrow else True)
+
+
+def shared(
+    value: Any,
+    name: str | None = None,
+    strict: bool = False,
+    allow_downcast: bool | None = None,
+    *,
+    shape: Any = None,
+    borrow: bool = False,
+) -> Shared:
+    """A variable whose value is kept between calls, and that ``updates=`` of a function changes.
+
+    Args:
+        value: An array, or a number; a Python float is of ``config.floatX``, an int int64.
+        name: What messages call it.
+        strict: The value must be a NumPy array.
+        allow_downcast: Let a float64 array become ``config.floatX``.
+        shape: Static lengths, None where unknown; all unknown by default, as a later value may
+            have others.
+        borrow: Keep the array itself, not a copy.
+
+    Raises:
+        DTypeError: The value is no array of numbers.
+        ArgumentError: It is symbolic, or does not have the ``shape``.
+
+    Example:
+        >>> import graphc
+        >>> n = graphc.shared(0, name="n")
+        >>> count = graphc.function([], n, updates=[(n, n + 1)], mode="NUMPY")
+        >>> int(count()), int(count()), int(n.get_value())
+        (0, 1, 2)
+    """
+    if isinstance(value, Tensor):
+        raise ArgumentError(
+            f"The value of a shared variable is symbolic: {value!r}.",
+            "Give it a number or an array; x.eval({...}) computes one.",
+            where(here()),
+        )
+    if strict and not isinstance(value, np.ndarray):
+        raise ArgumentError(f"{value!r} is no NumPy array, and strict=True.", "", where(here()))
+    if hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):
+        value = np.asarray(value)
+    known = constant(value, bake=True)
+    dtype = known.dtype
+    if allow_downcast and is_float(dtype):
+        from graphc.config import config
+
+        dtype = config.floatX
+    type = TensorType(dtype_name(dtype), (None,) * known.ndim if shape is None else shape)
+    array = np.asarray(value).astype(type.numpy_dtype, copy=not borrow)
+    store = Store(_value(array, type, borrow=True), owned=not borrow)
+    return Shared.make(SharedInput(type, name, store))

@@ -1,0 +1,26 @@
+"""The engines of derivatives: reverse, forward, Jacobians, barriers, and finite differences.
+
+An operation brings its own pullback; these follow the graph.
+"""
+
+from graphc.grad.barriers import disconnected_grad, grad_clip, grad_scale, zero_grad
+from graphc.grad.forward import Rop, pushforward
+from graphc.grad.jacobian import hessian, hessian_vector_product, jacobian
+from graphc.grad.reverse import Lop, grad, pullback
+from graphc.grad.verify import verify_grad
+
+__all__ = [
+    "Lop",
+    "Rop",
+    "disconnected_grad",
+    "grad",
+    "grad_clip",
+    "grad_scale",
+    "hessian",
+    "hessian_vector_product",
+    "jacobian",
+    "pullback",
+    "pushforward",
+    "verify_grad",
+    "zero_grad",
+]

@@ -1,0 +1,129 @@
+"""Forward mode: tangents pushed through the graph; where an operation has no rule, its pullback's
+pullback is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphc.errors import ArgumentError, UnsupportedOperationError
+from graphc.grad.reverse import (
+    Disconnected,
+    ReturnDisconnected,
+    cotangents,
+    disconnected,
+    listed,
+    typed_like,
+)
+from graphc.ir import Node, Pick, TupleType, derived_from, here, is_inexact, toposort, where
+from graphc.tensor import Tensor, as_tensor, cast
+from graphc.tensor.reduce import Composite
+
+__all__ = ["Rop", "push", "pushforward"]
+
+
+def push(outputs: Sequence[Node], given: Mapping[Node, Tensor]) -> list[Tensor | None]:
+    """The tangent of each output, given those of some nodes; None where none arrives."""
+    known: dict[Node, Any] = dict(given)
+    for node in toposort(outputs, given):
+        arriving = [known.get(x) for x in node.inputs]
+        if any(t is not None for t in arriving):
+            with derived_from(node.site):
+                known[node] = _pushed(node, arriving)
+    return [known.get(y) for y in outputs]
+
+
+def _pushed(node: Node, arriving: list[Any]) -> Any:
+    if isinstance(node.op, Pick):
+        return arriving[0][node.op.index]
+    if not isinstance(node.type, TupleType) and not is_inexact(node.type.dtype):
+        return None
+    made = node.op.pushforward(arriving, node, *node.inputs)
+    return _through_pullback(node, arriving) if made is NotImplemented else made
+
+
+def _through_pullback(node: Node, arriving: list[Any]) -> Any:
+    """The pullback is linear in the cotangent: its own pullback by it is the pushforward."""
+    if isinstance(node.op, Composite) and type(node.op).pullback is Composite.pullback:
+        (pushed,) = push(
+            [node.op.expand(*node.inputs)],  # type: ignore[arg-type]
+            {x: t for x, t in zip(node.inputs, arriving, strict=True) if t is not None},
+        )
+        return pushed
+    several = isinstance(node.type, TupleType)
+    picks = [Node.make(Pick(i), node) for i in range(len(node.type.items))] if several else [node]
+    dummies = [typed_like(y, "cotangent") for y in picks]
+    parts = node.op.pullback(dummies if several else dummies[0], node, *node.inputs)
+    given: dict[Node, Tensor] = {}
+    for part, tangent in zip(parts, arriving, strict=True):
+        if part is not None and tangent is not None:
+            given[part] = given[part] + tangent if part in given else tangent
+    pushed = cotangents(given, dummies)
+    left = set(toposort([y for y in pushed if y is not None])) & set(dummies)
+    if left:
+        raise UnsupportedOperationError(
+            f"The pullback of {node!r} is not linear in its cotangent.",
+            "Give the operation a pushforward.",
+            node.where,
+        )
+    return pushed if several else pushed[0]
+
+
+def pushforward(
+    f: Any,
+    wrt: Any,
+    tangents: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: ReturnDisconnected = "zero",
+) -> Any:
+    """How arrays move when others do: the Jacobian times vectors.
+
+    Args:
+        f: An array, or a list of arrays.
+        wrt: A floating or complex array of their graph, or a list.
+        tangents: How each of ``wrt`` moves, of its shape.
+        disconnected_outputs: ``"raise"``, ``"warn"`` or ``"ignore"`` where one of ``f`` does not
+            depend on ``wrt``.
+        return_disconnected: ``"zero"`` for zeros there, ``"none"`` for None.
+
+    Returns:
+        An array of the shape and dtype of ``f``, or a list.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> moved = graphc.pushforward(x**2, x, gt.as_tensor([1.0, 10.0]))
+        >>> moved.eval({x: [3.0, 4.0]}, mode="NUMPY").tolist()
+        [6.0, 80.0]
+    """
+    xs, _ = listed(wrt)
+    ts = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
+    if len(xs) != len(ts):
+        raise ArgumentError(f"{len(xs)} arrays and {len(ts)} tangents.", "", where(here()))
+    several = isinstance(f, list | tuple)
+    ys = [as_tensor(y) for y in (f if several else [f])]
+    given: dict[Node, Tensor] = {}
+    for x, t in zip(xs, ts, strict=True):
+        t = cast(t, x.dtype)
+        if t.ndim != x.ndim:
+            raise ArgumentError(f"The tangent {t!r} of {x!r} has another rank.", "", where(here()))
+        given[x] = t
+    pushed = push(ys, given)
+    result = [
+        disconnected(y, disconnected_outputs, return_disconnected, "No array of wrt moves it: it")
+        if t is None
+        else t
+        for y, t in zip(ys, pushed, strict=True)
+    ]
+    return result if several else result[0]
+
+
+def Rop(  # noqa: N802 (PyTensor's name)
+    f: Any,
+    wrt: Any,
+    eval_points: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: ReturnDisconnected = "zero",
+) -> Any:
+    """``pushforward`` under its older name."""
+    return pushforward(f, wrt, eval_points, disconnected_outputs, return_disconnected)

@@ -1,0 +1,126 @@
+"""Jacobians and Hessians: one pullback, for a batch of cotangents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.errors import GradientError
+from graphc.grad.forward import pushforward
+from graphc.grad.reverse import Disconnected, cotangents, disconnected, grad, listed, typed_like
+from graphc.ir import here, is_complex, is_inexact, where
+from graphc.tensor import as_tensor, broadcast_to, eye, reshape
+from graphc.tensor.shape import lengths
+from graphc.tensor.vectorize import batched
+
+__all__ = ["hessian", "hessian_vector_product", "jacobian"]
+
+
+def jacobian(
+    expression: Any,
+    wrt: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    vectorize: bool = True,
+) -> Any:
+    """All derivatives of an array's elements, without a loop.
+
+    Args:
+        expression: A real floating array of any rank.
+        wrt: A real floating array of its graph, or a list.
+        consider_constant: Parts of the graph that let nothing through.
+        disconnected_inputs: As for ``grad``; zeros where ignored.
+        vectorize: Jacobians are vectorised in any case; the argument is PyTensor's.
+
+    Returns:
+        An array of the expression's shape followed by that of ``wrt``, or a list.
+
+    Raises:
+        GradientError: A dtype that is not real floating.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> graphc.jacobian(x**2, x).eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
+        [[2.0, 0.0], [0.0, 4.0]]
+    """
+    y = as_tensor(expression)
+    xs, several = listed(wrt)
+    if not is_inexact(y.dtype) or is_complex(y.dtype) or any(is_complex(x.dtype) for x in xs):
+        raise GradientError(
+            f"The Jacobian of {y!r}: real floating arrays are wanted.",
+            "Split a complex array into .real and .imag.",
+            where(here()),
+        )
+    cotangent = typed_like(y, "cotangent")
+    found = cotangents({y: cotangent}, xs, consider_constant or ())
+    n = math.prod(lengths(y))
+    rows = reshape(eye(n, dtype=y.dtype), (n, *lengths(y)))
+    result = []
+    for x, g in zip(xs, found, strict=True):
+        if g is None:
+            zero = disconnected(x, disconnected_inputs, "zero", "The expression")
+            result.append(broadcast_to(zero, (*lengths(y), *lengths(x))))
+            continue
+        (slopes,) = batched([g], {cotangent: rows})
+        result.append(reshape(slopes, (*lengths(y), *lengths(x))))
+    return result if several else result[0]
+
+
+def hessian(
+    cost: Any,
+    wrt: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+) -> Any:
+    """All second derivatives of a scalar.
+
+    Args:
+        cost: A real floating scalar.
+        wrt: A real floating array of its graph, or a list.
+        consider_constant: Parts of the graph that let nothing through.
+        disconnected_inputs: As for ``grad``; zeros where ignored. A cost that is linear in an
+            array has the Hessian 0.
+
+    Returns:
+        An array of the shape of ``wrt`` twice, or a list: each array's own block.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> graphc.hessian((x**3).sum(), x).eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
+        [[6.0, 0.0], [0.0, 12.0]]
+    """
+    xs, several = listed(wrt)
+    slopes = grad(cost, xs, consider_constant, disconnected_inputs)
+    blocks = [
+        jacobian(g, x, consider_constant, disconnected_inputs="ignore")
+        for g, x in zip(slopes, xs, strict=True)
+    ]
+    return blocks if several else blocks[0]
+
+
+def hessian_vector_product(cost: Any, wrt: Any, p: Any, **grad_kwargs: Any) -> Any:
+    """The Hessian times a vector, without the Hessian: the gradient pushed forward.
+
+    Args:
+        cost: A real floating scalar.
+        wrt: A real floating array of its graph, or a list.
+        p: The vector, one for each array, of its shape.
+        grad_kwargs: Passed to ``grad``.
+
+    Returns:
+        An array of the shape of ``wrt``, or a list.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> moved = graphc.hessian_vector_product((x**3).sum(), x, gt.as_tensor([1.0, 10.0]))
+        >>> moved.eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
+        [6.0, 120.0]
+    """
+    xs, several = listed(wrt)
+    slopes = grad(cost, xs, **grad_kwargs)
+    moved = pushforward(slopes, xs, p, disconnected_outputs="ignore")
+    return moved if several else moved[0]

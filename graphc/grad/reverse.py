@@ -1,0 +1,273 @@
+"""Reverse mode: the gradient of a scalar, and pullbacks of cotangents in general.
+
+Cotangents that do not exist are None, never arrays of zeros. A complex cotangent is
+df/dRe + i df/dIm, so that a step against it descends.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from graphc.errors import ArgumentError, DisconnectedInputError, GradientError
+from graphc.ir import Node, Pick, TensorType, derived_from, here, is_float, is_inexact, toposort, where
+from graphc.tensor import Tensor, as_tensor, cast, ones_like, zeros_like
+from graphc.tensor.reduce import Composite
+
+__all__ = ["Disconnected", "Lop", "ReturnDisconnected", "cotangents", "grad", "listed", "pullback"]
+
+Disconnected = Literal["raise", "warn", "ignore"]
+ReturnDisconnected = Literal["zero", "none"]
+
+
+def cotangents(
+    given: Mapping[Node, Tensor], wrt: Sequence[Node], constants: Iterable[Node] = ()
+) -> list[Tensor | None]:
+    """The cotangent of each of ``wrt``, given those of some nodes; None where none arrives.
+
+    Nodes among ``constants`` let nothing through.
+    """
+    order = toposort(given, constants)
+    reached = set(wrt)
+    for node in order:
+        if not reached.isdisjoint(node.inputs):
+            reached.add(node)
+    waiting: dict[Node, Any] = dict(given)
+    for node in reversed(order):
+        if node in waiting and node in reached and not reached.isdisjoint(node.inputs):
+            with derived_from(node.site):
+                _spread(node, waiting, reached)
+    return [waiting.get(x) for x in wrt]
+
+
+def _spread(node: Node, waiting: dict[Node, Any], reached: set[Node]) -> None:
+    g = waiting[node]
+    if isinstance(node.op, Pick):
+        (several,) = node.inputs
+        parts = waiting.setdefault(several, [None] * len(several.type.items))
+        parts[node.op.index] = _added(parts[node.op.index], g)
+        return
+    parts = _pulled_back(node, g)
+    if len(parts) != len(node.inputs):
+        raise GradientError(
+            f"{node.op.name} has {len(node.inputs)} inputs, and its pullback gave {len(parts)}.",
+            "Return one gradient for each input, None where there is none.",
+        )
+    for x, part in zip(node.inputs, parts, strict=True):
+        if part is not None and x in reached and is_inexact(getattr(x.type, "dtype", "")):
+            waiting[x] = _added(waiting.get(x), _checked(node, x, part))
+
+
+def _pulled_back(node: Node, g: Any) -> Sequence[Any]:
+    op = node.op
+    if isinstance(op, Composite) and type(op).pullback is Composite.pullback:
+        return cotangents({op.expand(*node.inputs): g}, node.inputs)  # type: ignore[arg-type]
+    return op.pullback(g, node, *node.inputs)
+
+
+def _added(a: Tensor | None, b: Tensor) -> Tensor:
+    return b if a is None else a + b
+
+
+def _checked(node: Node, x: Node, part: Any) -> Tensor:
+    if not isinstance(part, Tensor) or part.ndim != x.type.ndim:
+        raise GradientError(
+            f"The pullback of {node!r} gave {part!r} for the input {x!r}.",
+            "A gradient has its input's shape and dtype.",
+            node.where,
+        )
+    return part if part.dtype == x.type.dtype else cast(part, x.type.dtype)
+
+
+def listed(wrt: Any) -> tuple[list[Tensor], bool]:
+    """What derivatives are taken by as a list, and whether it was one."""
+    several = isinstance(wrt, list | tuple)
+    xs = list(wrt) if several else [wrt]
+    for x in xs:
+        if not isinstance(x, Tensor):
+            raise GradientError(
+                f"A derivative by {x!r}, which is no symbolic array.",
+                "Use the inputs, shared variables or other parts of the graph.",
+                where(here()),
+            )
+        if not is_inexact(x.dtype):
+            raise GradientError(
+                f"A derivative by {x!r}, whose dtype is not continuous.",
+                "Declare it floating, or cast it and differentiate by the cast array.",
+                where(here()),
+            )
+    return xs, several
+
+
+def disconnected(
+    x: Tensor, inputs: Disconnected, returned: ReturnDisconnected, what: str
+) -> Tensor | None:
+    """What stands for a derivative by something that has no influence."""
+    if inputs not in {"raise", "warn", "ignore"} or returned not in {"zero", "none"}:
+        raise ArgumentError(
+            f"disconnected_inputs={inputs!r}, return_disconnected={returned!r}.",
+            "Use 'raise', 'warn' or 'ignore', and 'zero' or 'none'.",
+        )
+    message = f"{what} does not depend on {x!r} in a differentiable way."
+    if inputs == "raise":
+        raise DisconnectedInputError(
+            message, "Leave it out, or pass disconnected_inputs='ignore'.", where(here())
+        )
+    if inputs == "warn":
+        warnings.warn(message, stacklevel=3)
+    return zeros_like(x) if returned == "zero" else None
+
+
+def grad(
+    cost: Any,
+    wrt: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    known_grads: Mapping[Any, Any] | None = None,
+    return_disconnected: ReturnDisconnected = "zero",
+) -> Any:
+    """The gradient of a scalar by one or several arrays of its graph.
+
+    Gradients are graphs, so they have gradients in turn. A branch of ``gt.where`` that is not
+    chosen adds nothing, never NaN. A complex gradient is df/dRe + i df/dIm.
+
+    Args:
+        cost: A real floating scalar; None with ``known_grads``.
+        wrt: A floating or complex array of the graph, or a list of them.
+        consider_constant: Parts of the graph that let no gradient through.
+        disconnected_inputs: ``"raise"``, ``"warn"`` or ``"ignore"`` where the cost does not
+            depend on an array of ``wrt``.
+        known_grads: Gradients of some outer cost by parts of the graph, to start from.
+        return_disconnected: ``"zero"`` for zeros there, ``"none"`` for None.
+
+    Returns:
+        An array of the shape and dtype of ``wrt``, or a list of them.
+
+    Raises:
+        GradientError: The cost is no real floating scalar, or ``wrt`` is not floating.
+        DisconnectedInputError: The cost does not depend on an array of ``wrt``.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> graphc.grad((x**3).sum(), x).eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
+        [3.0, 12.0]
+    """
+    xs, several = listed(wrt)
+    given: dict[Node, Tensor] = {}
+    if cost is not None:
+        cost = as_tensor(cost)
+        _check_cost(cost)
+        given[cost] = ones_like(cost)
+    elif not known_grads:
+        raise ArgumentError("grad: neither a cost nor known_grads.", "", where(here()))
+    for node, g in (known_grads or {}).items():
+        g = as_tensor(g)
+        _check_cotangent(node, g)
+        given[node] = _added(given.get(node), cast(g, node.dtype))
+    found = cotangents(given, xs, _constants(consider_constant))
+    what = "The cost" if cost is not None else "What known_grads names"
+    result = [
+        disconnected(x, disconnected_inputs, return_disconnected, what) if g is None else g
+        for x, g in zip(xs, found, strict=True)
+    ]
+    return result if several else result[0]
+
+
+def _check_cost(cost: Tensor) -> None:
+    if cost.ndim:
+        raise GradientError(
+            f"The gradient of {cost!r}, which is no scalar.",
+            "Reduce it first, as with .sum() or .mean(), or use graphc.jacobian.",
+            where(here()),
+        )
+    if not is_float(cost.dtype):
+        raise GradientError(
+            f"The gradient of {cost!r}, whose dtype is not real floating.",
+            "Take a real part or a magnitude of a complex cost; cast an integer one before it is "
+            "rounded.",
+            where(here()),
+        )
+
+
+def _check_cotangent(node: Any, g: Tensor) -> None:
+    if not isinstance(node, Tensor) or node.ndim != g.ndim or not is_inexact(node.dtype):
+        raise GradientError(
+            f"The cotangent {g!r} of {node!r}: a floating array and a cotangent of its shape are "
+            "wanted.",
+            "",
+            where(here()),
+        )
+
+
+def _constants(nodes: Sequence[Any] | Any | None) -> list[Node]:
+    if nodes is None:
+        return []
+    return list(nodes) if isinstance(nodes, list | tuple | set) else [nodes]
+
+
+def pullback(
+    f: Any,
+    wrt: Any,
+    cotangents: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: ReturnDisconnected = "zero",
+) -> Any:
+    """Cotangents of some arrays pulled back to others: vectors times the Jacobian.
+
+    Args:
+        f: An array, or a list of arrays.
+        wrt: A floating or complex array of their graph, or a list.
+        cotangents: One for each of ``f``, of its shape.
+        consider_constant: Parts of the graph that let nothing through.
+        disconnected_inputs: As for ``grad``.
+        return_disconnected: As for ``grad``.
+
+    Returns:
+        An array of the shape and dtype of ``wrt``, or a list.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> back = graphc.pullback(gt.exp(x), x, gt.as_tensor([1.0, 10.0]))
+        >>> back.eval({x: [0.0, 0.0]}, mode="NUMPY").tolist()
+        [1.0, 10.0]
+    """
+    fs = list(f) if isinstance(f, list | tuple) else [f]
+    gs = list(cotangents) if isinstance(cotangents, list | tuple) else [cotangents]
+    if len(fs) != len(gs):
+        raise ArgumentError(f"{len(fs)} arrays and {len(gs)} cotangents.", "", where(here()))
+    known: dict[Any, Any] = {}
+    for y, g in zip(fs, gs, strict=True):
+        known[y] = _added(known.get(y), as_tensor(g))
+    return grad(
+        None,
+        wrt,
+        consider_constant,
+        disconnected_inputs,
+        known_grads=known,
+        return_disconnected=return_disconnected,
+    )
+
+
+def Lop(  # noqa: N802 (PyTensor's name)
+    f: Any,
+    wrt: Any,
+    eval_points: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: ReturnDisconnected = "zero",
+) -> Any:
+    """``pullback`` under its older name."""
+    return pullback(
+        f, wrt, eval_points, consider_constant, disconnected_inputs, return_disconnected
+    )
+
+
+def typed_like(x: Node, name: str) -> Tensor:
+    """A new input of a node's type."""
+    made: TensorType = x.type
+    return made(name)  # type: ignore[no-any-return]

@@ -1,0 +1,102 @@
+"""Derivatives against finite differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import GradientError, VerificationError
+from graphc.grad.reverse import grad
+from graphc.ir import TensorType, is_float
+from graphc.tensor import Tensor, as_tensor, sum
+
+__all__ = ["verify_grad"]
+
+STEPS = {"float64": 1e-6, "float32": 1e-3}
+"""About the cube root of the rounding error, where central differences are most exact."""
+
+TOLERANCES = {"float64": 1e-5, "float32": 2e-2}
+
+
+def verify_grad(
+    fun: Callable[..., Any],
+    pt: Sequence[Any],
+    n_tests: int = 2,
+    rng: np.random.Generator | None = None,
+    eps: float | None = None,
+    abs_tol: float | None = None,
+    rel_tol: float | None = None,
+    mode: Any = None,
+) -> None:
+    """Raise where a function's gradient disagrees with central finite differences.
+
+    The function's result is multiplied by random numbers and summed; the gradient of that scalar
+    is compared element by element.
+
+    Args:
+        fun: Takes symbolic arrays and gives a real floating one.
+        pt: The point: a float32 or float64 array for each argument.
+        n_tests: How many random projections to try.
+        rng: Where they come from; by default a generator with the seed 0.
+        eps: The step; by default 1e-6 in float64, 1e-3 in float32.
+        abs_tol: The absolute error allowed; by default 1e-5 in float64, 2e-2 in float32.
+        rel_tol: The relative error allowed, with the same default.
+        mode: Where to evaluate; NUMPY by default.
+
+    Raises:
+        VerificationError: Names the argument, the element and both values.
+        GradientError: An argument or the result is not real floating.
+
+    Example:
+        >>> import numpy as np, graphc, graphc.tensor as gt
+        >>> graphc.verify_grad(lambda x: gt.tanh(x) ** 2, [np.array([0.5, -1.0])])
+    """
+    rng = rng or np.random.default_rng(0)
+    points = [np.asarray(p) for p in pt]
+    xs = [TensorType(p.dtype, p.shape)(f"x{i}") for i, p in enumerate(points)]
+    if not all(is_float(x.dtype) and x.dtype in STEPS for x in xs):
+        raise GradientError("verify_grad: the point is not of float32 or float64 arrays.")
+    y = as_tensor(fun(*xs))
+    if y.dtype not in STEPS:
+        raise GradientError(f"verify_grad: the function gave {y!r}, no real floating array.")
+    narrowest = min((y.dtype, *(p.dtype.name for p in points)), key=lambda d: -STEPS[d])
+    step = eps or STEPS[narrowest]
+    tolerance = TOLERANCES[narrowest]
+    limits = (abs_tol or tolerance, rel_tol or tolerance)
+    shape = y.eval(dict(zip(xs, points, strict=True)), mode=mode or "NUMPY").shape
+    for _ in range(n_tests):
+        cost = sum(y * rng.uniform(0.5, 1.5, shape).astype(y.dtype))
+        _compare(cost, xs, points, step, limits, mode or "NUMPY")
+
+
+def _compare(
+    cost: Tensor,
+    xs: list[Tensor],
+    points: list[np.ndarray[Any, Any]],
+    step: float,
+    limits: tuple[float, float],
+    mode: Any,
+) -> None:
+    slopes = grad(cost, xs)
+    for i, (x, slope) in enumerate(zip(xs, slopes, strict=True)):
+        values = dict(zip(xs, points, strict=True))
+        given = np.asarray(slope.eval(values, mode=mode))
+        for place in np.ndindex(points[i].shape):
+            ends = []
+            for sign in (1, -1):
+                moved = points[i].copy()
+                moved[place] += sign * step
+                ends.append((moved[place], float(cost.eval({**values, x: moved}, mode=mode))))
+            (a, above), (b, below) = ends
+            expected = (above - below) / float(a - b)
+            error = abs(given[place] - expected)
+            if not error <= limits[0] + limits[1] * abs(expected):
+                raise VerificationError(
+                    f"The gradient by argument {i} at {place} is {given[place]}; finite "
+                    f"differences give {expected}.",
+                    f"The error {error:.3g} is above {limits[0]:.3g} + {limits[1]:.3g} * "
+                    f"|{expected:.3g}|.",
+                    cost.where,
+                )

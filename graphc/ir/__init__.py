@@ -1,0 +1,64 @@
+"""What a graph is: types, nodes, graphs, their keys and print. No operation, no backend."""
+
+from graphc.ir.check import check, check_same_interface
+from graphc.ir.containers import flatten, rebuild
+from graphc.ir.dtypes import (
+    DTYPES,
+    dtype_name,
+    is_complex,
+    is_float,
+    is_inexact,
+    is_integer,
+    is_numeric,
+    numpy_dtype,
+    promote,
+    real_dtype,
+)
+from graphc.ir.graph import Graph, replaced
+from graphc.ir.node import TINY, Constant, Input, Leaf, Node, Pick, toposort
+from graphc.ir.op import Check, Op, encode
+from graphc.ir.print import dprint, pprint, preview, tree
+from graphc.ir.site import INTERNAL, Site, derived_from, here, where
+from graphc.ir.types import Shape, TensorType, TupleType, Type
+
+__all__ = [
+    "DTYPES",
+    "INTERNAL",
+    "TINY",
+    "Check",
+    "Constant",
+    "Graph",
+    "Input",
+    "Leaf",
+    "Node",
+    "Op",
+    "Pick",
+    "Shape",
+    "Site",
+    "TensorType",
+    "TupleType",
+    "Type",
+    "check",
+    "check_same_interface",
+    "derived_from",
+    "dprint",
+    "dtype_name",
+    "encode",
+    "flatten",
+    "here",
+    "is_complex",
+    "is_float",
+    "is_inexact",
+    "is_integer",
+    "is_numeric",
+    "numpy_dtype",
+    "pprint",
+    "preview",
+    "promote",
+    "real_dtype",
+    "rebuild",
+    "replaced",
+    "toposort",
+    "tree",
+    "where",
+]

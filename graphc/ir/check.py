@@ -1,0 +1,67 @@
+"""What every graph keeps, and so every pass must leave true."""
+
+from __future__ import annotations
+
+from graphc.errors import InvalidGraphError
+from graphc.ir.graph import Graph
+from graphc.ir.node import Node
+from graphc.ir.types import TupleType, Type
+
+__all__ = ["check", "check_same_interface"]
+
+
+def check(graph: Graph) -> None:
+    """Raise where a graph breaks what every graph keeps.
+
+    Each node's type is the one its operation infers from its inputs; making a node again gives
+    the same object; no graph input comes twice; nodes stand after their inputs; no output is a
+    bare tuple.
+
+    Raises:
+        InvalidGraphError: Names the node and what it breaks.
+    """
+    if len(set(graph.inputs)) != len(graph.inputs):
+        raise InvalidGraphError(f"An input comes twice in {graph!r}.")
+    given = set(graph.inputs)
+    seen: set[Node] = set()
+    for node in graph.nodes:
+        if node not in given:
+            _check_node(node, seen)
+        seen.add(node)
+    for node in graph.outputs:
+        if node not in seen:
+            raise InvalidGraphError(f"{node!r} is an output but not in the order.")
+        if isinstance(node.type, TupleType):
+            raise InvalidGraphError(f"{node!r} is several values; pick one.", "", node.where)
+
+
+def _check_node(node: Node, seen: set[Node]) -> None:
+    for x in node.inputs:
+        if x not in seen:
+            raise InvalidGraphError(f"{node!r} stands before its input {x!r}.", "", node.where)
+    inferred: Type = node.op.infer(*[x.type for x in node.inputs])
+    if inferred is not node.type:
+        raise InvalidGraphError(
+            f"{node!r} has the type {node.type!r}, but its operation infers {inferred!r}.",
+            "",
+            node.where,
+        )
+    if Node.make(node.op, *node.inputs) is not node:
+        raise InvalidGraphError(f"{node!r} is not the only node of its kind.", "", node.where)
+
+
+def check_same_interface(before: Graph, after: Graph) -> None:
+    """Raise where a rewritten graph takes other inputs or gives results of other types.
+
+    A static length may become known; a dtype, a rank and a known length stay.
+
+    Raises:
+        InvalidGraphError: Names the input or output that differs.
+    """
+    if before.inputs != after.inputs:
+        raise InvalidGraphError(f"The inputs changed: {before!r} became {after!r}.")
+    for i, (old, new) in enumerate(zip(before.outputs, after.outputs, strict=True)):
+        if not old.type.admits(new.type):
+            raise InvalidGraphError(
+                f"Output {i} was {old.type!r} and became {new.type!r}.", "", old.where
+            )

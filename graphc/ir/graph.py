@@ -1,0 +1,144 @@
+"""A graph: what is computed from what, as a value with a structural key."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from graphc.errors import FrozenError, MissingInputError
+from graphc.ir.node import Input, Leaf, Node, toposort
+
+__all__ = ["Graph", "replaced"]
+
+
+class Graph:
+    """Outputs as a function of inputs.
+
+    Args:
+        inputs: What the outputs are a function of; any nodes, cut off from what they are made of.
+        outputs: Nodes.
+
+    Attributes:
+        nodes: Every node, each after its inputs, the graph's own inputs among them.
+        leaves: Arrays that the graph refers to, in the order met.
+
+    Raises:
+        MissingInputError: The outputs depend on an input that is not among ``inputs``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x, y = gt.scalar("x"), gt.scalar("y")
+        >>> Graph([x], [gt.exp(x) + 1]).key() == Graph([y], [gt.exp(y) + 1]).key()
+        True
+    """
+
+    __slots__ = ("_key", "inputs", "leaves", "nodes", "outputs")
+
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    nodes: tuple[Node, ...]
+    leaves: tuple[Node, ...]
+
+    def __init__(self, inputs: Iterable[Node], outputs: Iterable[Node]) -> None:
+        put = object.__setattr__
+        put(self, "inputs", tuple(inputs))
+        put(self, "outputs", tuple(outputs))
+        given = set(self.inputs)
+        needed = toposort(self.outputs, given)
+        missing = [node for node in needed if isinstance(node.op, Input)]
+        if missing:
+            first = missing[0]
+            raise MissingInputError(
+                f"The outputs depend on {', '.join(map(repr, missing))}, not among the inputs.",
+                "Add it to the inputs, give it a value with givens, or replace it.",
+                first.where,
+            )
+        put(self, "nodes", (*dict.fromkeys(self.inputs), *needed))
+        put(self, "leaves", tuple(node for node in needed if isinstance(node.op, Leaf)))
+        put(self, "_key", None)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FrozenError(f"Graph.{name} = {value!r}: a graph never changes.")
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __repr__(self) -> str:
+        types = (", ".join(repr(x.type) for x in nodes) for nodes in (self.inputs, self.outputs))
+        return f"Graph({') -> ('.join(types)}), {len(self.nodes)} nodes"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # One flat list for all, so that inputs and outputs share their nodes again.
+        nodes = toposort([*self.inputs, *self.outputs])
+        place = {node: i for i, node in enumerate(nodes)}
+        wiring = [(node.op, [place[x] for x in node.inputs]) for node in nodes]
+        ends = [[place[x] for x in part] for part in (self.inputs, self.outputs)]
+        return _rebuilt_graph, (wiring, *ends)
+
+    def key(self) -> str:
+        """A hash of the structure: equal in every process, and blind to names and to arrays.
+
+        Two graphs of equal keys run as one program, given their own leaves.
+        """
+        if self._key is None:
+            object.__setattr__(self, "_key", _key(self))
+        key: str = self._key
+        return key
+
+    def users(self) -> dict[Node, list[Node]]:
+        """For each node, the nodes it is an input of."""
+        users: dict[Node, list[Node]] = {node: [] for node in self.nodes}
+        given = set(self.inputs)
+        for node in self.nodes:
+            if node not in given:
+                for x in node.inputs:
+                    users[x].append(node)
+        return users
+
+    def substitute(self, replacements: Mapping[Node, Node]) -> Graph:
+        """The graph with nodes replaced by others; inputs that are replaced are no longer inputs."""
+        inputs = [x for x in self.inputs if x not in replacements]
+        return Graph(inputs, replaced(self.outputs, replacements))
+
+
+def _rebuilt_graph(wiring: list[Any], inputs: list[int], outputs: list[int]) -> Graph:
+    nodes: list[Node] = []
+    for op, places in wiring:
+        nodes.append(Node.make(op, *[nodes[i] for i in places]))
+    return Graph([nodes[i] for i in inputs], [nodes[i] for i in outputs])
+
+
+def _key(graph: Graph) -> str:
+    digest = hashlib.blake2b(digest_size=20)
+    tokens: dict[Any, str] = {}
+    place: dict[Node, int] = {}
+    given = set(graph.inputs)
+    for i, node in enumerate(graph.nodes):
+        place[node] = i
+        if node in given:
+            digest.update(f"input {node.type!r}\n".encode())
+            continue
+        token = tokens.get(node.op)
+        if token is None:
+            token = tokens[node.op] = node.op.token()
+        operands = " ".join([str(place[x]) for x in node.inputs])
+        digest.update(f"{token} {operands}\n".encode())
+    ends = (*graph.inputs, *graph.outputs)
+    digest.update(" ".join([str(place[node]) for node in ends]).encode())
+    return digest.hexdigest()
+
+
+def replaced(outputs: Sequence[Node], replacements: Mapping[Node, Node]) -> list[Node]:
+    """The outputs with nodes replaced by others, and what depends on them made again.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x, y = gt.scalar("x"), gt.scalar("y")
+        >>> replaced([gt.exp(x) + 1], {x: y})[0] is gt.exp(y) + 1
+        True
+    """
+    done = dict(replacements)
+    for node in toposort(outputs, done):
+        done[node] = node.with_inputs([done[x] for x in node.inputs]) if node.inputs else node
+    return [done[node] for node in outputs]

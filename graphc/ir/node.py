@@ -1,0 +1,282 @@
+"""Nodes: one operation applied to inputs, with one output; frozen, and equal ones are one object."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Self
+from weakref import ref
+
+import numpy as np
+
+from graphc.errors import FrozenError, InvalidGraphError
+from graphc.ir.dtypes import dtype_name, numpy_dtype
+from graphc.ir.op import Op
+from graphc.ir.site import Site, derived_from, here, where
+from graphc.ir.types import TensorType, TupleType, Type
+
+__all__ = ["Constant", "Input", "Leaf", "Node", "Pick", "toposort"]
+
+TINY = 10
+"""Arrays of fewer elements are compared by value; larger ones by identity, as leaves."""
+
+_serials = count()
+_lock = threading.RLock()
+
+
+class _Entry(ref["Node"]):
+    """A weak reference to a node that knows under which key it stands in the table."""
+
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+_table: dict[tuple[Any, ...], _Entry] = {}
+
+
+def _forget(entry: _Entry) -> None:
+    with _lock:
+        if _table.get(entry.key) is entry:
+            del _table[entry.key]
+
+
+class Node:
+    """An operation applied to inputs. Make one with ``Node.make``, never with the class itself.
+
+    Attributes:
+        op: The operation, with its static parameters.
+        inputs: The nodes it is applied to.
+        type: What its value is.
+        serial: When it was first made, counted over all nodes; orders commuting operands.
+        site: The user's line that first made it.
+    """
+
+    __slots__ = ("__weakref__", "inputs", "op", "serial", "site", "type")
+
+    op: Op
+    inputs: tuple[Node, ...]
+    type: Any
+    serial: int
+    site: Site | None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        raise FrozenError(f"{cls.__name__}(...) makes no node.", "Use Tensor.make(op, *inputs).")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FrozenError(
+            f"Setting .{name} of {self!r}: a graph never changes.",
+            "Give names when you make inputs, or as keys of a dict of outputs."
+            if name == "name"
+            else "Build a new node, or replace parts with graphc.clone_replace.",
+            where(here()),
+        )
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenError(f"Deleting .{name} of {self!r}: a graph never changes.")
+
+    @classmethod
+    def make(cls, op: Op, *inputs: Node) -> Self:
+        """The node of that operation on those inputs; equal arguments give the same object."""
+        key = (op, *inputs)
+        entry = _table.get(key)
+        if entry is not None:
+            known = entry()
+            if known is not None:
+                return known  # type: ignore[return-value]
+        made = op.infer(*[node.type for node in inputs])
+        with _lock:
+            entry = _table.get(key)
+            known = entry() if entry is not None else None
+            if known is None:
+                known = _new(op, inputs, made, here())
+                entry = _Entry(known, _forget)
+                entry.key = key
+                _table[key] = entry
+        return known  # type: ignore[return-value]
+
+    @classmethod
+    def input(cls, type: Type, name: str | None = None) -> Self:
+        """A new input, distinct from every other one."""
+        return cls.make(Input(type, name))
+
+    def with_inputs(self, inputs: Sequence[Node]) -> Node:
+        """The same operation on other inputs, made on behalf of the same line."""
+        if all(new is old for new, old in zip(inputs, self.inputs, strict=True)):
+            return self
+        with derived_from(self.site):
+            return Node.make(self.op, *inputs)
+
+    @property
+    def name(self) -> str | None:
+        """The name of an input or a shared variable; None for what is computed."""
+        return self.op.given_name if isinstance(self.op, Input | Leaf) else None
+
+    @property
+    def where(self) -> str | None:
+        """The user's ``file:line`` that first made it."""
+        return where(self.site)
+
+    def __repr__(self) -> str:
+        if isinstance(self.op, Input | Leaf):
+            return f"{self.op.name}: {self.type!r}"
+        if isinstance(self.op, Constant) and not self.inputs:
+            return f"{self.op.value!s}: {self.type!r}"
+        return f"{self.op.name}({', '.join(repr(x.type) for x in self.inputs)}): {self.type!r}"
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Flat, because nested pickling would overflow the stack on a long chain.
+        nodes = toposort([self])
+        place = {node: i for i, node in enumerate(nodes)}
+        wiring = [(node.op, [place[x] for x in node.inputs]) for node in nodes]
+        return _rebuilt, (wiring,)
+
+
+def _new(op: Op, inputs: tuple[Node, ...], made: Type, site: Site | None) -> Node:
+    node: Node = object.__new__(op.node_class or made.node_class or Node)
+    set_op(node, op)
+    set_inputs(node, inputs)
+    set_type(node, made)
+    set_serial(node, next(_serials))
+    set_site(node, site)
+    return node
+
+
+# The slots' own setters: the only way past Node.__setattr__, and the fastest.
+set_op = Node.__dict__["op"].__set__
+set_inputs = Node.__dict__["inputs"].__set__
+set_type = Node.__dict__["type"].__set__
+set_serial = Node.__dict__["serial"].__set__
+set_site = Node.__dict__["site"].__set__
+
+
+def _rebuilt(wiring: list[tuple[Op, list[int]]]) -> Node:
+    nodes: list[Node] = []
+    for op, places in wiring:
+        nodes.append(Node.make(op, *[nodes[i] for i in places]))
+    return nodes[-1]
+
+
+class Input(Op):
+    """A value given at run time; inputs are distinct by identity, whatever their names."""
+
+    __slots__ = ("given_name", "given_type")
+
+    def __init__(self, type: Type, name: str | None = None) -> None:
+        if name is not None and not isinstance(name, str):
+            raise InvalidGraphError(f"An input's name is a string, not {name!r}.")
+        self.given_type = type
+        self.given_name = name
+
+    @property
+    def name(self) -> str:
+        return self.given_name or "input"
+
+    def infer(self) -> Type:
+        return self.given_type
+
+    def token(self) -> str:
+        return f"input {self.given_type!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Op):
+    """A value that is part of the graph, compared by its bytes: NaN is NaN, 0.0 is not -0.0."""
+
+    data: bytes
+    dtype: str
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, value: np.ndarray[Any, Any]) -> Constant:
+        """The constant that holds this array's present value."""
+        return cls(value.tobytes(), dtype_name(value.dtype), value.shape)
+
+    @property
+    def value(self) -> np.ndarray[Any, Any]:
+        """The array, read-only."""
+        return np.frombuffer(self.data, numpy_dtype(self.dtype)).reshape(self.shape)
+
+    def infer(self) -> TensorType:
+        return TensorType(self.dtype, self.shape)
+
+    def perform(self) -> np.ndarray[Any, Any]:
+        return self.value
+
+
+class Leaf(Op):
+    """An array that the graph refers to and never compares: passed at run time, like an input."""
+
+    __slots__ = ("array", "given_name")
+
+    def __init__(self, array: np.ndarray[Any, Any], name: str | None = None) -> None:
+        self.array = array
+        self.given_name = name
+
+    @property
+    def name(self) -> str:
+        return self.given_name or "array"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Leaf and other.array is self.array
+
+    def __hash__(self) -> int:
+        return id(self.array)
+
+    def infer(self) -> TensorType:
+        return TensorType(self.array.dtype, self.array.shape)
+
+    def token(self) -> str:
+        return f"leaf {self.infer()!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pick(Op):
+    """One of several results."""
+
+    index: int
+
+    def infer(self, items: TupleType) -> Type:
+        return items.items[self.index]
+
+    def perform(self, items: tuple[Any, ...]) -> Any:
+        return items[self.index]
+
+    def batch(self, size: Any, batched: Sequence[bool], items: Node) -> Node:
+        return Node.make(self, items)
+
+
+def toposort(outputs: Iterable[Node], known: Iterable[Node] = ()) -> list[Node]:
+    """Every node the outputs need, each once and after its inputs; not what lies behind known ones.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.scalar("x")
+        >>> [str(node.op.name) for node in toposort([gt.exp(-x)])]
+        ['x', 'negative', 'exp']
+    """
+    order: list[Node] = []
+    done = set(known)
+    stack = list(outputs)
+    stack.reverse()
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        waiting = [x for x in node.inputs if x not in done]
+        if waiting:
+            waiting.reverse()
+            stack.extend(waiting)
+        else:
+            stack.pop()
+            done.add(node)
+            order.append(node)
+    return order

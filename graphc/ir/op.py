@@ -1,0 +1,140 @@
+"""What an operation is: static parameters, a type rule, a NumPy reference and derivatives."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from graphc.errors import InvalidGraphError, UnsupportedOperationError
+from graphc.ir.types import Type
+
+if TYPE_CHECKING:
+    from graphc.ir.node import Node
+
+__all__ = ["Check", "Op", "encode"]
+
+Check = tuple[int, int, int, int]
+"""(i, axis, j, axis): input i's length on that axis equals input j's, where types cannot tell."""
+
+
+class Op:
+    """An operation: what is computed, never how. Subclasses are frozen dataclasses.
+
+    Subclass it with ``infer`` and ``perform``, add ``pullback`` to differentiate it, and build
+    nodes with ``Tensor.make(MyOp(...), x, y)``.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> import numpy as np
+        >>> import graphc, graphc.tensor as gt
+        >>> @dataclass(frozen=True, slots=True)
+        ... class Cube(graphc.Op):
+        ...     def infer(self, x):
+        ...         return x
+        ...     def perform(self, x):
+        ...         return x**3
+        ...     def pullback(self, g, y, x):
+        ...         return (3 * g * x**2,)
+        >>> x = gt.scalar("x")
+        >>> y = gt.Tensor.make(Cube(), x)
+        >>> float(graphc.function([x], graphc.grad(y, x), mode="NUMPY")(2.0))
+        12.0
+    """
+
+    __slots__ = ()
+
+    node_class: ClassVar[Any] = None
+    """The class of its nodes, where it is not that of their type."""
+
+    @property
+    def name(self) -> str:
+        """What messages and printed graphs call it."""
+        return type(self).__name__
+
+    def infer(self, *types: Any) -> Type:
+        """The type of the result, given those of the inputs; raises what they show wrong."""
+        raise NotImplementedError(f"{type(self).__qualname__} has no type rule, infer.")
+
+    def perform(self, *values: Any) -> Any:
+        """The result for NumPy arrays: the reference that every backend agrees with."""
+        raise UnsupportedOperationError(
+            f"{self.name} has no NumPy reference.", f"Give {type(self).__qualname__} a perform."
+        )
+
+    def pullback(self, g: Any, y: Any, *inputs: Any) -> Sequence[Node | None]:
+        """The gradient by each input, given that by the result; None where there is none."""
+        raise UnsupportedOperationError(
+            f"{self.name} has no derivative.", f"Give {type(self).__qualname__} a pullback."
+        )
+
+    def pushforward(self, tangents: Sequence[Node | None], y: Any, *inputs: Any) -> Any:
+        """The result's tangent given the inputs', or NotImplemented to derive it from pullback."""
+        return NotImplemented
+
+    def batch(self, size: Any, batched: Sequence[bool], *inputs: Any) -> Any:
+        """The result for a batch: inputs that are batched have it as their leading axis, of this
+        length, and so has the result."""
+        raise UnsupportedOperationError(
+            f"{self.name} has no rule for batches.", f"Give {type(self).__qualname__} a batch."
+        )
+
+    def host_inputs(self) -> tuple[int, ...]:
+        """Which inputs decide the result's shape by their values."""
+        return ()
+
+    def checks(self, *types: Any) -> Sequence[Check]:
+        """The lengths that must be equal at run time and that the types leave open."""
+        return ()
+
+    def token(self) -> str:
+        """Its class and parameters in a form that is the same in every process."""
+        return _token(self)
+
+
+@cache
+def _class_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def _token(op: Op) -> str:
+    if not dataclasses.is_dataclass(op):
+        raise InvalidGraphError(
+            f"{type(op).__qualname__} is no dataclass, so graphs of it cannot be compared.",
+            "Decorate it with @dataclass(frozen=True, slots=True), or define token().",
+        )
+    fields = (encode(getattr(op, field.name)) for field in dataclasses.fields(op))
+    return f"{_class_name(type(op))}({','.join(fields)})"
+
+
+def encode(value: Any) -> str:
+    """A parameter of an operation as text, the same in every process.
+
+    Raises:
+        InvalidGraphError: It is of a kind that has no such form, such as an array.
+    """
+    match value:
+        case None | bool() | int() | str():
+            return repr(value)
+        case float():
+            return value.hex()
+        case bytes():
+            return hashlib.blake2b(value, digest_size=16).hexdigest()
+        case enum.Enum():
+            return f"{_class_name(type(value))}.{value.name}"
+        case tuple():
+            return f"({','.join(map(encode, value))})"
+        case Op() | Type():
+            return value.token() if isinstance(value, Op) else repr(value)
+        case _ if hasattr(value, "key"):
+            return str(value.key())
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            fields = (encode(getattr(value, f.name)) for f in dataclasses.fields(value))
+            return f"{_class_name(type(value))}({','.join(fields)})"
+    raise InvalidGraphError(
+        f"An operation's parameter {value!r} has no form that is equal across processes.",
+        "Use numbers, strings, tuples, enums or frozen dataclasses; pass arrays as inputs.",
+    )

@@ -1,0 +1,178 @@
+"""Graphs as text: a tree with shared nodes marked, or one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TextIO
+
+import numpy as np
+
+from graphc.ir.graph import Graph
+from graphc.ir.node import Constant, Input, Leaf, Node, Pick
+
+__all__ = ["dprint", "pprint", "tree"]
+
+DEEPEST = 40
+"""Trees go on from a new root below this depth, or a long chain would be all indentation."""
+
+INFIX = {
+    "add": ("+", 4), "subtract": ("-", 4), "multiply": ("*", 5), "divide": ("/", 5),
+    "floor_divide": ("//", 5), "remainder": ("%", 5), "matmul": ("@", 5), "power": ("**", 7),
+    "equal": ("==", 2), "not_equal": ("!=", 2), "less": ("<", 2), "less_equal": ("<=", 2),
+    "greater": (">", 2), "greater_equal": (">=", 2), "bitwise_and": ("&", 3),
+    "bitwise_or": ("|", 3), "bitwise_xor": ("^", 3),
+}  # fmt: skip
+PREFIX = {"negative": ("-", 6), "invert": ("~", 6)}
+
+
+def _letters(i: int) -> str:
+    text = ""
+    i += 1
+    while i:
+        i, digit = divmod(i - 1, 26)
+        text = chr(ord("A") + digit) + text
+    return text
+
+
+def _value(node: Node) -> str:
+    array = node.op.perform()
+    if array.ndim == 0 or array.size <= 4:
+        return str(array.tolist())
+    flat = ", ".join(str(x) for x in array.ravel()[:3].tolist())
+    return f"[{flat}, ...]"
+
+
+def label(node: Node) -> str:
+    """What a node is called in print: an input's name, a constant's value, an operation."""
+    if isinstance(node.op, Constant):
+        return _value(node)
+    return str(node.op.name)
+
+
+def _parameters(node: Node) -> str:
+    text = node.op.__repr__() if hasattr(node.op, "__dataclass_fields__") else ""
+    _, bracket, inside = text.partition("(")
+    return f"{{{inside[:-1]}}}" if bracket and inside != ")" else ""
+
+
+def _described(node: Node) -> str:
+    if isinstance(node.op, Input | Leaf | Constant):
+        return f"{label(node)} {node.type!r}"
+    return f"{label(node)}{_parameters(node)} {node.type!r}"
+
+
+def tree(outputs: Iterable[Node], depth: int = -1) -> Iterator[str]:
+    """The lines of ``dprint``."""
+    ids: dict[Node, str] = {}
+    roots: list[tuple[Node, bool]] = [(node, False) for node in outputs]
+    printed: set[Node] = set()
+    for root, _ in roots:
+        if root in printed:
+            yield f"{_described(root)} [id {ids[root]}]"
+            continue
+        stack: list[tuple[Node, str, str, int]] = [(root, "", "", 0)]
+        while stack:
+            node, first, rest, level = stack.pop()
+            name = ids.setdefault(node, _letters(len(ids)))
+            line = f"{first}{_described(node)} [id {name}]"
+            if node in printed and node.inputs:
+                yield f"{line} ..."
+                continue
+            if level >= DEEPEST and node.inputs:
+                yield f"{line} (continued below)"
+                roots.append((node, True))
+                continue
+            printed.add(node)
+            yield line
+            if 0 <= depth <= level + 1:
+                continue
+            for i, x in reversed(list(enumerate(node.inputs))):
+                last = i == len(node.inputs) - 1
+                branch, below = (" └─ ", "    ") if last else (" ├─ ", " │  ")
+                stack.append((x, rest + branch, rest + below, level + 1))
+
+
+def dprint(
+    graph: Node | Graph | Iterable[Node], *, depth: int = -1, file: TextIO | str | None = None
+) -> str | None:
+    """Print a graph as a tree, each node once: where it comes again, its id and dots stand.
+
+    Args:
+        graph: A node, several, or a graph.
+        depth: How many levels to show; all by default.
+        file: Where to write, standard output by default; ``"str"`` returns the text instead.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> y = gt.exp(x)
+        >>> _ = graphc.dprint(y * y + 1)
+        add float64[?] [id A]
+         ├─ 1.0 float64[] [id B]
+         └─ multiply float64[?] [id C]
+             ├─ exp float64[?] [id D]
+             │   └─ x float64[?] [id E]
+             └─ exp float64[?] [id D] ...
+    """
+    if isinstance(graph, Node):
+        graph = [graph]
+    lines = tree(graph.outputs if isinstance(graph, Graph) else graph, depth)
+    if file == "str":
+        return "\n".join(lines)
+    for line in lines:
+        print(line, file=None if isinstance(file, str) else file)  # noqa: T201 (its purpose)
+    return None
+
+
+def pprint(node: Node, limit: int = 400) -> str:
+    """The node as one line of NumPy-like code, cut to about ``limit`` characters by dots.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x, w = gt.vector("x"), gt.vector("w")
+        >>> pprint(gt.tanh(x * w) - 2 * x)
+        'tanh(x * w) - 2.0 * x'
+    """
+    return _Line(limit).of(node, 0, 0)
+
+
+class _Line:
+    def __init__(self, limit: int) -> None:
+        self.left = limit
+
+    def of(self, node: Node, precedence: int, level: int) -> str:
+        if self.left <= 0 or level > DEEPEST:
+            return "…"
+        text = self.inside(node, precedence, level)
+        self.left -= 4
+        return text
+
+    def inside(self, node: Node, precedence: int, level: int) -> str:
+        name, xs, level = label(node), node.inputs, level + 1
+        if not xs:
+            self.left -= len(name)
+            return name
+        if name in INFIX and len(xs) == 2:
+            sign, own = INFIX[name]
+            text = f"{self.of(xs[0], own, level)} {sign} {self.of(xs[1], own + 1, level)}"
+        elif name in PREFIX:
+            sign, own = PREFIX[name]
+            text = f"{sign}{self.of(xs[0], own, level)}"
+        elif isinstance(node.op, Pick):
+            return f"{self.of(xs[0], 9, level)}[{node.op.index}]"
+        else:
+            self.left -= len(name)
+            operands = [self.of(x, 0, level) for x in xs]
+            return f"{name}({', '.join([*operands, *_arguments(node)])})"
+        return f"({text})" if own < precedence else text
+
+
+def _arguments(node: Node) -> list[str]:
+    inside = _parameters(node)[1:-1]
+    return [inside] if inside else []
+
+
+def preview(array: np.ndarray) -> str:
+    """An array's dtype and shape, and its value where that is short."""
+    known = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+    return f"{array!s}: {known}" if array.size <= 4 else known

@@ -1,0 +1,71 @@
+"""The user's file and line: found by a cheap walk up the stack, worked out only when asked for."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from types import CodeType, FrameType
+
+__all__ = ["INTERNAL", "Site", "derived_from", "here", "where"]
+
+INTERNAL = "<graphc "
+"""How the file names of generated code begin."""
+
+_ROOT = str(Path(__file__).resolve().parent.parent) + "/"
+
+Site = tuple[CodeType, int]
+"""A code object and the offset of an instruction in it: a line, before anyone asks which."""
+
+
+class _Origin(threading.local):
+    site: Site | None = None
+
+
+_origin = _Origin()
+
+
+def here() -> Site | None:
+    """Where the user's code is now, or where the node being worked on came from."""
+    if _origin.site is not None:
+        return _origin.site
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        name = code.co_filename
+        if not name.startswith((_ROOT, INTERNAL)):
+            return code, frame.f_lasti
+        frame = frame.f_back
+    return None
+
+
+class derived_from:  # noqa: N801 (reads as a statement)
+    """Nodes made within are made on behalf of that line: by a derivative or a rewrite."""
+
+    __slots__ = ("before", "site")
+
+    def __init__(self, site: Site | None) -> None:
+        self.site = site
+
+    def __enter__(self) -> None:
+        self.before = _origin.site
+        _origin.site = self.site
+
+    def __exit__(self, *error: object) -> None:
+        _origin.site = self.before
+
+
+def where(site: Site | None) -> str | None:
+    """The ``file:line`` of a site.
+
+    Example:
+        >>> where(None) is None
+        True
+    """
+    if site is None:
+        return None
+    code, offset = site
+    for start, end, line in code.co_lines():
+        if start <= offset < end and line is not None:
+            return f"{Path(code.co_filename).name}:{line}"
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"

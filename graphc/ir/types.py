@@ -1,0 +1,161 @@
+"""Types of values: an array of a dtype and a static shape, or a tuple of values."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar
+from weakref import WeakValueDictionary
+
+from graphc.errors import FrozenError, ShapeError
+from graphc.ir.dtypes import DTYPES, dtype_name, numpy_dtype
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Shape", "TensorType", "TupleType", "Type"]
+
+Shape = tuple[int | None, ...]
+
+
+class Type:
+    """What a value is; types are interned, so that equal types are one object."""
+
+    __slots__ = ("__weakref__",)
+
+    node_class: ClassVar[Any] = None
+    """The class of nodes of this type, set by the layer that defines it."""
+
+    _lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FrozenError(f"{type(self).__name__}.{name} = {value!r}: types never change.")
+
+
+def _length(length: Any) -> int | None:
+    if length is None:
+        return None
+    try:
+        known = length.__index__()
+    except AttributeError:
+        known = -1
+    if known < 0 or isinstance(length, bool):
+        raise ShapeError(
+            f"{length!r} is no static length.",
+            "Use an integer from 0 on, or None where the length is known at run time only.",
+        )
+    return int(known)
+
+
+class TensorType(Type):
+    """An array's dtype and static shape; an unknown length is None.
+
+    A length that is statically 1 broadcasts; an unknown length never does.
+
+    Args:
+        dtype: Anything that NumPy takes for a dtype.
+        shape: Lengths from 0 on, or None where unknown.
+
+    Example:
+        >>> TensorType("float64", (None, 3))
+        float64[?, 3]
+        >>> TensorType("float64", (None, 3)) is TensorType(float, [None, 3])
+        True
+    """
+
+    __slots__ = ("dtype", "ndim", "shape")
+
+    dtype: str
+    shape: Shape
+    ndim: int
+
+    _known: ClassVar[WeakValueDictionary[tuple[str, Shape], TensorType]] = WeakValueDictionary()
+
+    def __new__(cls, dtype: Any, shape: Any = ()) -> TensorType:
+        if type(dtype) is not str or dtype not in DTYPES:
+            dtype = dtype_name(dtype)
+        for length in shape:
+            # Exactly int: True and 1.0 are equal to 1, and would share its entry.
+            if length is not None and (type(length) is not int or length < 0):
+                shape = tuple(_length(n) for n in shape)
+                break
+        key = (dtype, tuple(shape))
+        known = cls._known.get(key)
+        if known is not None:
+            return known
+        with cls._lock:
+            known = cls._known.get(key)
+            if known is None:
+                known = object.__new__(cls)
+                object.__setattr__(known, "dtype", key[0])
+                object.__setattr__(known, "shape", key[1])
+                object.__setattr__(known, "ndim", len(key[1]))
+                cls._known[key] = known
+        return known
+
+    def __call__(self, name: str | None = None) -> Any:
+        """A new symbolic input of this type."""
+        return self.node_class.input(self, name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TensorType, (self.dtype, self.shape)
+
+    def __repr__(self) -> str:
+        lengths = ", ".join("?" if n is None else str(n) for n in self.shape)
+        return f"{self.dtype}[{lengths}]"
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype object."""
+        return numpy_dtype(self.dtype)
+
+    @property
+    def broadcastable(self) -> tuple[bool, ...]:
+        """Which axes have the static length 1."""
+        return tuple(n == 1 for n in self.shape)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every length is known."""
+        return None not in self.shape
+
+    def with_dtype(self, dtype: str) -> TensorType:
+        """The same shape in another dtype."""
+        return TensorType(dtype, self.shape)
+
+    def with_shape(self, shape: Shape) -> TensorType:
+        """The same dtype in another shape."""
+        return TensorType(self.dtype, shape)
+
+    def admits(self, other: TensorType) -> bool:
+        """Whether every array of the other type is one of this."""
+        return (
+            self.dtype == other.dtype
+            and self.ndim == other.ndim
+            and all(n is None or n == m for n, m in zip(self.shape, other.shape, strict=True))
+        )
+
+
+class TupleType(Type):
+    """Several results of one operation, in order."""
+
+    __slots__ = ("items",)
+
+    items: tuple[Type, ...]
+
+    _tuples: ClassVar[WeakValueDictionary[tuple[Type, ...], TupleType]] = WeakValueDictionary()
+
+    def __new__(cls, items: tuple[Type, ...]) -> TupleType:
+        items = tuple(items)
+        with cls._lock:
+            known = cls._tuples.get(items)
+            if known is None:
+                known = object.__new__(cls)
+                object.__setattr__(known, "items", items)
+                cls._tuples[items] = known
+        return known
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TupleType, (self.items,)
+
+    def __repr__(self) -> str:
+        return f"({', '.join(map(repr, self.items))})"

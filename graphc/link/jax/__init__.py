@@ -1,0 +1,1 @@
+"""JAX: one ``jax.jit`` over the straight-line function."""

@@ -1,0 +1,242 @@
+"""Elementwise rows in ``jax.lax``; dtypes are known, and only static lengths of 1 broadcast."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graphc.grad.barriers import Barrier
+from graphc.ir import numpy_dtype
+from graphc.link.jax.backend import backend
+from graphc.tensor.elementwise import ROWS, Cast, Where
+
+__all__ = ["fitted"]
+
+
+def fitted(*xs: Any) -> tuple[Any, ...]:
+    """The operands in their common shape; scalars stay, as jax.lax repeats them itself."""
+    shapes = {x.shape for x in xs if x.shape}
+    if len(shapes) < 2:
+        return xs
+    shape = np.broadcast_shapes(*shapes)
+    return tuple(
+        x
+        if x.shape == shape or not x.shape
+        else lax.broadcast_in_dim(x, shape, range(len(shape) - len(x.shape), len(shape)))
+        for x in xs
+    )
+
+
+def is_integer(x: Any) -> bool:
+    """Whether the values are integers or bool."""
+    return x.dtype.kind in "iub"
+
+
+def false(x: Any) -> Any:
+    """False in x's shape."""
+    return lax.full(x.shape, False)
+
+
+def floor_divide(a: Any, b: Any) -> Any:
+    """NumPy's: an integer divided by zero gives 0."""
+    if not is_integer(a):
+        return jnp.floor_divide(a, b)
+    zero = lax.eq(b, _same(b, 0))
+    quotient = jnp.floor_divide(a, jnp.where(zero, _same(b, 1), b))
+    return jnp.where(zero, _same(quotient, 0), quotient)
+
+
+def remainder(a: Any, b: Any) -> Any:
+    """NumPy's: an integer modulo zero gives 0."""
+    if not is_integer(a):
+        return jnp.remainder(a, b)
+    zero = lax.eq(b, _same(b, 0))
+    rest = jnp.remainder(a, jnp.where(zero, _same(b, 1), b))
+    return jnp.where(zero, _same(rest, 0), rest)
+
+
+def _same(x: Any, value: Any) -> Any:
+    return np.array(value, x.dtype)
+
+
+def power(a: Any, b: Any) -> Any:
+    """A power; integers by repeated squares."""
+    return jnp.power(a, b) if is_integer(a) else lax.pow(*_full(a, b))
+
+
+def _full(*xs: Any) -> Any:
+    return jnp.broadcast_arrays(*xs) if len({x.shape for x in xs}) > 1 else xs
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x)) without overflow."""
+    return lax.add(lax.max(x, _same(x, 0)), lax.log1p(lax.exp(lax.neg(lax.abs(x)))))
+
+
+def log1mexp(x: Any) -> Any:
+    """log(1 - exp(x)) for x < 0."""
+    near = lax.log(lax.neg(lax.expm1(x)))
+    far = lax.log1p(lax.neg(lax.exp(x)))
+    return jnp.where(lax.gt(x, _same(x, -math.log(2))), near, far)
+
+
+def isnan(x: Any) -> Any:
+    """Whether x is not a number."""
+    return false(x) if is_integer(x) else lax.ne(x, x)
+
+
+def isinf(x: Any) -> Any:
+    """Whether x, or a part of it, is infinite."""
+    return false(x) if is_integer(x) else jnp.isinf(x)
+
+
+def isfinite(x: Any) -> Any:
+    """Whether x, or each part of it, is finite."""
+    return lax.full(x.shape, True) if is_integer(x) else jnp.isfinite(x)
+
+
+def right_shift(a: Any, b: Any) -> Any:
+    """The sign of a signed integer stays."""
+    shift = lax.shift_right_logical if a.dtype.kind == "u" else lax.shift_right_arithmetic
+    return shift(a, b)
+
+
+def sign(x: Any) -> Any:
+    """-1, 0 or 1, or x / |x| for a complex x."""
+    return lax.sign(x)
+
+
+def absolute(x: Any) -> Any:
+    """The magnitude."""
+    return x if x.dtype.kind in "ub" else lax.abs(x)
+
+
+def imag(x: Any) -> Any:
+    """The imaginary part, 0 for a real x."""
+    return lax.imag(x) if x.dtype.kind == "c" else lax.full_like(x, 0)
+
+
+def clip(x: Any, low: Any, high: Any) -> Any:
+    """x limited to between low and high."""
+    return jnp.minimum(jnp.maximum(x, low), high)
+
+
+LAX: dict[str, Callable[..., Any]] = {
+    "add": lambda a, b: lax.bitwise_or(a, b) if a.dtype == bool else lax.add(a, b),
+    "subtract": lax.sub,
+    "multiply": lambda a, b: lax.bitwise_and(a, b) if a.dtype == bool else lax.mul(a, b),
+    "divide": lax.div,
+    "floor_divide": floor_divide,
+    "remainder": remainder,
+    "power": power,
+    "negative": lax.neg,
+    "abs": absolute,
+    "sign": sign,
+    "square": lax.square,
+    "sqrt": lax.sqrt,
+    "reciprocal": lambda x: lax.div(_same(x, 1), x),
+    "exp": lax.exp,
+    "exp2": lax.exp2,
+    "expm1": lax.expm1,
+    "log": lax.log,
+    "log2": jnp.log2,
+    "log10": jnp.log10,
+    "log1p": lax.log1p,
+    "logaddexp": jnp.logaddexp,
+    "sin": lax.sin,
+    "cos": lax.cos,
+    "tan": lax.tan,
+    "arcsin": lax.asin,
+    "arccos": lax.acos,
+    "arctan": lax.atan,
+    "arctan2": lax.atan2,
+    "sinh": lax.sinh,
+    "cosh": lax.cosh,
+    "tanh": lax.tanh,
+    "arcsinh": lax.asinh,
+    "arccosh": lax.acosh,
+    "arctanh": lax.atanh,
+    "deg2rad": lambda x: lax.mul(x, _same(x, math.pi / 180)),
+    "rad2deg": lambda x: lax.mul(x, _same(x, 180 / math.pi)),
+    "sigmoid": lax.logistic,
+    "softplus": softplus,
+    "log1mexp": log1mexp,
+    "erf": lax.erf,
+    "erfc": lax.erfc,
+    "floor": lax.floor,
+    "ceil": lax.ceil,
+    "trunc": jnp.trunc,
+    "round": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
+    "maximum": lax.max,
+    "minimum": lax.min,
+    "equal": lax.eq,
+    "not_equal": lax.ne,
+    "less": lax.lt,
+    "less_equal": lax.le,
+    "greater": lax.gt,
+    "greater_equal": lax.ge,
+    "isnan": isnan,
+    "isinf": isinf,
+    "isfinite": isfinite,
+    "logical_not": lax.bitwise_not,
+    "logical_and": lax.bitwise_and,
+    "logical_or": lax.bitwise_or,
+    "logical_xor": lax.bitwise_xor,
+    "invert": lax.bitwise_not,
+    "bitwise_and": lax.bitwise_and,
+    "bitwise_or": lax.bitwise_or,
+    "bitwise_xor": lax.bitwise_xor,
+    "left_shift": lax.shift_left,
+    "right_shift": right_shift,
+    "imag": imag,
+    "real": lambda x: lax.real(x) if x.dtype.kind == "c" else x,
+    "conj": lambda x: lax.conj(x) if x.dtype.kind == "c" else x,
+    "angle": jnp.angle,
+    "complex": lax.complex,
+    "clip": clip,
+}
+"""What computes each row, given operands of one dtype in their common shape."""
+
+
+def _enter(name: str, compute: Callable[..., Any]) -> None:
+    row = ROWS[name]
+    if row.arity == 1:
+        backend.lower(row)(lambda op, x: compute(x))
+    else:
+        backend.lower(row)(lambda op, *xs: compute(*fitted(*xs)))
+
+
+for _name, _compute in LAX.items():
+    _enter(_name, _compute)
+
+
+@backend.lower(Cast)
+def cast(op: Cast, x: Any) -> Any:
+    """Complex to real takes the real part; anything to bool asks whether it is not zero."""
+    if op.dtype == "bool":
+        return lax.ne(x, _same(x, 0))
+    dtype = numpy_dtype(op.dtype)
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        x = lax.real(x)
+    return lax.convert_element_type(x, dtype)
+
+
+@backend.lower(Where)
+def where(op: Where, condition: Any, a: Any, b: Any) -> Any:
+    """A selection; a scalar condition chooses between whole arrays."""
+    shape = np.broadcast_shapes(condition.shape, a.shape, b.shape)
+    a, b = (x if x.shape == shape else jnp.broadcast_to(x, shape) for x in (a, b))
+    if condition.shape not in {(), shape}:
+        condition = jnp.broadcast_to(condition, shape)
+    return lax.select(condition, a, b)
+
+
+@backend.lower(Barrier)
+def barrier(op: Barrier, x: Any) -> Any:
+    """Derivatives are taken before."""
+    return x

@@ -1,0 +1,1 @@
+"""The reference: every operation's own NumPy reference, step by step."""

@@ -1,0 +1,145 @@
+"""One sweep brings a graph to a form in which no rule of a pass applies any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from graphc.errors import InvalidGraphError
+from graphc.ir import Constant, Node, Op, derived_from
+from graphc.rewrite.rule import Rule
+from graphc.tensor.elementwise import Elementwise
+
+__all__ = ["Change", "Sweep"]
+
+MOST_CHANGES_A_NODE = 50
+"""Rules that grow a graph without end are stopped here; graphs of real programs need about 3."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A rule applied once: what it found and what it put there."""
+
+    rule: Rule
+    before: Node
+    after: Node
+
+
+class Sweep:
+    """The normal forms of nodes under the rules of a pass, each worked out once.
+
+    Args:
+        rules: What is tried, in this order, on the nodes of its roots.
+        recording: Keep each change.
+
+    Attributes:
+        attempts: How often a rule was tried.
+        changes: How often one applied.
+        records: Each change, where recording.
+    """
+
+    def __init__(self, rules: Iterable[Rule], *, recording: bool = False) -> None:
+        self.attempts = 0
+        self.changes = 0
+        self.records: list[Change] = []
+        self._recording = recording
+        self._by_root: dict[type[Op] | Op, list[Rule]] = {}
+        for rule in rules:
+            for root in rule.roots:
+                self._by_root.setdefault(root, []).append(rule)
+        self._rules: dict[type[Op] | Op, tuple[Rule, ...]] = {}
+        self._done: dict[Node, Node] = {}
+        self._became: dict[Node, tuple[Node, Rule | None]] = {}
+
+    def normal_forms(self, nodes: Sequence[Node], size: int) -> list[Node]:
+        """What the nodes become, given about how many there are with all they need.
+
+        Raises:
+            InvalidGraphError: Rules that undo each other or grow the graph without end, or one
+                that gives a value of another type.
+        """
+        # A node waits on the stack for its inputs first, then for the form of what it became.
+        done, became = self._done, self._became
+        most = self.changes + MOST_CHANGES_A_NODE * (size + MOST_CHANGES_A_NODE)
+        stack = list(reversed(nodes))
+        while stack:
+            node = stack[-1]
+            if node in done:
+                stack.pop()
+            elif node in became:
+                new, _ = became[node]
+                if new not in done or self.changes > most:
+                    raise self._endless(stack)
+                done[node] = done[new]
+                del became[node]
+            elif waiting := [x for x in node.inputs if x not in done]:
+                stack.extend(reversed(waiting))
+            else:
+                new, rule = self._step(node)
+                if new is node:
+                    done[node] = node
+                else:
+                    if self.changes > most:
+                        raise self._endless(stack)
+                    became[node] = new, rule
+                    stack.append(new)
+        return [done[node] for node in nodes]
+
+    def _step(self, node: Node) -> tuple[Node, Rule | None]:
+        with derived_from(node.site):
+            new = _on_inputs(node, [self._done[x] for x in node.inputs])
+            if new is not node:
+                return new, None
+            for rule in self._rules_for(node.op):
+                self.attempts += 1
+                found = rule.apply(node)
+                if found is not None and found is not node:
+                    self._note(rule, node, found)
+                    return found, rule
+        return node, None
+
+    def _rules_for(self, op: Op) -> tuple[Rule, ...]:
+        key = op if isinstance(op, Elementwise) else type(op)
+        known = self._rules.get(key)
+        if known is None:
+            roots: list[type[Op] | Op] = [op, *type(op).__mro__]
+            found = [rule for root in roots for rule in self._by_root.get(root, ())]
+            known = self._rules[key] = tuple(dict.fromkeys(found))
+        return known
+
+    def _note(self, rule: Rule, before: Node, after: Node) -> None:
+        if not before.type.admits(after.type):
+            raise InvalidGraphError(
+                f"The rule {rule.name} replaced {before!r} by {after!r}, of another type.",
+                f"Exclude it: excluding=[{rule.name!r}].",
+                before.where,
+            )
+        self.changes += 1
+        if self._recording:
+            self.records.append(Change(rule, before, after))
+
+    def _endless(self, stack: Sequence[Node]) -> InvalidGraphError:
+        steps = [self._became[node] for node in stack if node in self._became]
+        names = dict.fromkeys(rule.name for _, rule in reversed(steps) if rule is not None)
+        node = stack[-1]
+        return InvalidGraphError(
+            f"Rewriting {node!r} does not come to an end: the rules {', '.join(names)} lead back "
+            "to it, or on to ever more nodes.",
+            "Exclude one of them with excluding=[...].",
+            node.where,
+        )
+
+
+def _on_inputs(node: Node, inputs: list[Node]) -> Node:
+    op = node.op
+    same = inputs == [*node.inputs]
+    if isinstance(op, Elementwise) and op.commutes and not (same and _in_order(*inputs)):
+        return op(*inputs)  # which puts the operands in order
+    return node if same else Node.make(op, *inputs)
+
+
+def _in_order(a: Node, b: Node) -> bool:
+    """Whether two operands are surely in the order in which a commutative row takes them."""
+    if isinstance(b.op, Constant):
+        return False
+    return isinstance(a.op, Constant) or a.serial < b.serial

@@ -1,0 +1,160 @@
+"""The passes in order, and ``optimize``, which runs them until nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from difflib import get_close_matches
+from time import perf_counter
+
+import graphc.rewrite.rules  # noqa: F401 (fills RULES)
+from graphc.errors import ArgumentError
+from graphc.ir import Graph, Input, Node, check, check_same_interface
+from graphc.rewrite.engine import Change, Sweep
+from graphc.rewrite.rule import PASSES, RULES, Rule
+
+__all__ = ["PassReport", "Rewritten", "optimize", "selected"]
+
+ROUNDS = 3
+"""How often the passes run at most; a later one may make work for an earlier one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """What one run of a pass did.
+
+    Attributes:
+        name: Which pass.
+        seconds: How long it took.
+        before: How many nodes the graph had.
+        after: How many it has now.
+        attempts: How often a rule was tried.
+        changes: How often one applied.
+        records: Each change, where they were asked for.
+    """
+
+    name: str
+    seconds: float
+    before: int
+    after: int
+    attempts: int
+    changes: int
+    records: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """An equal graph, and what each pass did for it."""
+
+    graph: Graph
+    passes: tuple[PassReport, ...]
+
+
+def optimize(
+    graph: Graph,
+    *,
+    excluding: Collection[str] = (),
+    including: Collection[str] | None = None,
+    recording: bool = False,
+    checking: bool = False,
+) -> Rewritten:
+    """An equal graph that is more accurate, smaller, or made of cheaper operations.
+
+    Args:
+        graph: Any graph; it stays as it is.
+        excluding: Rules to leave out, by their name, pass or subject (``"reduce"``).
+        including: Only these, by the same names; all by default.
+        recording: Keep each change in the reports.
+        checking: Check after each pass that the graph is sound and takes and gives the same.
+
+    Returns:
+        The graph and a report for each run of a pass.
+
+    Raises:
+        ArgumentError: A name that no rule, pass or subject has.
+        InvalidGraphError: A rule is at fault.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> from graphc.ir import Graph
+        >>> x = gt.vector("x")
+        >>> optimize(Graph([x], [gt.log(1 + x)])).graph.outputs[0] is gt.log1p(x)
+        True
+    """
+    rules = selected(excluding, including)
+    # A rule looks through nodes; what the graph's inputs are made of is none of its business.
+    hidden = {x: Node.input(x.type) for x in graph.inputs if not isinstance(x.op, Input)}
+    if hidden:
+        inputs = [hidden.get(x, x) for x in graph.inputs]
+        done = _run(Graph(inputs, graph.substitute(hidden).outputs), rules, recording, checking)
+        shown = done.graph.substitute({new: x for x, new in hidden.items()})
+        return Rewritten(Graph(graph.inputs, shown.outputs), done.passes)
+    return _run(graph, rules, recording, checking)
+
+
+def _run(graph: Graph, rules: list[Rule], recording: bool, checking: bool) -> Rewritten:
+    sweeps = {
+        step: Sweep((rule for rule in rules if rule.step == step), recording=recording)
+        for step in PASSES
+    }
+    settled: dict[str, tuple[Node, ...]] = {}
+    reports: list[PassReport] = []
+    for _ in range(ROUNDS):
+        for step, sweep in sweeps.items():
+            if settled.get(step) == graph.outputs:
+                continue
+            before = graph
+            graph, report = _swept(step, sweep, before)
+            reports.append(report)
+            settled[step] = graph.outputs
+            if checking:
+                check(graph)
+                check_same_interface(before, graph)
+    return Rewritten(graph, tuple(reports))
+
+
+def _swept(step: str, sweep: Sweep, graph: Graph) -> tuple[Graph, PassReport]:
+    attempts, changes, records = sweep.attempts, sweep.changes, len(sweep.records)
+    start = perf_counter()
+    outputs = tuple(sweep.normal_forms(graph.outputs, len(graph)))
+    new = graph if outputs == graph.outputs else Graph(graph.inputs, outputs)
+    report = PassReport(
+        name=step,
+        seconds=perf_counter() - start,
+        before=len(graph),
+        after=len(new),
+        attempts=sweep.attempts - attempts,
+        changes=sweep.changes - changes,
+        records=tuple(sweep.records[records:]),
+    )
+    return new, report
+
+
+def selected(excluding: Collection[str], including: Collection[str] | None) -> list[Rule]:
+    """The rules that these names of rules, passes and subjects leave.
+
+    Raises:
+        ArgumentError: A name that no rule, pass or subject has.
+    """
+    rules = list(RULES.values())
+    known = {*PASSES, *RULES, *(rule.subject for rule in rules)}
+    for name in (*excluding, *(including or ())):
+        if name not in known:
+            close = get_close_matches(name, known)
+            raise ArgumentError(
+                f"No rule, pass or subject of rules is called {name!r}.",
+                f"Did you mean {' or '.join(map(repr, close))}?"
+                if close
+                else f"The passes are {', '.join(PASSES)}.",
+            )
+    out = frozenset(excluding)
+    return [
+        rule
+        for rule in rules
+        if out.isdisjoint(_names(rule))
+        and (including is None or not frozenset(including).isdisjoint(_names(rule)))
+    ]
+
+
+def _names(rule: Rule) -> tuple[str, str, str]:
+    return rule.name, rule.step, rule.subject

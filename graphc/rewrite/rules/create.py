@@ -1,0 +1,26 @@
+"""Rules of arrays that are made from a shape and a rule."""
+
+from __future__ import annotations
+
+from graphc.ir import Constant, Node, is_integer
+from graphc.rewrite.lengths import symbolic_length
+from graphc.rewrite.rule import rewrite, scalar_value
+from graphc.tensor.create import Arange, Eye, arange, eye
+
+
+@rewrite("canonicalize", Arange)
+def arange_made_static(node: Node, op: Arange) -> Node | None:
+    """Integers that are constants count out the values at once, so that their number is known."""
+    if not is_integer(op.dtype) or not all(isinstance(x.op, Constant) for x in node.inputs):
+        return None
+    start, stop, step = (scalar_value(x) for x in node.inputs)
+    return arange(start, stop, step, op.dtype) if step else None
+
+
+@rewrite("canonicalize", Eye)
+def eye_made_static(node: Node, op: Eye) -> Node | None:
+    """A length that is a constant belongs to the type."""
+    if not any(isinstance(x.op, Constant) for x in node.inputs):
+        return None
+    rows, columns = (symbolic_length(op.shape, node.inputs, axis) for axis in (0, 1))
+    return eye(rows, columns, op.offset, op.dtype)

@@ -1,0 +1,339 @@
+"""Symbolic inputs, and arrays made from a shape and a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.config import config
+from graphc.errors import DTypeError, ShapeError
+from graphc.ir import Op, Shape, TensorType, dtype_name, here, is_complex, numpy_dtype, where
+from graphc.tensor.elementwise import cast
+from graphc.tensor.shape import broadcast_to, entries, lengths, target_shape
+from graphc.tensor.tensor import Tensor, as_tensor, function, operands
+
+__all__ = ["LETTERS", "Arange", "Eye"]
+
+LETTERS = {
+    "b": "int8", "w": "int16", "i": "int32", "l": "int64", "f": "float32", "d": "float64",
+    "c": "complex64", "z": "complex128",
+}  # fmt: skip
+"""The letters in front of constructors that name a dtype, as in ``gt.dvector``."""
+
+RANKS: dict[str, Shape] = {
+    "scalar": (),
+    "vector": (None,),
+    "row": (1, None),
+    "col": (None, 1),
+    "matrix": (None, None),
+    "tensor3": (None,) * 3,
+    "tensor4": (None,) * 4,
+    "tensor5": (None,) * 5,
+    "tensor6": (None,) * 6,
+    "tensor7": (None,) * 7,
+}
+
+
+def tensor(name: Any = None, *, dtype: Any = None, shape: Any = None, ndim: Any = None) -> Tensor:
+    """A symbolic input.
+
+    Args:
+        name: What messages call it; keyword arguments of a function go by it. A dtype here, as
+            in ``gt.tensor("float64", shape=(3,))``, is taken for the dtype.
+        dtype: Anything NumPy takes for a dtype; ``config.floatX`` by default.
+        shape: Lengths from 0 on, None where unknown.
+        ndim: How many axes of unknown length, instead of ``shape``.
+
+    Raises:
+        ShapeError: Neither or both of ``shape`` and ``ndim``, or a negative length.
+        DTypeError: No such dtype.
+
+    Example:
+        >>> tensor("x", shape=(None, 3))
+        x: float64[?, 3]
+    """
+    if dtype is None and isinstance(name, str) and name in {*LETTERS.values(), "bool", "floatX"}:
+        name, dtype = None, name
+    if (shape is None) == (ndim is None):
+        raise ShapeError("tensor: one of shape and ndim is wanted.", "", where(here()))
+    if dtype is None or dtype == "floatX":
+        dtype = config.floatX
+    return TensorType(dtype, (None,) * ndim if shape is None else shape)(name)  # type: ignore[no-any-return]
+
+
+def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
+    shape = RANKS[kind]
+
+    if fixed is None:
+
+        def construct(name: str | None = None, *, dtype: Any = None, shape: Any = shape) -> Tensor:
+            _check_rank(kind, shape)
+            return tensor(name, dtype=dtype or config.floatX, shape=shape)
+    else:
+
+        def construct(name: str | None = None, *, dtype: Any = fixed, shape: Any = shape) -> Tensor:
+            _check_rank(kind, shape)
+            return tensor(name, dtype=fixed, shape=shape)
+
+    letter = next((x for x, dtype in LETTERS.items() if dtype == fixed), "")
+    construct.__name__ = construct.__qualname__ = letter + kind
+    lengths = ", ".join("?" if n is None else str(n) for n in shape)
+    construct.__doc__ = (
+        f"A symbolic input of type {fixed or 'floatX'}[{lengths}]; ``shape`` may state lengths."
+    )
+    return construct
+
+
+def _check_rank(kind: str, shape: Any) -> None:
+    if len(shape) != len(RANKS[kind]):
+        raise ShapeError(
+            f"{kind}: the shape {shape} has not {len(RANKS[kind])} axes.",
+            "Use gt.tensor(shape=...) for any rank.",
+            where(here()),
+        )
+
+
+CONSTRUCTORS = {
+    letter + kind: _constructor(kind, dtype)
+    for kind in RANKS
+    for letter, dtype in [("", None), *LETTERS.items()]
+}
+"""``scalar`` to ``tensor7``, and ``dvector`` and the like with their dtype's letter in front."""
+
+
+def _plural(kind: str) -> Callable[..., list[Tensor]]:
+    def construct(*names: Any, dtype: Any = None) -> list[Tensor]:
+        if len(names) == 1 and isinstance(names[0], int):
+            names = (None,) * names[0]
+        return [CONSTRUCTORS[kind](name, dtype=dtype) for name in names]
+
+    construct.__name__ = construct.__qualname__ = kind[:-1] + "ices" if kind == "matrix" else kind + "s"
+    construct.__doc__ = f"Several inputs as ``{kind}`` makes them, by name or by number."
+    return construct
+
+
+scalars, vectors, matrices, rows, cols = map(
+    _plural, ("scalar", "vector", "matrix", "row", "col")
+)
+
+
+# Arrays of one value.
+
+
+@function
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+    """An array of one value.
+
+    Args:
+        shape: Integers, Python's or symbolic, or an int64 vector of static length.
+        fill_value: What broadcasts to the shape.
+        dtype: Its own by default.
+    """
+    return broadcast_to(as_tensor(fill_value, dtype=dtype), shape)
+
+
+@function
+def zeros(shape: Any, dtype: Any = None) -> Tensor:
+    """An array of zeros, of ``config.floatX`` by default."""
+    return full(shape, np.zeros((), numpy_dtype(dtype_name(dtype or config.floatX))))
+
+
+@function
+def ones(shape: Any, dtype: Any = None) -> Tensor:
+    """An array of ones, of ``config.floatX`` by default."""
+    return full(shape, np.ones((), numpy_dtype(dtype_name(dtype or config.floatX))))
+
+
+@function
+def empty(shape: Any, dtype: Any = None) -> Tensor:
+    """An array to be filled: of zeros, as a graph has no values left to chance."""
+    return zeros(shape, dtype)
+
+
+@function
+def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+    """An array of one value, of x's shape and dtype."""
+    x = as_tensor(x)
+    return full(lengths(x), cast(fill_value, dtype or x.dtype))
+
+
+@function
+def zeros_like(x: Any, dtype: Any = None) -> Tensor:
+    """Zeros of x's shape and dtype."""
+    x = as_tensor(x)
+    return zeros(lengths(x), dtype or x.dtype)
+
+
+@function
+def ones_like(x: Any, dtype: Any = None) -> Tensor:
+    """Ones of x's shape and dtype."""
+    x = as_tensor(x)
+    return ones(lengths(x), dtype or x.dtype)
+
+
+@function
+def empty_like(x: Any, dtype: Any = None) -> Tensor:
+    """An array to be filled, of x's shape and dtype: of zeros."""
+    return zeros_like(x, dtype)
+
+
+@function
+def alloc(value: Any, *shape: Any) -> Tensor:
+    """A value repeated to a shape."""
+    return broadcast_to(value, shape)
+
+
+# Arrays made by a rule.
+
+
+@dataclass(frozen=True, slots=True)
+class Arange(Op):
+    """``start``, ``start + step``, ... up to ``stop``, which is left out.
+
+    Inputs are start, stop and step, scalars of the dtype; their values decide the length.
+    """
+
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        return "arange"
+
+    def infer(self, start: TensorType, stop: TensorType, step: TensorType) -> TensorType:
+        return TensorType(self.dtype, (None,))
+
+    def host_inputs(self) -> tuple[int, ...]:
+        return (0, 1, 2)
+
+    def perform(self, start: Any, stop: Any, step: Any) -> np.ndarray[Any, Any]:
+        if step == 0:
+            raise ShapeError("arange: the step is 0.", "Use a step that leads to the end.")
+        return np.arange(start, stop, step, numpy_dtype(self.dtype))
+
+    def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> tuple[None, None, None]:
+        return None, None, None
+
+
+@dataclass(frozen=True, slots=True)
+class StaticArange(Op):
+    """``arange`` of numbers known when the graph is built, and so of static length."""
+
+    start: float
+    stop: float
+    step: float
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        return "arange"
+
+    def infer(self) -> TensorType:
+        return TensorType(self.dtype, (len(np.arange(self.start, self.stop, self.step)),))
+
+    def perform(self) -> np.ndarray[Any, Any]:
+        return np.arange(self.start, self.stop, self.step, numpy_dtype(self.dtype))
+
+
+@function
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
+    """Evenly spaced values from ``start`` on, ``stop`` left out.
+
+    Args:
+        start: The first value; with ``stop`` left out, the end, counted from 0.
+        stop: The end.
+        step: The distance, not 0.
+        dtype: The common dtype of the three by default.
+
+    Returns:
+        A vector; its length is static where the three are Python numbers.
+
+    Raises:
+        ShapeError: The step is 0.
+        DTypeError: A complex number, or an array that is no scalar.
+
+    Example:
+        >>> arange(2, 8, 3)
+        arange(): int64[2]
+    """
+    if stop is None:
+        start, stop = 0, start
+    if all_numbers(start, stop, step):
+        if step == 0:
+            raise ShapeError("arange: the step is 0.", "", where(here()))
+        kind = dtype_name(dtype) if dtype else _number_dtype(start, stop, step)
+        return Tensor.make(StaticArange(*map(_python_number, (start, stop, step)), kind))
+    xs, common = operands("arange", (start, stop, step))
+    if is_complex(common) or any_axes(xs):
+        raise DTypeError(f"arange{tuple(xs)}: real scalars are wanted.", "", where(here()))
+    y = Tensor.make(Arange(common), *xs)
+    return y if dtype is None else cast(y, dtype)
+
+
+def all_numbers(*values: Any) -> bool:
+    """Whether all are Python's or NumPy's real numbers."""
+    return not [x for x in values if not isinstance(x, int | float | np.integer | np.floating)]
+
+
+def any_axes(xs: list[Tensor]) -> bool:
+    """Whether one of the arrays is no scalar."""
+    return bool([x for x in xs if x.ndim])
+
+
+def _python_number(x: Any) -> float:
+    return x.item() if isinstance(x, np.generic) else x  # type: ignore[no-any-return]
+
+
+def _number_dtype(*values: Any) -> str:
+    if [x for x in values if isinstance(x, float | np.floating)]:
+        return config.floatX
+    return "int64"
+
+
+@dataclass(frozen=True, slots=True)
+class Eye(Op):
+    """Ones on a diagonal and zeros elsewhere; None stands for an input."""
+
+    shape: Shape
+    offset: int
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        return "eye"
+
+    def infer(self, *symbolic: TensorType) -> TensorType:
+        return TensorType(self.dtype, self.shape)
+
+    def host_inputs(self) -> tuple[int, ...]:
+        return tuple(range(self.shape.count(None)))
+
+    def perform(self, *symbolic: Any) -> np.ndarray[Any, Any]:
+        n, m = target_shape(self.shape, symbolic)
+        return np.eye(n, m, self.offset, numpy_dtype(self.dtype))
+
+    def pullback(self, g: Tensor, y: Tensor, *symbolic: Tensor) -> tuple[None, ...]:
+        return (None,) * len(symbolic)
+
+
+@function
+def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Tensor:
+    """A matrix with ones on a diagonal and zeros elsewhere.
+
+    Args:
+        n: How many rows, an integer, Python's or symbolic.
+        m: How many columns, as many as rows by default.
+        k: Which diagonal: 0 the main one, above it from 1 on, below it from -1 down.
+        dtype: ``config.floatX`` by default.
+    """
+    static, symbolic = entries("eye", (n, n if m is None else m))
+    return Tensor.make(Eye(static, int(k), dtype_name(dtype or config.floatX)), *symbolic)
+
+
+@function
+def identity_like(x: Any, dtype: Any = None) -> Tensor:
+    """The identity of a matrix's shape and dtype."""
+    x = as_tensor(x)
+    return eye(*lengths(x), dtype=dtype or x.dtype)

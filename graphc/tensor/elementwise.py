@@ -1,0 +1,846 @@
+"""Elementwise functions, a row each: name, meaning, dtype rule, NumPy reference, derivative.
+
+Operands are cast to one dtype before the node is made, so an operation sees one dtype only. An
+axis of static length 1 broadcasts. A derivative is written for real numbers; for complex ones it
+is conjugated around (``g`` is df/dRe + i df/dIm), where the row does not say otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from graphc.config import config
+from graphc.errors import ArgumentError, DTypeError, ShapeError
+from graphc.ir import (
+    Check,
+    Constant,
+    Op,
+    Shape,
+    TensorType,
+    dtype_name,
+    here,
+    is_complex,
+    is_inexact,
+    is_integer,
+    numpy_dtype,
+    real_dtype,
+    where as where_is,
+)
+from graphc.tensor.tensor import TABLE, Tensor, as_tensor, function, operands
+
+__all__ = ["ROWS", "Cast", "Elementwise"]
+
+Pullback = Callable[..., Any]
+Domain = Callable[[str], tuple[str, str] | None]
+"""From the operands' common dtype to the one computed in and the one of the result."""
+
+ROWS: dict[str, Elementwise] = {}
+
+
+# Dtype rules.
+
+
+def same(dtype: str) -> tuple[str, str] | None:
+    """Any dtype, kept."""
+    return dtype, dtype
+
+
+def numeric(dtype: str) -> tuple[str, str] | None:
+    """Numbers, kept; bool is refused, as in NumPy."""
+    return None if dtype == "bool" else (dtype, dtype)
+
+
+def inexact(dtype: str) -> tuple[str, str] | None:
+    """Computed in floating point: integers go to the smallest float that NumPy chooses."""
+    if dtype in {"bool", "int8", "uint8"}:
+        dtype = "float16"
+    elif dtype in {"int16", "uint16"}:
+        dtype = "float32"
+    elif is_integer(dtype):
+        dtype = "float64"
+    return dtype, dtype
+
+
+def quotient(dtype: str) -> tuple[str, str] | None:
+    """Computed in floating point: integers of any width go to float64."""
+    return (dtype, dtype) if is_inexact(dtype) else ("float64", "float64")
+
+
+def real_inexact(dtype: str) -> tuple[str, str] | None:
+    """Computed in real floating point; complex numbers are refused."""
+    return None if is_complex(dtype) else inexact(dtype)
+
+
+def ordered(dtype: str) -> tuple[str, str] | None:
+    """Real numbers and bool, kept."""
+    return None if is_complex(dtype) else (dtype, dtype)
+
+
+def real_numeric(dtype: str) -> tuple[str, str] | None:
+    """Real numbers, kept."""
+    return None if is_complex(dtype) or dtype == "bool" else (dtype, dtype)
+
+
+def is_whole(dtype: str) -> bool:
+    """Whether every value is a whole number: integers and bool."""
+    return not is_inexact(dtype)
+
+
+def is_real(dtype: str) -> bool:
+    """Whether no value has an imaginary part."""
+    return not is_complex(dtype)
+
+
+def complex_parts(dtype: str) -> tuple[str, str] | None:
+    """The real dtype of the parts and the complex one of the whole."""
+    if is_complex(dtype):
+        return None
+    dtype = inexact(dtype)[0]  # type: ignore[index]
+    return ("float64", "complex128") if dtype == "float64" else ("float32", "complex64")
+
+
+def phase(dtype: str) -> tuple[str, str]:
+    """Computed in floating point; the result is real."""
+    dtype = inexact(dtype)[0]  # type: ignore[index]
+    return dtype, real_dtype(dtype)
+
+
+def integral(dtype: str) -> tuple[str, str] | None:
+    """Integers and bool, kept."""
+    return None if is_inexact(dtype) else (dtype, dtype)
+
+
+def integer(dtype: str) -> tuple[str, str] | None:
+    """Integers, kept; bool is shifted as int8."""
+    if dtype == "bool":
+        return "int8", "int8"
+    return (dtype, dtype) if is_integer(dtype) else None
+
+
+def predicate(dtype: str) -> tuple[str, str] | None:
+    """Any dtype; the result is bool."""
+    return dtype, "bool"
+
+
+def order_predicate(dtype: str) -> tuple[str, str] | None:
+    """Real numbers and bool; the result is bool."""
+    return None if is_complex(dtype) else (dtype, "bool")
+
+
+def logical(dtype: str) -> tuple[str, str] | None:
+    """Read as bool; the result is bool."""
+    return "bool", "bool"
+
+
+def magnitude(dtype: str) -> tuple[str, str] | None:
+    """Any dtype; the result is real."""
+    return dtype, real_dtype(dtype)
+
+
+def broadcast_shapes(op: str, types: Sequence[TensorType]) -> Shape:
+    """The common shape: a static 1 gives way, an unknown length equals the others.
+
+    Raises:
+        ShapeError: Two known lengths differ and neither is 1.
+    """
+    first = types[0].shape
+    if all(t.shape == first for t in types):
+        return first
+    ndim = max(t.ndim for t in types)
+    lengths: list[int | None] = []
+    for axis in range(-ndim, 0):
+        seen = {t.shape[axis] for t in types if t.ndim >= -axis} - {1}
+        known = seen - {None}
+        if len(known) > 1:
+            raise ShapeError(
+                f"{op}({', '.join(map(repr, types))}): lengths differ on axis {axis}.",
+                "Make them equal, or one of them 1.",
+                where_is(here()),
+            )
+        lengths.append(known.pop() if known else None if seen else 1)
+    return tuple(lengths)
+
+
+def broadcast_checks(types: Sequence[TensorType]) -> list[Check]:
+    """Pairs of lengths that must be equal at run time, where a type leaves one unknown."""
+    checks: list[Check] = []
+    ndim = max(t.ndim for t in types)
+    for axis in range(-ndim, 0):
+        having = [i for i, t in enumerate(types) if t.ndim >= -axis and t.shape[axis] != 1]
+        if any(types[i].shape[axis] is None for i in having):
+            checks += [(having[0], axis, j, axis) for j in having[1:]]
+    return checks
+
+
+def unbroadcast(g: Tensor, x: Tensor) -> Tensor:
+    """The gradient summed over the axes on which x was broadcast."""
+    if g.type.shape == x.type.shape:
+        return g
+    new = g.ndim - x.ndim
+    axes = [*range(new)]
+    axes += [
+        new + i for i, n in enumerate(x.type.shape) if n == 1 and g.type.shape[new + i] != 1
+    ]
+    if not axes:
+        return g
+    kept = [axis - new for axis in axes if axis >= new]
+    summed: Tensor = TABLE["sum"](g, tuple(axes))
+    return TABLE["expand_dims"](summed, tuple(kept)) if kept else summed
+
+
+def aligned(batched: Sequence[bool], xs: Sequence[Tensor]) -> list[Tensor]:
+    """Operands that broadcast for each element of a batch as they do for one.
+
+    One of lower rank gets axes of length 1 between its batch axis and its own.
+    """
+    ndim = max(x.ndim - leading for x, leading in zip(xs, batched, strict=True))
+    return [
+        with_rank(x, ndim) if leading else x for x, leading in zip(xs, batched, strict=True)
+    ]
+
+
+def with_rank(x: Tensor, ndim: int) -> Tensor:
+    """A batch of arrays of so many axes, new ones of length 1 in front of each element's own."""
+    new = tuple(range(1, ndim + 2 - x.ndim))
+    return TABLE["expand_dims"](x, new) if new else x  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Elementwise(Op):
+    """A row of the table: one function, applied to each element. Call it to build a node.
+
+    Attributes:
+        row: Its name, as in NumPy or ``scipy.special``.
+        meaning: What it gives, in a line.
+        domain: The dtype rule.
+        reference: The NumPy function.
+        slope: The gradients by the operands, given that by the result; None: it has none.
+        arity: How many operands.
+        commutes: Whether the two operands may change places.
+        holomorphic: Whether conjugating around the slope makes it right for complex numbers.
+        identity: The dtypes whose values it leaves as they are, if any.
+    """
+
+    row: str
+    meaning: str
+    domain: Domain
+    reference: Callable[..., Any]
+    slope: Pullback | None
+    arity: int
+    commutes: bool = False
+    holomorphic: bool = True
+    identity: Callable[[str], bool] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.row
+
+    def __repr__(self) -> str:
+        return self.row
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _row, (self.row,)
+
+    def token(self) -> str:
+        return self.row
+
+    def __call__(self, *values: Any) -> Tensor:
+        if len(values) != self.arity:
+            if self.commutes and len(values) > self.arity:
+                return reduce(self, values)
+            raise ArgumentError(
+                f"{self.row} takes {self.arity} operands, not {len(values)}.", "", where_is(here())
+            )
+        xs, dtype = operands(self.row, values)
+        if self.identity is not None and self.identity(dtype):
+            return xs[0]
+        rule = self.domain(dtype)
+        if rule is None:
+            raise DTypeError(
+                f"{self.row}({', '.join(repr(x.type) for x in xs)}): not defined for {dtype}.",
+                "Cast the operands with astype first.",
+                where_is(here()),
+            )
+        if rule[0] != dtype:
+            xs = [cast(x, rule[0]) for x in xs]
+        if self.commutes and _order(xs[0]) > _order(xs[1]):
+            xs.reverse()
+        return Tensor.make(self, *xs)
+
+    def infer(self, *types: TensorType) -> TensorType:
+        rule = self.domain(types[0].dtype)
+        if rule is None or any(t.dtype != rule[0] for t in types):
+            raise DTypeError(
+                f"{self.row}({', '.join(map(repr, types))}): operands of one dtype are wanted.",
+                f"Build it with gt.{self.row}, which casts them.",
+                where_is(here()),
+            )
+        return TensorType(rule[1], broadcast_shapes(self.row, types))
+
+    def checks(self, *types: TensorType) -> Sequence[Check]:
+        return broadcast_checks(types)
+
+    def perform(self, *xs: np.ndarray[Any, Any]) -> Any:
+        return self.reference(*xs)
+
+    def pullback(self, g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Tensor | None]:
+        if self.slope is None:
+            return (None,) * len(xs)
+        mask, g = split_mask(g)
+        around = self.holomorphic and is_complex(g.dtype)
+        parts = self.slope(conj(g) if around else g, y, *xs)
+        return [
+            None if part is None else _cotangent(conj(part) if around else part, mask, x)
+            for part, x in zip(parts, xs, strict=True)
+        ]
+
+    def pushforward(self, tangents: Sequence[Tensor | None], y: Tensor, *xs: Tensor) -> Any:
+        if self.slope is None:
+            return None
+        if not self.holomorphic and (is_complex(y.dtype) or any(is_complex(x.dtype) for x in xs)):
+            return NotImplemented
+        total = None
+        for i, tangent in enumerate(tangents):
+            if tangent is None:
+                continue
+            if tangent.dtype != y.dtype:
+                tangent = cast(tangent, y.dtype)
+            part = self.slope(tangent, y, *xs)[i]
+            if part is not None:
+                total = part if total is None else add(total, part)
+        if total is not None and total.type.shape != y.type.shape:
+            total = TABLE["broadcast_to"](total, TABLE["shape"](y))
+        return total
+
+    def batch(self, size: Any, batched: Sequence[bool], *xs: Tensor) -> Tensor:
+        return self(*aligned(batched, xs))
+
+
+def split_mask(g: Tensor) -> tuple[Tensor | None, Tensor]:
+    """A gradient ``where(mask, g, 0)`` as mask and g; other gradients have no mask.
+
+    An unselected branch has gradient zero whatever its slope there, infinite or NaN: so masks are
+    taken off before a slope is multiplied, and put back after.
+    """
+    mask = None
+    while isinstance(g.op, Where):
+        condition, a, b = g.inputs
+        if _is_zero(b):
+            g = a  # type: ignore[assignment]
+        elif _is_zero(a):
+            condition, g = logical_not(condition), b  # type: ignore[assignment]
+        else:
+            break
+        mask = condition if mask is None else logical_and(mask, condition)
+    return mask, g  # type: ignore[return-value]
+
+
+def _is_zero(x: Any) -> bool:
+    return isinstance(x.op, Constant) and x.op.shape == () and not any(x.op.data)
+
+
+def _cotangent(part: Tensor, mask: Tensor | None, x: Tensor) -> Tensor | None:
+    if not is_inexact(x.dtype):
+        return None
+    if is_complex(part.dtype) and not is_complex(x.dtype):
+        part = real(part)
+    if mask is not None:
+        part = where(mask, part, 0)
+    return unbroadcast(part, x)
+
+
+def _order(x: Tensor) -> tuple[bool, int]:
+    return not isinstance(x.op, Constant), x.serial
+
+
+def _row(name: str) -> Elementwise:
+    return ROWS[name]
+
+
+def _enter(row: Elementwise) -> Elementwise:
+    ROWS[row.row] = row
+    TABLE[row.row] = row
+    return row
+
+
+def _from_scipy(name: str) -> Callable[..., Any]:
+    """SciPy's function, in the operand's dtype also where SciPy has it in wider ones only."""
+
+    def reference(x: np.ndarray[Any, Any]) -> Any:
+        from scipy import special  # a quarter of a second, which not every user needs
+
+        return getattr(special, name)(np.asarray(x, widened(x.dtype))).astype(x.dtype, copy=False)
+
+    return reference
+
+
+def widened(dtype: np.dtype[Any]) -> Any:
+    """float32 for the half-width floats, which few libraries compute in; others stay."""
+    return np.float32 if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
+
+
+def unary(
+    name: str,
+    meaning: str,
+    domain: Domain,
+    slope: Callable[[Any, Any, Any], Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    *,
+    holomorphic: bool = True,
+    identity: Callable[[str], bool] | None = None,
+) -> Elementwise:
+    """Enter a function of one operand; its slope gives the gradient by it."""
+    pullback = None if slope is None else lambda g, y, x: (slope(g, y, x),)
+    reference = reference or getattr(np, name)
+    return _enter(
+        Elementwise(name, meaning, domain, reference, pullback, 1, False, holomorphic, identity)
+    )
+
+
+def binary(
+    name: str,
+    meaning: str,
+    domain: Domain,
+    slope: Pullback | None = None,
+    reference: Callable[..., Any] | None = None,
+    *,
+    commutes: bool = False,
+    holomorphic: bool = True,
+) -> Elementwise:
+    """Enter a function of two operands; its slope gives the gradients by both."""
+    reference = reference or getattr(np, name)
+    return _enter(Elementwise(name, meaning, domain, reference, slope, 2, commutes, holomorphic))
+
+
+# Arithmetic.
+
+add = binary("add", "a + b", same, lambda g, y, a, b: (g, g), commutes=True)
+subtract = binary("subtract", "a - b", numeric, lambda g, y, a, b: (g, -g))
+multiply = binary("multiply", "a * b", same, lambda g, y, a, b: (g * b, g * a), commutes=True)
+divide = binary("divide", "a / b", quotient, lambda g, y, a, b: (g / b, -(g * y / b)))
+floor_divide = binary(
+    "floor_divide",
+    "The largest integer not above a / b; an integer divided by zero gives 0",
+    real_numeric,
+    lambda g, y, a, b: (None, None),
+)
+remainder = binary(
+    "remainder",
+    "a - b * floor(a / b), with the sign of b; an integer modulo zero gives 0",
+    real_numeric,
+    lambda g, y, a, b: (g, -g * floor_divide(a, b)),
+)
+
+
+def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    if isinstance(b.op, Constant) and b.op.shape == ():
+        exponent = b.op.value.item()
+        if exponent in (0, 1, 2):
+            return (None, g, g * 2 * a)[int(exponent)], None
+        return g * exponent * a ** (exponent - 1), None
+    # At b = 0 the slope by the base is 0, not 0 * a**-1.
+    still = equal(b, 0)
+    by_base = g * where(still, 0, b * a ** where(still, 1, b - 1))
+    return by_base, _power_by_exponent(g, y, a)
+
+
+def _power_by_exponent(g: Any, y: Any, a: Any) -> Any:
+    # At a = 0 the power does not move with b > 0: 0, not 0 * log(0).
+    zero = equal(a, 0)
+    return g * where(zero, 0, y * log(where(zero, 1, a)))
+
+
+power = binary("power", "a ** b", numeric, _power_slope)
+negative = unary("negative", "-x", numeric, lambda g, y, x: -g)
+abs = unary("abs", "|x|", magnitude, lambda g, y, x: g * sign(x), holomorphic=False)
+sign = unary(
+    "sign",
+    "-1, 0 or 1 for a real x; x / |x| for a complex one",
+    numeric,
+    lambda g, y, x: _complex_sign_slope(g, y, x) if is_complex(x.dtype) else None,
+    holomorphic=False,
+)
+square = unary("square", "x * x", numeric, lambda g, y, x: g * 2 * x)
+sqrt = unary("sqrt", "The square root", inexact, lambda g, y, x: g / (2 * y))
+reciprocal = unary("reciprocal", "1 / x", quotient, lambda g, y, x: -g * y * y)
+
+
+def _complex_sign_slope(g: Any, y: Any, x: Any) -> Any:
+    # y = x / r: moving along x leaves it, moving across turns it by dx / r.
+    r = abs(x)
+    across = (g - y * real(g * conj(y))) / where(equal(r, 0), 1, r)
+    return where(equal(r, 0), 0, across)
+
+
+# Exponentials and logarithms.
+
+exp = unary("exp", "e ** x", inexact, lambda g, y, x: g * y)
+exp2 = unary("exp2", "2 ** x", inexact, lambda g, y, x: g * y * np.log(2).item())
+expm1 = unary("expm1", "exp(x) - 1, exact for a small x", inexact, lambda g, y, x: g * (y + 1))
+log = unary("log", "The natural logarithm", inexact, lambda g, y, x: g / x)
+log2 = unary(
+    "log2", "The logarithm to base 2", inexact, lambda g, y, x: g / (x * np.log(2).item())
+)
+log10 = unary(
+    "log10", "The logarithm to base 10", inexact, lambda g, y, x: g / (x * np.log(10).item())
+)
+log1p = unary("log1p", "log(1 + x), exact for a small x", inexact, lambda g, y, x: g / (1 + x))
+
+
+logaddexp = binary(
+    "logaddexp",
+    "log(exp(a) + exp(b)) without overflow",
+    real_inexact,
+    lambda g, y, a, b: (g * _weight(a, b), g * _weight(b, a)),
+    commutes=True,
+)
+
+
+def _weight(a: Any, b: Any) -> Any:
+    # The share of exp(a); two equal infinities share evenly, and inf - inf is never formed.
+    return sigmoid(where(equal(a, b), 0, a - b))
+
+
+# Trigonometric and hyperbolic functions.
+
+sin = unary("sin", "The sine", inexact, lambda g, y, x: g * cos(x))
+cos = unary("cos", "The cosine", inexact, lambda g, y, x: -g * sin(x))
+tan = unary("tan", "The tangent", inexact, lambda g, y, x: g * (1 + y * y))
+arcsin = unary("arcsin", "The inverse sine", inexact, lambda g, y, x: g / sqrt(1 - x * x))
+arccos = unary("arccos", "The inverse cosine", inexact, lambda g, y, x: -g / sqrt(1 - x * x))
+arctan = unary("arctan", "The inverse tangent", inexact, lambda g, y, x: g / (1 + x * x))
+arctan2 = binary(
+    "arctan2",
+    "The angle of the point (b, a), in radians",
+    real_inexact,
+    lambda g, y, a, b: (g * b / (a * a + b * b), -g * a / (a * a + b * b)),
+)
+sinh = unary("sinh", "The hyperbolic sine", inexact, lambda g, y, x: g * cosh(x))
+cosh = unary("cosh", "The hyperbolic cosine", inexact, lambda g, y, x: g * sinh(x))
+tanh = unary("tanh", "The hyperbolic tangent", inexact, lambda g, y, x: g * (1 - y * y))
+arcsinh = unary(
+    "arcsinh", "The inverse hyperbolic sine", inexact, lambda g, y, x: g / sqrt(x * x + 1)
+)
+arccosh = unary(
+    "arccosh",
+    "The inverse hyperbolic cosine",
+    inexact,
+    lambda g, y, x: g / (sqrt(x - 1) * sqrt(x + 1)),
+)
+arctanh = unary(
+    "arctanh", "The inverse hyperbolic tangent", inexact, lambda g, y, x: g / (1 - x * x)
+)
+deg2rad = unary(
+    "deg2rad", "Degrees as radians", real_inexact, lambda g, y, x: g * (np.pi / 180)
+)
+rad2deg = unary(
+    "rad2deg", "Radians as degrees", real_inexact, lambda g, y, x: g * (180 / np.pi)
+)
+
+# Functions of statistics.
+
+
+def _softplus(x: Any) -> Any:
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _log1mexp(x: Any) -> Any:
+    return np.where(x > -np.log(2), np.log(-np.expm1(x)), np.log1p(-np.exp(x))).astype(x.dtype)
+
+
+sigmoid = unary(
+    "sigmoid",
+    "1 / (1 + exp(-x))",
+    real_inexact,
+    lambda g, y, x: g * y * sigmoid(-x),
+    _from_scipy("expit"),
+)
+softplus = unary(
+    "softplus",
+    "log(1 + exp(x)) without overflow",
+    real_inexact,
+    lambda g, y, x: g * sigmoid(x),
+    _softplus,
+)
+log1mexp = unary(
+    "log1mexp",
+    "log(1 - exp(x)) for x < 0, exact at both ends",
+    real_inexact,
+    lambda g, y, x: -g / expm1(-x),
+    _log1mexp,
+)
+erf = unary(
+    "erf",
+    "The error function",
+    real_inexact,
+    lambda g, y, x: g * (2 / np.sqrt(np.pi).item()) * exp(-x * x),
+    _from_scipy("erf"),
+)
+erfc = unary(
+    "erfc",
+    "1 - erf(x), exact for a large x",
+    real_inexact,
+    lambda g, y, x: -g * (2 / np.sqrt(np.pi).item()) * exp(-x * x),
+    _from_scipy("erfc"),
+)
+
+# Rounding.
+
+floor = unary(
+    "floor", "The largest integer not above x", ordered, lambda g, y, x: None, identity=is_whole
+)
+ceil = unary(
+    "ceil", "The smallest integer not below x", ordered, lambda g, y, x: None, identity=is_whole
+)
+trunc = unary(
+    "trunc", "The integer next to x towards zero", ordered, lambda g, y, x: None, identity=is_whole
+)
+round = unary(
+    "round",
+    "The nearest integer, the even one of two",
+    ordered,
+    lambda g, y, x: None,
+    np.rint,
+    identity=is_whole,
+)
+
+# Choices. Where both operands are equal, the first gets the whole gradient.
+
+maximum = binary(
+    "maximum",
+    "The larger of a and b; NaN where either is",
+    ordered,
+    lambda g, y, a, b: (where(greater_equal(a, b), g, 0), where(less(a, b), g, 0)),
+)
+minimum = binary(
+    "minimum",
+    "The smaller of a and b; NaN where either is",
+    ordered,
+    lambda g, y, a, b: (where(less_equal(a, b), g, 0), where(greater(a, b), g, 0)),
+)
+
+# Comparisons and logic.
+
+equal = binary("equal", "a == b", predicate, commutes=True)
+not_equal = binary("not_equal", "a != b", predicate, commutes=True)
+less = binary("less", "a < b", order_predicate)
+less_equal = binary("less_equal", "a <= b", order_predicate)
+greater = binary("greater", "a > b", order_predicate)
+greater_equal = binary("greater_equal", "a >= b", order_predicate)
+isnan = unary("isnan", "Whether x is not a number", predicate)
+isinf = unary("isinf", "Whether x is infinite, of either sign", predicate)
+isfinite = unary("isfinite", "Whether x is neither infinite nor NaN", predicate)
+logical_not = unary("logical_not", "Whether x is zero or false", logical)
+logical_and = binary("logical_and", "Whether both are true", logical, commutes=True)
+logical_or = binary("logical_or", "Whether either is true", logical, commutes=True)
+logical_xor = binary("logical_xor", "Whether just one is true", logical, commutes=True)
+invert = unary("invert", "Every bit changed; for bool, not x", integral)
+bitwise_and = binary("bitwise_and", "The bits both have", integral, commutes=True)
+bitwise_or = binary("bitwise_or", "The bits either has", integral, commutes=True)
+bitwise_xor = binary("bitwise_xor", "The bits just one has", integral, commutes=True)
+left_shift = binary("left_shift", "a * 2 ** b by shifting bits", integer)
+right_shift = binary("right_shift", "a // 2 ** b by shifting bits", integer)
+
+# Complex numbers. A complex gradient is df/dRe + i df/dIm, so these conjugate nothing.
+
+real = unary(
+    "real",
+    "The real part",
+    magnitude,
+    lambda g, y, x: cast(g, x.dtype),
+    holomorphic=False,
+    identity=is_real,
+)
+imag = unary(
+    "imag",
+    "The imaginary part",
+    magnitude,
+    lambda g, y, x: cast(g, x.dtype) * 1j if is_complex(x.dtype) else None,
+    holomorphic=False,
+)
+conj = unary(
+    "conj",
+    "The complex conjugate",
+    same,
+    lambda g, y, x: conj(g),
+    holomorphic=False,
+    identity=is_real,
+)
+angle = unary(
+    "angle",
+    "The angle of a complex number, in radians",
+    phase,
+    lambda g, y, x: g * 1j * x / square(abs(x)) if is_complex(x.dtype) else None,
+    holomorphic=False,
+)
+complex = binary(
+    "complex",
+    "a + i b",
+    complex_parts,
+    lambda g, y, a, b: (real(g), imag(g)),
+    lambda a, b: (a + 1j * b).astype(np.complex64 if a.dtype == np.float32 else np.complex128),
+    holomorphic=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Op):
+    """The values in another dtype; complex to real takes the real part."""
+
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        return "cast"
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x.with_dtype(self.dtype)
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        if x.dtype.kind == "c" and not is_complex(self.dtype) and self.dtype != "bool":
+            x = x.real
+        return x.astype(numpy_dtype(self.dtype))
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor | None]:
+        if not is_inexact(x.dtype) or not is_inexact(y.dtype):
+            return (None,)
+        mask, g = split_mask(g)
+        g = cast(g, x.dtype)
+        return (g if mask is None else where(mask, g, 0),)
+
+    def pushforward(self, tangents: Sequence[Tensor | None], y: Tensor, x: Tensor) -> Any:
+        (tangent,) = tangents
+        return cast(tangent, y.dtype) if tangent is not None and is_inexact(y.dtype) else None
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(self, x)
+
+
+@function
+def cast(x: Any, dtype: Any) -> Tensor:
+    """The values in another dtype; complex to real takes the real part.
+
+    Args:
+        x: Anything that ``as_tensor`` takes; any shape.
+        dtype: Anything that NumPy takes for a dtype, or ``"floatX"``.
+
+    Returns:
+        An array of that dtype and of x's shape; x itself where it has that dtype.
+
+    Raises:
+        DTypeError: No such dtype.
+    """
+    x = as_tensor(x)
+    name = config.floatX if dtype == "floatX" else dtype_name(dtype)
+    return x if x.dtype == name else Tensor.make(Cast(name), x)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Where(Op):
+    """``a`` where a condition holds and ``b`` elsewhere; the three broadcast."""
+
+    @property
+    def name(self) -> str:
+        return "where"
+
+    def infer(self, condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
+        if condition.dtype != "bool" or a.dtype != b.dtype:
+            raise DTypeError(
+                f"where({condition!r}, {a!r}, {b!r}): a bool condition and one dtype are wanted.",
+                "Build it with gt.where, which casts them.",
+                where_is(here()),
+            )
+        return TensorType(a.dtype, broadcast_shapes("where", (condition, a, b)))
+
+    def checks(self, *types: TensorType) -> Sequence[Check]:
+        return broadcast_checks(types)
+
+    def perform(self, condition: Any, a: Any, b: Any) -> Any:
+        return np.where(condition, a, b)
+
+    def pullback(
+        self, g: Tensor, y: Tensor, condition: Tensor, a: Tensor, b: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        if not is_inexact(a.dtype):
+            return None, None, None
+        return (
+            None,
+            None if isinstance(a.op, Constant) else unbroadcast(where(condition, g, 0), a),
+            None if isinstance(b.op, Constant) else unbroadcast(where(condition, 0, g), b),
+        )
+
+    def pushforward(self, tangents: Sequence[Tensor | None], y: Tensor, *inputs: Tensor) -> Any:
+        _, a, b = tangents
+        if a is None and b is None:
+            return None
+        tangent = where(inputs[0], 0 if a is None else a, 0 if b is None else b)
+        return TABLE["broadcast_to"](tangent, TABLE["shape"](y))
+
+    def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
+        return Tensor.make(self, *aligned(batched, inputs))
+
+
+@function
+def where(condition: Any, a: Any = None, b: Any = None) -> Any:
+    """``a`` where the condition holds and ``b`` elsewhere, elementwise; the three broadcast.
+
+    Gradients flow to the branch chosen, and never NaN from the other one.
+
+    Args:
+        condition: Read as bool; any shape.
+        a: Values of any dtype; with ``b`` left out too, the result is ``gt.nonzero(condition)``.
+        b: Values of any dtype.
+
+    Returns:
+        An array of the common dtype and shape of a and b.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> gt.where(x > 0, gt.sqrt(x), 0).eval({x: [4.0, -1.0]}, mode="NUMPY").tolist()
+        [2.0, 0.0]
+    """
+    if a is None and b is None:
+        return TABLE["nonzero"](condition)
+    if a is None or b is None:
+        raise ArgumentError("where takes one or three operands, not two.", "", where_is(here()))
+    condition = cast(condition, "bool")
+    (a, b), _ = operands("where", (a, b))
+    return Tensor.make(Where(), condition, a, b)
+
+
+clip = _enter(
+    Elementwise(
+        "clip",
+        "x limited to between low and high; the gradient is x's at and between the limits",
+        ordered,
+        lambda x, low, high: np.minimum(np.maximum(x, low), high),
+        lambda g, y, x, low, high: (
+            where(logical_and(greater_equal(x, low), less_equal(x, high)), g, 0),
+            where(less(x, low), g, 0),
+            where(greater(x, high), g, 0),
+        ),
+        3,
+    )
+)
+
+
+@function
+def log_sigmoid(x: Any) -> Tensor:
+    """``log(sigmoid(x))``, without overflow for a very negative x.
+
+    Args:
+        x: Real numbers of any shape.
+
+    Returns:
+        An array of x's shape, of a floating dtype.
+    """
+    return -softplus(-as_tensor(x))

@@ -1,0 +1,569 @@
+"""One value for each slice: sums, extremes, and the composites made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import DTypeError, ShapeError
+from graphc.ir import (
+    Op,
+    TensorType,
+    here,
+    is_complex,
+    is_inexact,
+    real_dtype,
+    where as where_is,
+)
+from graphc.tensor.elementwise import (
+    abs,
+    cast,
+    conj,
+    equal,
+    exp,
+    isfinite,
+    log,
+    sqrt,
+    square,
+    where,
+)
+from graphc.tensor.shape import behind, broadcast_to, expand_dims, length, lengths, ravel, squeeze
+from graphc.tensor.tensor import Axis, Tensor, as_tensor, axes_of, function
+
+__all__ = [
+    "All",
+    "Any_",
+    "ArgMax",
+    "ArgMin",
+    "Composite",
+    "LogSoftmax",
+    "LogSumExp",
+    "Max",
+    "Min",
+    "Prod",
+    "Reduction",
+    "Softmax",
+    "Sum",
+    "accumulator",
+]
+
+
+def restored(y: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The reduced axes back, of length 1."""
+    return expand_dims(y, axes) if axes else y
+
+
+def expand_like(g: Tensor, axes: tuple[int, ...], x: Tensor) -> Tensor:
+    """The reduced axes back, of x's lengths."""
+    return broadcast_to(restored(g, axes), lengths(x))
+
+
+@dataclass(frozen=True, slots=True)
+class Reduction(Op):
+    """One value for each slice along ``axes``, which are distinct, non-negative and sorted."""
+
+    axes: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__.lower()
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x.with_shape(tuple(n for axis, n in enumerate(x.shape) if axis not in self.axes))
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(type(self)(behind(self.axes)), x)
+
+
+class Sum(Reduction):
+    """The sum of each slice; half-width floats add up in float32."""
+
+    __slots__ = ()
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return np.sum(x, self.axes, accumulator(x.dtype)).astype(x.dtype)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        """Every summed element moves the sum equally, so each gets all of ``g``."""
+        return (expand_like(g, self.axes, x),)
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
+        return None if tangents[0] is None else Tensor.make(self, tangents[0])
+
+
+def accumulator(dtype: np.dtype[Any]) -> Any:
+    """The dtype that sums of this dtype are added up in."""
+    return np.float32 if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
+
+
+class Prod(Reduction):
+    """The product of each slice."""
+
+    __slots__ = ()
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return np.prod(x, self.axes, accumulator(x.dtype)).astype(x.dtype)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        """The product of the others: y / x, but for slices that hold a zero."""
+        zero = equal(x, 0)
+        zeros = restored(sum(cast(zero, "int64"), self.axes), self.axes)
+        others = restored(prod(where(zero, 1, x), self.axes), self.axes)
+        single = where(zero, where(equal(zeros, 1), others, 0), 0)
+        quotient = where(equal(zeros, 0), others / where(zero, 1, x), single)
+        return (restored(g, self.axes) * conj(quotient),)
+
+
+class Extreme(Reduction):
+    """The largest or smallest value of each slice; equal ones share the gradient evenly."""
+
+    __slots__ = ()
+
+    def infer(self, x: TensorType) -> TensorType:
+        if is_complex(x.dtype):
+            raise DTypeError(
+                f"{self.name}({x!r}): complex numbers have no order.", "", where_is(here())
+            )
+        self.refuse_empty(x.shape)
+        return Reduction.infer(self, x)
+
+    def refuse_empty(self, shape: Sequence[int | None]) -> None:
+        """Raise where a slice has no element, so that there is no extreme value."""
+        if 0 in [shape[axis] for axis in self.axes]:
+            raise ShapeError(
+                f"{self.name} over axes {self.axes} of shape {tuple(shape)}: a slice is empty.",
+                "An empty slice has no such value; test its length first.",
+            )
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        chosen = equal(x, restored(y, self.axes))
+        share = restored(g / cast(sum(cast(chosen, "int64"), self.axes), g.dtype), self.axes)
+        return (where(chosen, share, 0),)
+
+
+class Max(Extreme):
+    """The largest of each slice; NaN where it holds one."""
+
+    __slots__ = ()
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        self.refuse_empty(np.shape(x))
+        return np.max(x, self.axes)
+
+
+class Min(Extreme):
+    """The smallest of each slice; NaN where it holds one."""
+
+    __slots__ = ()
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        self.refuse_empty(np.shape(x))
+        return np.min(x, self.axes)
+
+
+class Logical(Reduction):
+    """A truth about each slice of bools."""
+
+    __slots__ = ()
+
+    def infer(self, x: TensorType) -> TensorType:
+        if x.dtype != "bool":
+            raise DTypeError(f"{self.name}({x!r}): bool is wanted.", "", where_is(here()))
+        return Reduction.infer(self, x)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
+        return (None,)
+
+
+class All(Logical):
+    """Whether all of each slice are true."""
+
+    __slots__ = ()
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return np.all(x, self.axes)
+
+
+class Any_(Logical):  # noqa: N801 (typing has Any)
+    """Whether any of each slice is true."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        return "any"
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return np.any(x, self.axes)
+
+
+@dataclass(frozen=True, slots=True)
+class ArgExtreme(Op):
+    """The place of the first extreme value along an axis, or of the first NaN; int64."""
+
+    axis: int
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__.lower()
+
+    def infer(self, x: TensorType) -> TensorType:
+        extreme = Max((self.axis,)).infer(x)
+        return extreme.with_dtype("int64")
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
+        return (None,)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(type(self)(self.axis + 1), x)
+
+
+class ArgMax(ArgExtreme):
+    """The place of the first largest value along an axis, or of the first NaN."""
+
+    __slots__ = ()
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        Max((self.axis,)).refuse_empty(np.shape(x))
+        return np.argmax(x, self.axis)
+
+
+class ArgMin(ArgExtreme):
+    """The place of the first smallest value along an axis, or of the first NaN."""
+
+    __slots__ = ()
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        Min((self.axis,)).refuse_empty(np.shape(x))
+        return np.argmin(x, self.axis)
+
+
+def _reduced(op: type[Reduction], x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
+    axes = axes_of(op((),).name, axis, x.ndim)
+    y = Tensor.make(op(axes), x) if axes or op in {All, Any_} else x
+    return restored(y, axes) if keepdims else y
+
+
+def _summed_dtype(x: Tensor, dtype: Any) -> Tensor:
+    if dtype is not None:
+        return cast(x, dtype)
+    if x.dtype.startswith("uint"):
+        return cast(x, "uint64")
+    return x if is_inexact(x.dtype) else cast(x, "int64")
+
+
+@function
+def sum(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The sum over axes.
+
+    Args:
+        x: Any shape and dtype.
+        axis: Axes to reduce, all by default; negative axes count from the end.
+        dtype: The dtype to add up in and of the result; by default x's, and the 64-bit integer
+            for narrower ones and bool.
+        keepdims: Keep the reduced axes, of length 1.
+
+    Returns:
+        An array without ``axis``; 0 for an empty slice.
+
+    Raises:
+        ShapeError: x has no such axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.sum(gt.tensor("x", shape=(2, 3), dtype="int8"), axis=0).type
+        int64[3]
+    """
+    return _reduced(Sum, _summed_dtype(as_tensor(x), dtype), axis, keepdims)
+
+
+@function
+def prod(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The product over axes; arguments as for ``sum``; 1 for an empty slice.
+
+    The gradient is right where elements are zero. Of the second derivatives, those by two elements
+    of one slice that are both zero come out as 0.
+    """
+    return _reduced(Prod, _summed_dtype(as_tensor(x), dtype), axis, keepdims)
+
+
+@function
+def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The largest value over axes; NaN where there is one.
+
+    Args:
+        x: Real numbers or bool of any shape.
+        axis: Axes to reduce, all by default.
+        keepdims: Keep the reduced axes, of length 1.
+
+    Raises:
+        ShapeError: x has no such axis, or a slice is empty.
+        DTypeError: x is complex.
+    """
+    return _reduced(Max, as_tensor(x), axis, keepdims)
+
+
+@function
+def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The smallest value over axes; arguments and errors as for ``max``."""
+    return _reduced(Min, as_tensor(x), axis, keepdims)
+
+
+@function
+def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether all values over axes are true (not zero); true for an empty slice."""
+    return _reduced(All, cast(x, "bool"), axis, keepdims)
+
+
+@function
+def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether any value over axes is true (not zero); false for an empty slice."""
+    return _reduced(Any_, cast(x, "bool"), axis, keepdims)
+
+
+def _arg(op: type[ArgExtreme], x: Any, axis: int | None, keepdims: bool) -> Tensor:
+    x = as_tensor(x)
+    if axis is None:
+        y = Tensor.make(op(0), ravel(x))
+        return restored(y, tuple(range(x.ndim))) if keepdims else y
+    (at,) = axes_of(op.__name__.lower(), axis, x.ndim)
+    y = Tensor.make(op(at), x)
+    return restored(y, (at,)) if keepdims else y
+
+
+@function
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The place of the first largest value, or of the first NaN.
+
+    Args:
+        x: Real numbers or bool of any shape.
+        axis: The axis to search along; by default all elements in row-major order.
+        keepdims: Keep the reduced axes, of length 1.
+
+    Returns:
+        An int64 array without ``axis``.
+
+    Raises:
+        ShapeError: x has no such axis, or a slice is empty.
+        DTypeError: x is complex.
+    """
+    return _arg(ArgMax, x, axis, keepdims)
+
+
+@function
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The place of the first smallest value; arguments and errors as for ``argmax``."""
+    return _arg(ArgMin, x, axis, keepdims)
+
+
+def _count(x: Tensor, axes: tuple[int, ...], dtype: str) -> Any:
+    count: Any = 1
+    for axis in axes:
+        count = count * length(x, axis)
+    return cast(count, dtype) if isinstance(count, Tensor) else count
+
+
+def _floating(x: Any, dtype: Any = None) -> Tensor:
+    x = as_tensor(x)
+    if dtype is not None:
+        return cast(x, dtype)
+    return x if is_inexact(x.dtype) else cast(x, "float64")
+
+
+@function
+def mean(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """The mean over axes; integers and bool are averaged in float64.
+
+    Args:
+        x: Any shape and dtype.
+        axis: Axes to reduce, all by default.
+        dtype: The dtype to compute in.
+        keepdims: Keep the reduced axes, of length 1.
+
+    Returns:
+        A floating array without ``axis``; NaN for an empty slice.
+    """
+    x = _floating(x, dtype)
+    axes = axes_of("mean", axis, x.ndim)
+    return sum(x, axes, keepdims=keepdims) / _count(x, axes, real_dtype(x.dtype))
+
+
+@function
+def var(
+    x: Any, axis: Axis = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False
+) -> Tensor:
+    """The mean of the squared distances from the mean.
+
+    Args:
+        x: Any shape and dtype.
+        axis: Axes to reduce, all by default.
+        dtype: The dtype to compute in.
+        ddof: The sum of squares is divided by the number of elements less this.
+        keepdims: Keep the reduced axes, of length 1.
+
+    Returns:
+        A real floating array without ``axis``.
+    """
+    x = _floating(x, dtype)
+    axes = axes_of("var", axis, x.ndim)
+    centred = x - mean(x, axes, keepdims=True)
+    squares = square(abs(centred)) if is_complex(x.dtype) else square(centred)
+    return sum(squares, axes, keepdims=keepdims) / (_count(x, axes, squares.dtype) - ddof)
+
+
+@function
+def std(
+    x: Any, axis: Axis = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False
+) -> Tensor:
+    """The square root of ``var``; arguments as there."""
+    return sqrt(var(x, axis, dtype, ddof, keepdims))
+
+
+# Composites: named sub-graphs, inlined where a backend has no lowering for the name.
+
+
+@dataclass(frozen=True, slots=True)
+class Composite(Op):
+    """A function with a name, made of others: ``expand`` says of what.
+
+    Backends that lower the name compute it as one; for the others it is inlined.
+    """
+
+    axes: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__.lower()
+
+    def expand(self, x: Tensor) -> Tensor:
+        """What it is made of."""
+        raise NotImplementedError
+
+    def infer(self, x: TensorType) -> TensorType:
+        if not is_inexact(x.dtype) or is_complex(x.dtype):
+            raise DTypeError(
+                f"{self.name}({x!r}): real floating numbers are wanted.",
+                "Cast it with astype.",
+                where_is(here()),
+            )
+        return x
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(type(self)(behind(self.axes)), x)
+
+
+def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    # The largest of each slice, 0 where that is infinite: inf - inf is never formed. An empty
+    # slice has no largest: -inf stands beside it.
+    largest = Tensor.make(Max(axes), x)
+    return restored(where(isfinite(largest), largest, 0), axes)
+
+
+class LogSumExp(Composite):
+    """``log(sum(exp(x)))`` of each slice, without overflow."""
+
+    __slots__ = ()
+
+    def infer(self, x: TensorType) -> TensorType:
+        x = Composite.infer(self, x)
+        return Reduction.infer(Sum(self.axes), x)
+
+    def expand(self, x: Tensor) -> Tensor:
+        shift = _shift(x, self.axes)
+        total = log(sum(exp(x - shift), self.axes, keepdims=True)) + shift
+        return squeeze(total, self.axes)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        """Each element has its share of the sum; in a slice of nothing but -inf, none."""
+        y = where(equal(y, -np.inf), 0, y)
+        return (restored(g, self.axes) * exp(x - restored(y, self.axes)),)
+
+
+class Softmax(Composite):
+    """``exp(x) / sum(exp(x))`` within each slice, without overflow."""
+
+    __slots__ = ()
+
+    def expand(self, x: Tensor) -> Tensor:
+        weights = exp(x - restored(Tensor.make(Max(self.axes), x), self.axes))
+        return weights / sum(weights, self.axes, keepdims=True)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        return (y * (g - sum(g * y, self.axes, keepdims=True)),)
+
+
+class LogSoftmax(Composite):
+    """``log(softmax(x))`` within each slice, exact also where softmax is 0."""
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        return "log_softmax"
+
+    def expand(self, x: Tensor) -> Tensor:
+        shifted = x - restored(Tensor.make(Max(self.axes), x), self.axes)
+        return shifted - log(sum(exp(shifted), self.axes, keepdims=True))
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        return (g - exp(y) * sum(g, self.axes, keepdims=True),)
+
+
+def _composed(op: type[Composite], x: Any, axis: Axis) -> Tensor:
+    x = _floating(x)
+    return Tensor.make(op(axes_of(op.__name__.lower(), axis, x.ndim)), x)
+
+
+@function
+def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """``log(sum(exp(x), axis))`` without overflow: the largest element is taken out first.
+
+    Args:
+        x: Logarithms, in nats; real, any shape.
+        axis: Axes to reduce, all by default; negative axes count from the end.
+        keepdims: Keep the reduced axes, of length 1.
+
+    Returns:
+        An array of x's dtype without ``axis``; ``-inf`` where every element is ``-inf``.
+
+    Raises:
+        DTypeError: x is complex.
+        ShapeError: x has no such axis, or a slice is empty.
+
+    Source: Blanchard, Higham & Higham, IMA J. Numer. Anal. 41(4), 2021.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> float(gt.logsumexp(x).eval({x: [1000.0, 1000.0]}, mode="NUMPY")) - 1000
+        0.6931471805599...
+    """
+    y = _composed(LogSumExp, x, axis)
+    return restored(y, axes_of("logsumexp", axis, as_tensor(x).ndim)) if keepdims else y
+
+
+@function
+def softmax(x: Any, axis: Axis = None) -> Tensor:
+    """``exp(x) / sum(exp(x))`` over axes, without overflow: positive numbers that add up to 1.
+
+    Args:
+        x: Logarithms of weights; real, any shape.
+        axis: The axes that are added over, all by default.
+
+    Returns:
+        An array of x's shape and floating dtype.
+
+    Raises:
+        DTypeError: x is complex.
+        ShapeError: x has no such axis, or a slice is empty.
+    """
+    return _composed(Softmax, x, axis)
+
+
+@function
+def log_softmax(x: Any, axis: Axis = None) -> Tensor:
+    """``log(softmax(x, axis))``, exact also where softmax rounds to 0; arguments as there."""
+    return _composed(LogSoftmax, x, axis)

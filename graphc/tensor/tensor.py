@@ -1,0 +1,494 @@
+"""The symbolic array, what becomes one, and the table through which its methods find functions."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from graphc.config import config
+from graphc.errors import DTypeError, ShapeError, SymbolicValueError
+from graphc.ir import (
+    TINY,
+    Constant,
+    Leaf,
+    Node,
+    TensorType,
+    TupleType,
+    dtype_name,
+    here,
+    is_complex,
+    is_inexact,
+    is_integer,
+    numpy_dtype,
+    promote,
+    where,
+)
+
+__all__ = ["TABLE", "Axis", "Tensor", "as_tensor", "axes_of", "constant", "function", "operands"]
+
+TABLE: dict[str, Callable[..., Any]] = {}
+"""Every public function of arrays by its name: for methods, and for NumPy's own dispatch."""
+
+Axis = int | Sequence[int] | None
+"""One axis, several, or all of them."""
+
+Binary = Callable[[Any, Any], Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+Scalar = builtins.bool | builtins.int | builtins.float | builtins.complex
+WEAK = (bool, int, float, complex)
+OPERANDS = (Node, np.ndarray, np.generic, list, tuple, *WEAK)
+
+
+def function(f: F) -> F:
+    """Enter a public function under its own name."""
+    TABLE[f.__name__] = f
+    return f
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, OPERANDS) or hasattr(
+        value, "__array__"
+    )
+
+
+def _both_ways(name: str) -> tuple[Binary, Binary]:
+    def forward(a: Any, b: Any) -> Any:
+        return TABLE[name](a, b) if _is_operand(b) else NotImplemented
+
+    def backward(b: Any, a: Any) -> Any:
+        return TABLE[name](a, b) if _is_operand(a) else NotImplemented
+
+    return forward, backward
+
+
+class Tensor(Node):
+    """A symbolic array: what an expression will be, given values for its inputs.
+
+    It has NumPy's operators and methods. It has no value, so it can't be a condition, an index of
+    a list or an argument of a function that wants numbers. ``==`` compares identity, as equal
+    graphs are one object; elementwise equality is ``gt.equal``.
+
+    Attributes:
+        type: Its TensorType; ``dtype``, ``ndim`` and ``broadcastable`` are short for its fields.
+    """
+
+    __slots__ = ()
+
+    type: TensorType
+
+    @property
+    def dtype(self) -> str:
+        """The name of its dtype."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """How many axes it has."""
+        return self.type.ndim
+
+    @property
+    def broadcastable(self) -> tuple[bool, ...]:
+        """Which axes have the static length 1, and so broadcast."""
+        return self.type.broadcastable
+
+    @property
+    def shape(self) -> Tensor:
+        """Its lengths, an int64 vector; ``x.type.shape`` has those that are known statically."""
+        return TABLE["shape"](self)  # type: ignore[no-any-return]
+
+    @property
+    def size(self) -> Tensor:
+        """How many elements it has, an int64 scalar."""
+        return TABLE["size"](self)  # type: ignore[no-any-return]
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 (NumPy's name)
+        """The transpose: all axes in reverse order."""
+        return TABLE["transpose"](self)  # type: ignore[no-any-return]
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802 (NumPy's name)
+        """The last two axes exchanged."""
+        return TABLE["matrix_transpose"](self)  # type: ignore[no-any-return]
+
+    @property
+    def real(self) -> Tensor:
+        """The real part."""
+        return TABLE["real"](self)  # type: ignore[no-any-return]
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part."""
+        return TABLE["imag"](self)  # type: ignore[no-any-return]
+
+    # What needs a value is refused.
+
+    def _refuse(self, asked: str, remedy: str) -> SymbolicValueError:
+        return SymbolicValueError(f"{asked} of the symbolic {self!r}.", remedy, where(here()))
+
+    def __bool__(self) -> bool:
+        raise self._refuse(
+            "The truth value",
+            "Choose elementwise with gt.where(condition, a, b); for a Python if, compile it first.",
+        )
+
+    def __len__(self) -> int:
+        raise self._refuse("len()", "Use x.shape[0], or x.type.shape[0] where it is static.")
+
+    def __int__(self) -> int:
+        raise self._refuse("int()", "Use x.astype('int64'), or x.eval({...}) for its value.")
+
+    def __float__(self) -> float:
+        raise self._refuse("float()", "Use x.astype('float64'), or x.eval({...}) for its value.")
+
+    def __complex__(self) -> complex:
+        raise self._refuse("complex()", "Use x.astype('complex128'), or x.eval({...}).")
+
+    def __index__(self) -> int:
+        raise self._refuse(
+            "A Python integer", "graphc's own functions take it as it is, also as a shape."
+        )
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._refuse(
+            "A NumPy array",
+            "Use graphc.tensor's functions (gt.stack for a list), or x.eval({...}).",
+        )
+
+    def __contains__(self, value: Any) -> bool:
+        raise self._refuse("A search", "Use gt.any(gt.equal(x, value)).")
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise self._refuse("Iteration", "A 0-d array has no elements to iterate over.")
+        length = self.type.shape[0]
+        if length is None:
+            raise self._refuse(
+                "Iteration",
+                "Its length is unknown: declare it, x = gt.tensor(shape=(3, ...)), or index x[i].",
+            )
+        return (self[i] for i in range(length))
+
+    # NumPy's own functions come here.
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        name = UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__)
+        known = TABLE.get(name)
+        if method != "__call__" or known is None or kwargs:
+            asked = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
+            raise self._refuse(
+                asked,
+                f"Write it with graphc.tensor: it has gt.{name}, without NumPy's keywords."
+                if known
+                else "Write it with graphc.tensor's functions.",
+            )
+        return known(*args)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        known = TABLE.get(func.__name__)
+        if known is None:
+            raise self._refuse(f"np.{func.__name__}", "Write it with graphc.tensor's functions.")
+        return known(*args, **{k: v for k, v in kwargs.items() if v is not None})
+
+    # Operators. A tuple or list beside a symbolic array is an array, as in NumPy.
+
+    __add__, __radd__ = _both_ways("add")
+    __sub__, __rsub__ = _both_ways("subtract")
+    __mul__, __rmul__ = _both_ways("multiply")
+    __truediv__, __rtruediv__ = _both_ways("divide")
+    __floordiv__, __rfloordiv__ = _both_ways("floor_divide")
+    __mod__, __rmod__ = _both_ways("remainder")
+    __pow__, __rpow__ = _both_ways("power")
+    __matmul__, __rmatmul__ = _both_ways("matmul")
+    __and__, __rand__ = _both_ways("bitwise_and")
+    __or__, __ror__ = _both_ways("bitwise_or")
+    __xor__, __rxor__ = _both_ways("bitwise_xor")
+    __lshift__, __rlshift__ = _both_ways("left_shift")
+    __rshift__, __rrshift__ = _both_ways("right_shift")
+    __lt__, _ = _both_ways("less")
+    __le__, _ = _both_ways("less_equal")
+    __gt__, _ = _both_ways("greater")
+    __ge__, _ = _both_ways("greater_equal")
+
+    def __neg__(self) -> Tensor:
+        return TABLE["negative"](self)  # type: ignore[no-any-return]
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return TABLE["abs"](self)  # type: ignore[no-any-return]
+
+    def __invert__(self) -> Tensor:
+        return TABLE["invert"](self)  # type: ignore[no-any-return]
+
+    def __round__(self, digits: None = None) -> Tensor:
+        return TABLE["round"](self)  # type: ignore[no-any-return]
+
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return other // self, other % self
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return TABLE["getitem"](self, index)  # type: ignore[no-any-return]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise self._refuse(
+            "Item assignment", "Write y = x[index].set(value), or .inc(value) to add to it."
+        )
+
+    def set(self, value: Any) -> Tensor:
+        """For ``x[index]``: x with that part replaced by a value, which broadcasts."""
+        return TABLE["set_subtensor"](self, value)  # type: ignore[no-any-return]
+
+    def inc(self, value: Any) -> Tensor:
+        """For ``x[index]``: x with a value added to that part; repeated indices add up."""
+        return TABLE["inc_subtensor"](self, value)  # type: ignore[no-any-return]
+
+    # Methods, as in NumPy.
+
+    def astype(self, dtype: Any) -> Tensor:
+        """The values in another dtype; complex to real takes the real part."""
+        return TABLE["cast"](self, dtype)  # type: ignore[no-any-return]
+
+    def reshape(self, *shape: Any, ndim: int | None = None) -> Tensor:
+        """The same elements in another shape, at most one length of it -1."""
+        given = shape[0] if len(shape) == 1 else shape
+        return TABLE["reshape"](self, given, ndim=ndim)  # type: ignore[no-any-return]
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """The axes in another order, reversed by default."""
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return TABLE["transpose"](self, given)  # type: ignore[no-any-return]
+
+    def dimshuffle(self, *pattern: Any) -> Tensor:
+        """Axes by number in a new order, ``"x"`` for a new one of length 1."""
+        given = pattern[0] if len(pattern) == 1 and not _is_entry(pattern[0]) else pattern
+        return TABLE["dimshuffle"](self, given)  # type: ignore[no-any-return]
+
+    def flatten(self, ndim: int = 1) -> Tensor:
+        """The same elements with the last axes merged, so that ``ndim`` are left."""
+        return TABLE["flatten"](self, ndim)  # type: ignore[no-any-return]
+
+    def copy(self, name: str | None = None) -> Tensor:
+        """Itself: a symbolic array never changes, so there is nothing to copy."""
+        return self
+
+    def eval(self, values: Any = None, **options: Any) -> Any:
+        """Its value as a NumPy array, given a dict of values for its inputs."""
+        return TABLE["eval"](self, values, **options)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *METHODS})
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only where a class has no such attribute: NumPy-like methods by table.
+        if name in METHODS and name in TABLE:
+            known = TABLE[name]
+            return lambda *args, **kwargs: known(self, *args, **kwargs)
+        raise AttributeError(f"A symbolic array has no attribute {name!r}.")
+
+
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, int | str)
+
+
+METHODS = (
+    "all", "any", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "argmax",
+    "argmin", "ceil", "clip", "conj", "conjugate", "cos", "cosh", "cumprod", "cumsum", "deg2rad",
+    "diagonal", "dot", "exp", "exp2", "expm1", "fill", "floor", "log", "log10", "log1p", "log2",
+    "max", "mean", "min", "nonzero", "norm", "prod", "ptp", "rad2deg", "ravel", "repeat", "round",
+    "sin", "sinh", "sqrt", "squeeze", "std", "sum", "swapaxes", "take", "tan", "tanh", "trace",
+    "trunc", "var",
+)  # fmt: skip
+"""The functions that are methods too, with the array as their first argument."""
+
+UFUNC_NAMES = {
+    "absolute": "abs",
+    "conjugate": "conj",
+    "rint": "round",
+    "bitwise_not": "invert",
+    "true_divide": "divide",
+    "mod": "remainder",
+    "arctan2": "arctan2",
+}
+
+TensorType.node_class = Tensor
+
+
+def constant(value: Any, name: str | None = None, dtype: Any = None, *, bake: bool = False) -> Any:
+    """A value that does not change, as a symbolic array.
+
+    Fewer than 10 elements become part of the graph, compared by value. A larger array stays a
+    leaf: compared by identity and passed to the compiled function like an argument, so that equal
+    graphs over other data are one program. Its values are read when a function is compiled.
+
+    Args:
+        value: Numbers, nested lists of numbers, or an array; any shape.
+        name: What printed graphs call a leaf.
+        dtype: Convert to this first.
+        bake: Make a larger array part of the graph too.
+
+    Raises:
+        DTypeError: The value is no array of numbers.
+
+    Example:
+        >>> constant([1.5, 2.5])
+        [1.5 2.5]: float64[2]
+    """
+    if isinstance(value, Node):
+        return value
+    array = _array(value, dtype)
+    if array.size < TINY or bake:
+        return Tensor.make(Constant.of(array))
+    return Tensor.make(Leaf(array, name))
+
+
+def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    if isinstance(value, WEAK):
+        dtype = dtype or _scalar_dtype(value)
+    try:
+        array = np.asarray(value, None if dtype is None else numpy_dtype(dtype_name(dtype)))
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, DTypeError):
+            raise
+        raise DTypeError(f"{_short(value)} is no array of numbers: {error}.") from error
+    dtype_name(array.dtype)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _scalar_dtype(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int64"
+    if isinstance(value, float):
+        return config.floatX
+    return "complex128" if config.floatX == "float64" else "complex64"
+
+
+@function
+def as_tensor(x: Any, name: str | None = None, ndim: int | None = None, dtype: Any = None) -> Any:
+    """Anything that stands for an array, as a symbolic one.
+
+    Args:
+        x: A symbolic array, a number, an array, or a nested sequence that mixes these.
+        name: What printed graphs call a larger array.
+        ndim: The number of axes wanted: axes of length 1 are added in front.
+        dtype: The dtype wanted.
+
+    Returns:
+        A Tensor; a Python float is ``config.floatX``, a Python int int64.
+
+    Raises:
+        DTypeError: It is no array of numbers.
+        ShapeError: It has more axes than ``ndim``, or its parts differ in shape.
+
+    Example:
+        >>> as_tensor(3.0), as_tensor([1, 2])
+        (3.0: float64[], [1 2]: int64[2])
+    """
+    if not isinstance(x, Node):
+        if isinstance(x, list | tuple) and _has_symbols(x):
+            x = TABLE["stack"]([as_tensor(part) for part in x])
+        else:
+            x = constant(x, name, dtype)
+    if isinstance(x.type, TupleType):
+        raise DTypeError(f"{x!r} is several arrays, not one.", "Use one of them.")
+    if dtype is not None and x.dtype != dtype_name(dtype):
+        x = TABLE["cast"](x, dtype)
+    if ndim is not None and x.ndim != ndim:
+        if x.ndim > ndim:
+            raise ShapeError(f"{x!r} has {x.ndim} axes; {ndim} are wanted.", "", where(here()))
+        x = TABLE["expand_dims"](x, tuple(range(ndim - x.ndim)))
+    return x
+
+
+def _has_symbols(parts: Any) -> bool:
+    return any(
+        isinstance(part, Node) or (isinstance(part, list | tuple) and _has_symbols(part))
+        for part in parts
+    )
+
+
+def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor], str]:
+    """The values as symbolic arrays of one dtype, and that dtype: Python scalars are weak.
+
+    Raises:
+        DTypeError: A Python integer that the other operands' dtype can't hold.
+    """
+    dtypes = {x.dtype for x in values if isinstance(x, Tensor)}
+    if len(dtypes) == 1 and all(isinstance(x, Tensor) for x in values):
+        return list(values), dtypes.pop()
+    xs = [x if type(x) in WEAK else as_tensor(x) for x in values]
+    strong = [x.dtype for x in xs if isinstance(x, Tensor)]
+    weak = [x for x in xs if not isinstance(x, Tensor)]
+    if not strong:
+        dtype = promote(*map(_scalar_dtype, weak))
+    else:
+        dtype = promote(*strong)
+        for x in weak:
+            dtype = _with_weak(dtype, x)
+    return [_in_dtype(op, x, dtype) for x in xs], dtype
+
+
+def _with_weak(dtype: str, x: Scalar) -> str:
+    if isinstance(x, bool):
+        return dtype
+    if isinstance(x, int):
+        return "int64" if dtype == "bool" else dtype
+    if isinstance(x, float):
+        return dtype if is_inexact(dtype) else "float64"
+    if is_complex(dtype):
+        return dtype
+    return "complex128" if dtype == "float64" or not is_inexact(dtype) else "complex64"
+
+
+def _in_dtype(op: str, x: Any, dtype: str) -> Tensor:
+    if isinstance(x, Tensor):
+        return x if x.dtype == dtype else TABLE["cast"](x, dtype)
+    if is_integer(dtype):
+        bounds = np.iinfo(dtype)
+        if not bounds.min <= x <= bounds.max:
+            raise DTypeError(
+                f"{op}: the Python integer {x} does not fit {dtype}, the other operand's dtype.",
+                "Cast the array to a wider dtype first.",
+                where(here()),
+            )
+    return Tensor.make(Constant.of(np.array(x, numpy_dtype(dtype))))
+
+
+def axes_of(op: str, axis: Axis, ndim: int) -> tuple[int, ...]:
+    """Axes as distinct, sorted, non-negative integers; None means all.
+
+    Raises:
+        ShapeError: An axis is not there, or comes twice.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    wanted = (axis,) if not isinstance(axis, list | tuple) else tuple(axis)
+    axes = []
+    for a in wanted:
+        if isinstance(a, bool) or not isinstance(a, int | np.integer):
+            raise DTypeError(f"{op}: an axis is a Python integer, not {a!r}.", "", where(here()))
+        if not -ndim <= a < ndim:
+            raise ShapeError(
+                f"{op}: no axis {a} in an array of {ndim} axes.",
+                f"Use {-ndim} to {ndim - 1}." if ndim else "A 0-d array has no axes.",
+                where(here()),
+            )
+        axes.append(int(a) % ndim)
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"{op}: an axis comes twice in {wanted}.", "", where(here()))
+    return tuple(sorted(axes))
