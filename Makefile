@@ -26,8 +26,8 @@ check: .venv/.installed  ## format, lint, types, layers, dead code, documentatio
 docs: .venv/.installed  ## build the documentation into build/docs; a warning is an error
 	$(BIN)/sphinx-build -q -E -W --keep-going -d build/doctrees docs build/docs
 
-bench: .venv/.installed  ## run the benchmarks
-	@$(BIN)/python -m pytest benchmarks
+bench: .venv/.installed  ## print graphc's times beside those of JAX written by hand
+	@$(BIN)/python -m benchmarks
 
 clean:  ## remove what the other targets made, .venv too
 	rm -rf .venv build *.egg-info .benchmarks .coverage .coverage.* .hypothesis htmlcov

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError
-from graphc.ir import Node, TensorType, here, is_float, is_integer, where
-from graphc.tensor import Tensor
+from graphc.ir import Node, TensorType, here, is_float, is_inexact, is_integer, where
 
-__all__ = ["In", "Out", "converted"]
+__all__ = ["MISSING", "In", "Out", "converted", "goes_into", "is_weak"]
 
-MISSING = object()
+
+class Missing(enum.Enum):
+    """Stands for an argument that is not given: one object in every process."""
+
+    MISSING = "missing"
+
+
+MISSING = Missing.MISSING
+WEAK = (bool, int, float, complex, list, tuple)
 
 
 @dataclass(frozen=True)
@@ -56,63 +64,82 @@ class Out:
     borrow: bool = False
 
 
-def converted(given: Any, wanted: In, place: int) -> Any:
-    """An argument as an array of its input's dtype.
+def converted(given: Any, wanted: In, place: int, kinds: tuple[type, ...]) -> Any:
+    """An argument as an array of its input's dtype, of one of the kinds a backend takes.
 
     Raises:
         DTypeError: Its dtype would lose values.
         ArgumentError: It is symbolic or no array.
     """
-    variable: Tensor = wanted.variable
-    type: TensorType = variable.type
+    dtype = wanted.variable.type.numpy_dtype
     if isinstance(given, Node):
         raise _refused(
-            ArgumentError, wanted, place, f"the symbolic {given!r}", "Give a value: a number or an array."
+            ArgumentError,
+            wanted,
+            place,
+            f"the symbolic {given!r}",
+            "Give a value: a number or an array.",
         )
-    if wanted.strict and not (isinstance(given, np.ndarray) and given.dtype == type.numpy_dtype):
+    if isinstance(given, np.ma.MaskedArray):
+        raise _refused(
+            ArgumentError, wanted, place, "a masked array", "Fill its gaps: value.filled(...)."
+        )
+    if wanted.strict and not (isinstance(given, np.ndarray) and given.dtype == dtype):
         raise _refused(
             DTypeError, wanted, place, _described(given), "strict=True: give exactly that dtype."
         )
-    weak = isinstance(given, bool | int | float | complex | list | tuple)
     try:
-        array = given if hasattr(given, "dtype") and hasattr(given, "ndim") else np.asarray(given)
-        if array.dtype == type.numpy_dtype:
-            return array
-        array = np.asarray(array)
+        own = isinstance(given, kinds) and not isinstance(given, np.ndarray)
+        if own and given.dtype == dtype:
+            return given
+        array = np.asarray(given)
     except (TypeError, ValueError) as error:
         raise _refused(ArgumentError, wanted, place, _described(given), str(error)) from error
+    if array.dtype == dtype:
+        return array
     if array.dtype.kind not in "biufcV":
         raise _refused(
-            ArgumentError, wanted, place, _described(given), "Give numbers: an array or nested lists."
+            ArgumentError,
+            wanted,
+            place,
+            _described(given),
+            "Give numbers: an array or nested lists.",
         )
-    _check_cast(array, wanted, place, weak)
-    return array.astype(type.numpy_dtype)
+    weak = is_weak(given) and wanted.allow_downcast is None
+    if not (wanted.allow_downcast or goes_into(array, wanted.variable.type, weak)):
+        raise _refused(
+            DTypeError,
+            wanted,
+            place,
+            _described(given if is_weak(given) else array),
+            f"Cast it, value.astype({dtype.name!r}), or pass allow_input_downcast=True.",
+        )
+    return array.astype(dtype)
 
 
-def _check_cast(array: np.ndarray[Any, Any], wanted: In, place: int, weak: bool) -> None:
-    target: TensorType = wanted.variable.type
-    if wanted.allow_downcast or np.can_cast(array.dtype, target.numpy_dtype, "safe"):
-        return
-    if weak and wanted.allow_downcast is None and _holds(array, target):
-        return
-    raise _refused(
-        DTypeError,
-        wanted,
-        place,
-        f"{array.dtype}[{', '.join(map(str, array.shape))}]",
-        f"Cast it, value.astype({target.dtype!r}), or pass allow_input_downcast=True.",
-    )
+def is_weak(given: Any) -> bool:
+    """Whether it is made of Python's numbers, which take the dtype that is wanted."""
+    return type(given) in WEAK
 
 
-def _holds(array: np.ndarray[Any, Any], target: TensorType) -> bool:
-    """Whether Python numbers go into a dtype: floats are rounded, integers must fit."""
+def goes_into(array: np.ndarray[Any, Any], target: TensorType, weak: bool) -> bool:
+    """Whether a dtype takes these values: always, or as they are numbers of Python's.
+
+    Python's floats are rounded, and may not become infinite; its integers must fit.
+    """
+    if np.can_cast(array.dtype, target.numpy_dtype, "safe"):
+        return True
+    if not weak or array.dtype.kind not in "biufc":
+        return False
     if is_integer(target.dtype):
         bounds = np.iinfo(target.dtype)
         whole = array.dtype.kind in "iu"
         return whole and bool(np.all((array >= bounds.min) & (array <= bounds.max)))
-    if is_float(target.dtype):
-        return array.dtype.kind in "biuf"
-    return array.dtype.kind in "biufc" and target.dtype != "bool"
+    if is_float(target.dtype) and array.dtype.kind == "c":
+        return False
+    with np.errstate(over="ignore"):
+        rounded = array.astype(target.numpy_dtype)
+    return is_inexact(target.dtype) and bool(np.all(np.isfinite(rounded) | ~np.isfinite(array)))
 
 
 def _refused(

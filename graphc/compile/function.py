@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any, Literal
 from graphc.compile.arguments import MISSING, In, Out, converted
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.plan import Plan
+from graphc.compile.quick import quick
 from graphc.compile.shared import Shared, shared
 from graphc.errors import ArgumentError, DTypeError, MissingInputError, UnusedInputError
 from graphc.ir import (
@@ -151,7 +153,7 @@ def _output(y: Any) -> Tensor:
 def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
     if given is None:
         return []
-    pairs = list(given.items()) if isinstance(given, Mapping) else list(given)
+    pairs = list(given.items() if isinstance(given, Mapping) else _listed(given))
     if [pair for pair in pairs if not isinstance(pair, tuple | list) or len(pair) != 2]:
         raise ArgumentError(
             f"{what}={given!r}: pairs of a variable and an expression, or a dict, are wanted.",
@@ -161,14 +163,28 @@ def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
     return [(old, new) for old, new in pairs]
 
 
+def _listed(given: Any) -> Iterable[Any]:
+    return given if isinstance(given, list | tuple) or hasattr(given, "__next__") else [given]
+
+
+def _is_of_type(new: Tensor, old: Tensor) -> bool:
+    """Whether it may take the other's place: no known length is another's."""
+    pairs = zip(new.type.shape, old.type.shape, strict=False)
+    return (
+        new.dtype == old.dtype
+        and new.ndim == old.ndim
+        and not [1 for n, m in pairs if n is not None and m is not None and n != m]
+    )
+
+
 def _givens(givens: Any) -> dict[Node, Node]:
     swaps: dict[Node, Node] = {}
     for old, new in _pairs(givens, "givens"):
         new = as_tensor(new)
-        if not isinstance(old, Tensor) or old.dtype != new.dtype or old.ndim != new.ndim:
+        if not isinstance(old, Tensor) or not _is_of_type(new, old):
             raise DTypeError(
-                f"givens: {new!r} does not stand for {old!r}.",
-                "Give it the same dtype and rank.",
+                f"givens: {new!r} can't stand for {old!r}.",
+                "Give it the same dtype, rank and lengths.",
                 where(here()),
             )
         swaps[old] = new
@@ -187,10 +203,10 @@ def _updates(updates: Any, swaps: Mapping[Node, Node]) -> tuple[tuple[Shared, Te
         if variable in result:
             raise ArgumentError(f"updates: {variable!r} comes twice.", "", where(here()))
         new = as_tensor(new, dtype=None if isinstance(new, Tensor) else variable.dtype)
-        if new.dtype != variable.dtype or new.ndim != variable.ndim:
+        if not _is_of_type(new, variable):
             raise DTypeError(
                 f"updates: {variable!r} can't become {new!r}.",
-                f"Give it the same dtype and rank, as with .astype({variable.dtype!r}).",
+                f"Give it the same dtype, rank and lengths, as with .astype({variable.dtype!r}).",
                 where(here()),
             )
         (result[variable],) = replaced([new], swaps)  # type: ignore[assignment]
@@ -247,9 +263,7 @@ class Function:
         ends = [*outputs, *(new for _, new in recipe.updates)]
         variables = [wanted.variable for wanted in self._ins]
         found = [x for x in toposort(ends, variables) if isinstance(x, Shared)]
-        self._shared = sorted(
-            {*found, *(x for x, _ in recipe.updates)}, key=lambda x: x.serial
-        )
+        self._shared = sorted({*found, *(x for x, _ in recipe.updates)}, key=lambda x: x.serial)
         asked = Graph([*variables, *self._shared], ends)
         rewritten = optimize(asked, excluding=self.mode.excluding)
         graph = inline(rewritten.graph, backend)
@@ -262,7 +276,8 @@ class Function:
             backend.check(graph, host.nodes if host else ())
         self.graph = graph
         self._passes = rewritten.passes
-        self._program = Program(graph, backend, host)
+        single = isinstance(recipe.outputs, Tensor) and not recipe.updates
+        self._program = Program(graph, backend, host, single=single)
         self._prepare()
 
     def _prepare(self) -> None:
@@ -271,9 +286,12 @@ class Function:
         passed = set(graph.inputs) | set(graph.leaves)
         updated = dict(self._recipe.updates)
         new = graph.outputs[self._outputs :]
+        # What decides a shape is read on the host, and what NumPy computes can fail halfway.
+        host = self._program.host
+        kept = {*graph.outputs, *(graph.inputs[i] for i in (host.inputs if host else ()))}
         donated = []
         for i, x in enumerate(self._shared):
-            if x in updated and x not in graph.outputs:
+            if x in updated and x not in kept and "fallback" not in options:
                 donated.append(len(self._ins) + i)
         self._donated = {i - len(self._ins) for i in donated}
         self._fresh = [y not in passed and graph.outputs.count(y) == 1 for y in new]
@@ -284,22 +302,29 @@ class Function:
         self._strict = any(wanted.strict for wanted in self._ins)
         self._flat = all(isinstance(x, In) for x in self._recipe.inputs)
         self._finish = self._finisher()
-        self._call = self._call_shared if self._shared else self._call_plain
+        if self._flat and not self._strict and not self._shared:
+            self.__class__ = quick(Function, self._dtypes, self._kinds, self._quick_call())
 
-    def _finisher(self) -> Callable[[Sequence[Any]], Any]:
+    def _finisher(self) -> Callable[[Any], Any] | None:
+        """What makes the outputs of what was computed; None where that is them."""
         outputs = self._recipe.outputs
-        numpy = self.mode.backend.numpy
+        numpy = self.mode.backend.numpy if self._recipe.returns == "numpy" else None
         if outputs is None:
             return lambda results: None
-        if isinstance(outputs, Tensor):
-            if self._recipe.returns == "numpy":
-                return lambda results: numpy(results[0])
-            return lambda results: results[0]
-        if self._recipe.returns == "numpy":
-            return lambda results: rebuild(outputs, [numpy(y) for y in results])
-        if isinstance(outputs, list) and all(isinstance(y, Tensor) for y in outputs):
-            return list
-        return lambda results: rebuild(outputs, list(results))
+        if self._program.single:
+            return numpy
+        if isinstance(outputs, list) and all(isinstance(y, Tensor) for y in outputs) and not numpy:
+            return list if self._shared else None
+        return lambda results: rebuild(outputs, [numpy(y) for y in results] if numpy else results)
+
+    def _quick_call(self) -> Callable[..., Any]:
+        """What takes arguments that are right and gives the outputs."""
+        execute, finish, leaves = self._execute, self._finish, tuple(self._leaves)
+        if finish is None and not leaves:
+            return execute
+        if finish is None:
+            return lambda *args: execute(*args, *leaves)
+        return lambda *args: finish(execute(*args, *leaves))
 
     # Calling.
 
@@ -316,22 +341,25 @@ class Function:
         if kwargs or len(args) != len(dtypes) or not self._flat:
             args = self._arranged(args, kwargs)
         kinds = self._kinds
-        for x, dtype in zip(args, dtypes):  # noqa: B905 (their number was seen to)
-            if x.__class__ not in kinds or x.dtype is not dtype:
+        for x, dtype in zip(args, dtypes, strict=True):
+            if self._strict or x.__class__ not in kinds or x.dtype is not dtype:
                 args = self._converted(args)
                 break
-        return self._finish(self._call(args))
+        if self._shared:
+            found = self._call_shared(args)
+        else:
+            found = self._execute(*args, *self._leaves)
+        return found if self._finish is None else self._finish(found)
 
-    def _call_plain(self, args: Sequence[Any]) -> Sequence[Any]:
-        return self._execute(*args, *self._leaves)
-
-    def _call_shared(self, args: Sequence[Any]) -> Sequence[Any]:
+    def _call_shared(self, args: Sequence[Any]) -> Any:
         stores = [x.op.store for x in self._shared]
         for store in stores:
             store.lock.acquire()
         try:
             values = [self._current(i) for i in range(len(stores))]
             results = self._execute(*args, *values, *self._leaves)
+            if self._program.single:
+                return results
             new = results[self._outputs :]
             for (variable, _), value, fresh in zip(
                 self._recipe.updates, new, self._fresh, strict=True
@@ -374,9 +402,7 @@ class Function:
                 )
             place = labels.index(name)
             if given[place] is not MISSING:
-                raise ArgumentError(
-                    f"The argument {name!r} is given twice.", "", where(here())
-                )
+                raise ArgumentError(f"The argument {name!r} is given twice.", "", where(here()))
             given[place] = value
         found: list[Any] = []
         for place, (wanted, value) in enumerate(zip(containers, given, strict=True)):
@@ -404,8 +430,10 @@ class Function:
             ) from error
 
     def _converted(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        kinds = self.mode.backend.kinds
         return tuple(
-            converted(x, wanted, i) for i, (x, wanted) in enumerate(zip(args, self._ins, strict=True))
+            converted(x, wanted, i, kinds)
+            for i, (x, wanted) in enumerate(zip(args, self._ins, strict=True))
         )
 
     # Telling.
@@ -455,9 +483,7 @@ class Function:
         outputs = recipe.outputs
         if outputs is not None:
             outputs = rebuild(outputs, replaced(flatten(outputs), copies))
-        updates = tuple(
-            (copies[x], replaced([new], copies)[0]) for x, new in recipe.updates
-        )
+        updates = tuple((copies[x], replaced([new], copies)[0]) for x, new in recipe.updates)
         return Function(replace(recipe, outputs=outputs, updates=updates))  # type: ignore[arg-type]
 
 
@@ -475,6 +501,7 @@ def _matching(wanted: Any, value: Any) -> list[Any]:
 
 
 _evaluated: OrderedDict[Any, Function] = OrderedDict()
+_evaluating = threading.Lock()
 EVALUATED = 32
 """How many functions ``eval`` keeps, the least recently used one going first."""
 
@@ -500,26 +527,36 @@ def evaluate(x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = 
         >>> float((x + 1).eval({"x": 2.0}, mode="NUMPY"))
         3.0
     """
-    given: dict[Node, Any] = {}
-    named: dict[Any, Node] = {}
-    if any(isinstance(key, str) for key in values or ()):
-        named = {node.name: node for node in toposort([x]) if isinstance(node.op, Input)}
-    for key, value in (values or {}).items():
-        node = named.get(key) if isinstance(key, str) else key
-        if not isinstance(node, Tensor):
-            raise ArgumentError(f"eval: {key!r} is no input.", "", where(here()))
-        given[node] = value
+    given = _values_by_node(x, values or {})
     chosen = get_mode(mode)
     key = (x, tuple(given), chosen.name, chosen.excluding, tuple(sorted(chosen.options.items())))
-    known = _evaluated.get(key)
+    with _evaluating:
+        known = _evaluated.get(key)
+        if known is not None:
+            _evaluated.move_to_end(key)
     if known is None:
-        known = function(
-            list(given), x, mode=chosen, on_unused_input="ignore", returns="numpy"
-        )
-        _evaluated[key] = known
-        while len(_evaluated) > EVALUATED:
-            _evaluated.popitem(last=False)
+        known = function(list(given), x, mode=chosen, on_unused_input="ignore", returns="numpy")
+        with _evaluating:
+            _evaluated[key] = known
+            if len(_evaluated) > EVALUATED:
+                _evaluated.popitem(last=False)
     return known(*given.values())
+
+
+def _values_by_node(x: Tensor, values: Mapping[Any, Any]) -> dict[Node, Any]:
+    given: dict[Node, Any] = {}
+    inputs = []
+    if any(isinstance(key, str) for key in values):
+        inputs = [node for node in toposort([x]) if isinstance(node.op, Input)]
+    for key, value in values.items():
+        found = [node for node in inputs if node.name == key] if isinstance(key, str) else [key]
+        if len(found) != 1 or not isinstance(found[0], Tensor):
+            many = f"{len(found)} inputs are called {key!r}" if found[1:] else f"{key!r} is no input"
+            raise ArgumentError(
+                f"eval of {x!r}: {many}.", "Give values by the inputs themselves.", where(here())
+            )
+        given[found[0]] = value
+    return given
 
 
 TABLE["eval"] = evaluate

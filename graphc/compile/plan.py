@@ -41,7 +41,7 @@ class Plan:
 
     def lines(self) -> Iterator[str]:
         """The text, line by line."""
-        graph, names, host = self.program.graph, self.program.names, self.program.host
+        graph, host = self.program.graph, self.program.host
         yield f"{self.title} in mode {self.mode.name}: {self._device()}"
         passed = dict.fromkeys((*graph.inputs, *graph.leaves))
         static = {graph.inputs[i] for i in host.inputs} if host else set()
@@ -49,7 +49,7 @@ class Plan:
             notes = ["shared"] if node in self.shared else []
             notes += ["array"] if node in graph.leaves else []
             notes += ["decides a shape: one executable for each value"] if node in static else []
-            yield f"  {names[node]} = {node!r}" + (f"   ({'; '.join(notes)})" if notes else "")
+            yield f"  {self._name(node)} = {node!r}" + (f"   ({'; '.join(notes)})" if notes else "")
         for node in graph.nodes:
             if node not in passed and not self._inline(node):
                 yield self._step(node)
@@ -66,7 +66,9 @@ class Plan:
         return isinstance(node.op, Constant)
 
     def _name(self, node: Node) -> str:
-        return label(node) if self._inline(node) else self.program.names[node]
+        if self._inline(node):
+            return label(node)
+        return f"{'a' if node in self.program.arguments else 'v'}{self.program.places[node]}"
 
     def _step(self, node: Node) -> str:
         operands = ", ".join(self._name(x) for x in node.inputs)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.compile.arguments import goes_into, is_weak
 from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import Input, TensorType, dtype_name, here, is_float, where
 from graphc.tensor import Tensor, constant
@@ -103,10 +104,8 @@ SharedInput.node_class = Shared
 
 
 def _value(given: Any, type: TensorType, borrow: bool) -> np.ndarray[Any, Any]:
-    weak = isinstance(given, bool | int | float | complex | list | tuple)
     array = np.asarray(given)
-    safe = "same_kind" if weak else "safe"
-    if not np.can_cast(array.dtype, type.numpy_dtype, safe):
+    if not goes_into(array, type, is_weak(given)):
         raise DTypeError(
             f"A value of {array.dtype} does not go into a shared variable of {type!r}.",
             f"Convert it: value.astype({type.dtype!r}).",

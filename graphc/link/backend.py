@@ -1,4 +1,4 @@
-"""The contract of a backend: a name, its arrays, how it compiles, and a lowering for each operation.
+"""The contract of a backend: a name, its arrays, how it compiles, a lowering for each operation.
 
 A backend is a folder beside this file; its name in capitals is the mode. Every file of the folder
 is imported when the mode is first used, and enters its lowerings then.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import threading
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,8 +26,9 @@ __all__ = ["Backend", "Executable", "load", "names"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Executable = Callable[..., Sequence[Any]]
-"""Takes the graph's inputs and leaves as the backend's arrays, and gives the outputs."""
+Executable = Callable[..., Any]
+"""Takes the graph's inputs and leaves as the backend's arrays, and gives the outputs in a list; of
+a program with a single output, that output."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,12 @@ class Backend:
         found = self.lowering(node.op)
         assert found is not None, node
         return partial(found, node.op)
+
+    def callback(self, node: Node) -> Callable[..., Any]:
+        """What computes a node by its NumPy reference, for ``fallback="numpy"``."""
+        raise UnsupportedOperationError(
+            f"mode={self.name!r} can't call NumPy for {node!r}.", "Use mode='NUMPY'.", node.where
+        )
 
     def missing(self, graph: Graph, elsewhere: Container[Node] = ()) -> list[Node]:
         """The nodes of operations that have no lowering here, but for those computed elsewhere."""

@@ -6,6 +6,7 @@ constants and from integer inputs whose value decides a shape, which are read on
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +59,9 @@ def analyse(graph: Graph) -> Host:
 
 
 def _is_small(type: Any) -> bool:
-    return isinstance(type, TensorType) and type.is_static and np.prod(type.shape) < TINY
+    if not isinstance(type, TensorType) or not type.is_static:
+        return False
+    return math.prod(n or 0 for n in type.shape) < TINY
 
 
 def _demanded(graph: Graph) -> set[Node]:

@@ -1,60 +1,89 @@
-"""A graph as one straight-line Python function, and errors in it told by the user's lines."""
+"""A graph as steps: run one by one while a backend traces, or as one straight-line function.
+
+Errors in them are told by the user's lines.
+"""
 
 from __future__ import annotations
 
-import itertools
-import linecache
 from collections.abc import Callable, Sequence
-from types import TracebackType
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import (
-    ArgumentError,
     BoundsError,
     GraphcError,
     OperationError,
     RuntimeShapeError,
     ShapeError,
 )
-from graphc.ir import INTERNAL, Constant, Graph, Node, TensorType
+from graphc.ir import Check, Constant, Graph, Node
 from graphc.link.backend import Backend
+from graphc.link.checks import admit, equal_lengths
 from graphc.link.host import Host, picked
+from graphc.link.source import Source
+from graphc.tensor.elementwise import Cast, Elementwise, Where
 from graphc.tensor.shape import Length, Shape
 
-__all__ = ["Program"]
+__all__ = ["Program", "Step"]
 
-_numbers = itertools.count()
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation of a program.
+
+    Attributes:
+        node: What it computes.
+        checks: The lengths of its operands that must be equal and are not known to be.
+        compute: Takes the operands' values.
+        operands: Where they stand among the program's values.
+        place: Where its result stands.
+    """
+
+    node: Node
+    checks: Sequence[Check]
+    compute: Callable[..., Any]
+    operands: tuple[int, ...]
+    place: int
 
 
 class Program:
-    """A graph as a straight-line function of its inputs and then its leaves.
+    """A graph as a function of its inputs and then its leaves.
 
     It checks the rank and the static lengths of its arguments, and the lengths that operations
-    need equal and types leave open. Values are dropped after their last use.
+    need equal and types leave open.
 
     Attributes:
         graph: What it computes.
         host: What is computed by NumPy while a backend traces; None where all is.
-        source: The function's text.
-        run: The function; gives the outputs as a tuple.
+        single: Whether its only output is wanted from what runs, and not a sequence.
+        steps: Its operations, in order.
+        constants: The values of the graph's constants, and where they stand.
     """
 
-    def __init__(self, graph: Graph, backend: Backend, host: Host | None) -> None:
+    def __init__(
+        self, graph: Graph, backend: Backend, host: Host | None, *, single: bool = False
+    ) -> None:
         self.graph = graph
         self.backend = backend
         self.host = host
-        self.namespace: dict[str, Any] = {}
-        self.lines: list[Node | None] = []
-        self.names: dict[Node, str] = {}
-        self.source = self._written()
-        self.file = f"{INTERNAL}program {next(_numbers)}>"
-        exec(compile(self.source, self.file, "exec"), self.namespace)
-        self._function: Callable[..., tuple[Any, ...]] = self.namespace["program"]
+        self.single = single
+        self.arguments = tuple(dict.fromkeys((*graph.inputs, *graph.leaves)))
+        self.constants: list[tuple[int, Any]] = []
+        self.steps: list[Step] = []
+        self.places: dict[Node, int] = {}
+        self._write()
+        self.outputs = [self.places[y] for y in graph.outputs]
+
+    @cached_property
+    def source(self) -> Source:
+        """Its text as one straight-line function."""
+        return Source(self)
 
     def run(self, *arguments: Any) -> tuple[Any, ...]:
-        """The outputs, for these inputs and leaves.
+        """The outputs for these inputs and leaves.
 
         Raises:
             ArgumentError: An argument's rank or static length is wrong.
@@ -62,143 +91,49 @@ class Program:
             OperationError: An operation failed; names it and the user's line.
         """
         try:
-            return self._function(*arguments)
+            return self.source.function(*arguments)  # type: ignore[no-any-return]
         except Exception as error:
-            raise self._located(error) from error
+            found = self.source.failed(error.__traceback__)
+            raise _located(error, *found) if found else error from error
 
-    # Writing.
+    def trace(self, *arguments: Any) -> tuple[Any, ...]:
+        """What ``run`` gives, step by step: better where it is called once, as in a trace."""
+        for place, node in enumerate(self.graph.inputs):
+            admit(place, node, arguments[place])
+        values = [*arguments, *[None] * (len(self.places) - len(arguments))]
+        for place, value in self.constants:
+            values[place] = value
+        for step in self.steps:
+            operands = [values[i] for i in step.operands]
+            try:
+                for check in step.checks:
+                    equal_lengths(step.node, check, operands)
+                values[step.place] = step.compute(*operands)
+            except Exception as error:
+                raise _located(error, step.node, operands) from error
+        return tuple([values[i] for i in self.outputs])
 
-    def _written(self) -> str:
-        graph = self.graph
-        arguments = dict.fromkeys((*graph.inputs, *graph.leaves))
-        body: list[str] = []
-
-        def write(line: str, node: Node | None = None) -> None:
-            body.append(f"    {line}")
-            self.lines.append(node)
-
-        for i, node in enumerate(arguments):
-            self.names[node] = f"a{i}"
-            for line in self._admission(i, node):
-                write(line)
-        last = _last_uses(graph)
-        lengths = _Lengths()
-        for i, node in enumerate(graph.nodes):
-            if node in arguments:
+    def _write(self) -> None:
+        places, lengths = self.places, _Lengths()
+        for node in self.arguments:
+            places[node] = len(places)
+        for node in self.graph.nodes:
+            if node in places:
                 continue
-            if isinstance(node.op, Constant) and not self._on_host(node):
-                self.names[node] = self._bound(f"c{i}", node.op.value)
+            place = places[node] = len(places)
+            if isinstance(node.op, Constant):
+                self.constants.append((place, node.op.value))
                 continue
-            for line in self._checks(i, node, lengths):
-                write(line, node)
-            operands = [self.names[x] for x in node.inputs]
-            call = self._bound(f"f{i}", self._computing(node))
-            self.names[node] = f"v{i}"
-            write(f"v{i} = {call}({', '.join(operands)})", node)
-            done = [self.names[x] for x in last.get(node, ()) if x not in arguments]
-            done = [name for name in dict.fromkeys(done) if name.startswith("v")]
-            if done:
-                write(f"del {', '.join(done)}", node)
-        outputs = "".join(f"{self.names[y]}, " for y in graph.outputs)
-        header = f"def program({', '.join(self.names[a] for a in arguments)}):"
-        self.lines = [None, *self.lines, None]
-        return "\n".join([header, *body, f"    return ({outputs})"]) + "\n"
-
-    def _bound(self, name: str, value: Any) -> str:
-        self.namespace[name] = value
-        return name
-
-    def _on_host(self, node: Node) -> bool:
-        return self.host is not None and node in self.host.nodes
+            operands = tuple([places[x] for x in node.inputs])
+            checks = lengths.open(node)
+            self.steps.append(Step(node, checks, self._computing(node), operands, place))
 
     def _computing(self, node: Node) -> Callable[..., Any]:
-        if self._on_host(node):
+        if self.host is not None and node in self.host.nodes:
             return _by_numpy(node)
+        if self.backend.lowering(node.op) is None:
+            return self.backend.callback(node)
         return self.backend.bind(node)
-
-    def _admission(self, i: int, node: Node) -> list[str]:
-        type = node.type
-        if not isinstance(type, TensorType) or i >= len(self.graph.inputs):
-            return []
-        wrong = [f"a{i}.ndim != {type.ndim}"]
-        wrong += [f"a{i}.shape[{k}] != {n}" for k, n in enumerate(type.shape) if n is not None]
-        refuse = self._bound(f"r{i}", lambda a: _refused(i, node, a))
-        return [f"if {' or '.join(wrong)}: {refuse}(a{i})"]
-
-    def _checks(self, i: int, node: Node, lengths: _Lengths) -> list[str]:
-        lines = []
-        types = [x.type for x in node.inputs]
-        for a, m, b, n in node.op.checks(*types):
-            m, n = m % types[a].ndim, n % types[b].ndim
-            if not lengths.unite((node.inputs[a], m), (node.inputs[b], n)):
-                continue
-            left, right = self.names[node.inputs[a]], self.names[node.inputs[b]]
-            refuse = f"u{i}"
-            self._bound(refuse, lambda *xs, at=node: _unequal(at, xs))
-            lines.append(
-                f"if {left}.shape[{m}] != {right}.shape[{n}]: {refuse}({left}, {right}, {m}, {n})"
-            )
-        lengths.follow(node)
-        return lines
-
-    # Errors.
-
-    def _located(self, error: Exception) -> Exception:
-        found = self._frame(error.__traceback__)
-        if found is None or (isinstance(error, GraphcError) and error.where is not None):
-            return error
-        node, values = found
-        if isinstance(error, ShapeError):
-            return RuntimeShapeError(error.problem, error.remedy, node.where)
-        if isinstance(error, GraphcError):
-            return type(error)(error.problem, error.remedy, node.where)
-        kind = BoundsError if isinstance(error, IndexError) else OperationError
-        text = str(error).strip().split("\n")[0]
-        return kind(
-            f"{node!r} failed, given {_given(values) or 'nothing'}: {type(error).__name__}: {text}",
-            "",
-            node.where,
-        )
-
-    def _frame(self, traceback: TracebackType | None) -> tuple[Node, list[Any]] | None:
-        while traceback is not None:
-            if traceback.tb_frame.f_code.co_filename == self.file:
-                node = self.lines[traceback.tb_lineno - 1]
-                if node is None:
-                    return None
-                local = traceback.tb_frame.f_locals
-                values = [
-                    local.get(self.names[x], self.namespace.get(self.names[x]))
-                    for x in node.inputs
-                ]
-                return node, values
-            traceback = traceback.tb_next
-        return None
-
-    def show(self) -> None:
-        """Let debuggers and tracebacks show the function's text."""
-        linecache.cache[self.file] = (
-            len(self.source),
-            None,
-            self.source.splitlines(keepends=True),
-            self.file,
-        )
-
-
-def _last_uses(graph: Graph) -> dict[Node, list[Node]]:
-    """For each node, the values that nothing needs after it."""
-    kept = set(graph.outputs)
-    seen: set[Node] = set()
-    last: dict[Node, list[Node]] = {}
-    given = set(graph.inputs)
-    for node in reversed(graph.nodes):
-        if node in given:
-            continue
-        for x in node.inputs:
-            if x not in seen and x not in kept:
-                seen.add(x)
-                last.setdefault(node, []).append(x)
-    return last
 
 
 class _Lengths:
@@ -207,7 +142,21 @@ class _Lengths:
     def __init__(self) -> None:
         self.parents: dict[tuple[Node, int], tuple[Node, int]] = {}
 
+    def open(self, node: Node) -> Sequence[Check]:
+        """The checks a node needs that no earlier one made."""
+        inputs = node.inputs
+        checks = node.op.checks(*[x.type for x in inputs]) if len(inputs) > 1 else ()
+        needed = []
+        for a, m, b, n in checks:
+            m, n = m % inputs[a].type.ndim, n % inputs[b].type.ndim
+            if self.unite((inputs[a], m), (inputs[b], n)):
+                needed.append((a, m, b, n))
+        if isinstance(node.op, Elementwise | Cast | Where) and not node.type.is_static:
+            self.follow(node)
+        return needed
+
     def root(self, place: tuple[Node, int]) -> tuple[Node, int]:
+        """What stands for all lengths known to be equal to one."""
         while place in self.parents:
             place = self.parents[place]
         return place
@@ -221,26 +170,15 @@ class _Lengths:
         return True
 
     def follow(self, node: Node) -> None:
-        """What an operation that broadcasts keeps: each length is that of an input."""
-        type = node.type
-        if not isinstance(type, TensorType) or not node.inputs:
-            return
-        if not _keeps_lengths(node):
-            return
-        for axis in range(type.ndim):
-            if type.shape[axis] is not None:
-                continue
-            for x in node.inputs:
-                at = axis - type.ndim + x.type.ndim
-                if at >= 0 and x.type.shape[at] is None:
-                    self.unite((x, at), (node, axis))
-                    break
-
-
-def _keeps_lengths(node: Node) -> bool:
-    from graphc.tensor.elementwise import Cast, Elementwise, Where
-
-    return isinstance(node.op, Elementwise | Cast | Where)
+        """An operation that broadcasts keeps lengths: each of its is that of an operand."""
+        ndim = node.type.ndim
+        for axis, length in enumerate(node.type.shape):
+            if length is None:
+                for x in node.inputs:
+                    at = axis - ndim + x.type.ndim
+                    if at >= 0 and x.type.shape[at] is None:
+                        self.parents[node, axis] = self.root((x, at))
+                        break
 
 
 def _by_numpy(node: Node) -> Callable[..., Any]:
@@ -257,29 +195,22 @@ def _by_numpy(node: Node) -> Callable[..., Any]:
     return compute
 
 
-def _refused(i: int, node: Node, value: Any) -> None:
-    name = f"{node.op.name!r}" if node.name else f"{i}"
-    raise ArgumentError(
-        f"The argument {name} is wanted as {node.type!r}; an array of shape "
-        f"{tuple(value.shape)} was given.",
-        "Give it that rank and those lengths, or declare the input otherwise.",
-        node.where,
-    )
-
-
-def _unequal(node: Node, found: Sequence[Any]) -> None:
-    a, b, m, n = found
-    raise RuntimeShapeError(
-        f"{node!r}: axis {m} of an operand of shape {tuple(a.shape)} and axis {n} of one of shape "
-        f"{tuple(b.shape)} differ in length.",
-        "Make them equal. An axis is repeated only where its length is statically 1, as in "
-        "gt.tensor(shape=(1, None)) or x[None, :].",
-        node.where,
-    )
-
-
-def _given(values: Sequence[Any]) -> str:
-    return ", ".join(
+def _located(error: Exception, node: Node, values: Sequence[Any]) -> Exception:
+    """The error with the user's line, and the operation and its operands where it has none."""
+    if isinstance(error, GraphcError) and error.where is not None:
+        return error
+    if isinstance(error, ShapeError):
+        return RuntimeShapeError(error.problem, error.remedy, node.where)
+    if isinstance(error, GraphcError):
+        return type(error)(error.problem, error.remedy, node.where)
+    kind = BoundsError if isinstance(error, IndexError) else OperationError
+    given = ", ".join(
         f"{x.dtype}[{', '.join(map(str, x.shape))}]" if hasattr(x, "shape") else repr(x)
         for x in values
+    )
+    text = str(error).strip().split("\n")[0]
+    return kind(
+        f"{node!r} failed, given {given or 'nothing'}: {type(error).__name__}: {text}",
+        "",
+        node.where,
     )

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from graphc.errors import InvalidGraphError
-from graphc.ir import Constant, Node, Op, derived_from
-from graphc.rewrite.rule import Rule
+from graphc.ir import Node, Op, derived_from
+from graphc.rewrite.rule import Rule, on_inputs
 from graphc.tensor.elementwise import Elementwise
 
 __all__ = ["Change", "Sweep"]
@@ -87,7 +87,7 @@ class Sweep:
 
     def _step(self, node: Node) -> tuple[Node, Rule | None]:
         with derived_from(node.site):
-            new = _on_inputs(node, [self._done[x] for x in node.inputs])
+            new = on_inputs(node, [self._done[x] for x in node.inputs])
             if new is not node:
                 return new, None
             for rule in self._rules_for(node.op):
@@ -128,18 +128,3 @@ class Sweep:
             "Exclude one of them with excluding=[...].",
             node.where,
         )
-
-
-def _on_inputs(node: Node, inputs: list[Node]) -> Node:
-    op = node.op
-    same = inputs == [*node.inputs]
-    if isinstance(op, Elementwise) and op.commutes and not (same and _in_order(*inputs)):
-        return op(*inputs)  # which puts the operands in order
-    return node if same else Node.make(op, *inputs)
-
-
-def _in_order(a: Node, b: Node) -> bool:
-    """Whether two operands are surely in the order in which a commutative row takes them."""
-    if isinstance(b.op, Constant):
-        return False
-    return isinstance(a.op, Constant) or a.serial < b.serial

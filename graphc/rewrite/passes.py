@@ -9,7 +9,7 @@ from time import perf_counter
 
 import graphc.rewrite.rules  # noqa: F401 (fills RULES)
 from graphc.errors import ArgumentError
-from graphc.ir import Graph, Input, Node, check, check_same_interface
+from graphc.ir import Graph, Input, Node, check, check_same_interface, replaced
 from graphc.rewrite.engine import Change, Sweep
 from graphc.rewrite.rule import PASSES, RULES, Rule
 
@@ -86,9 +86,9 @@ def optimize(
     hidden = {x: Node.input(x.type) for x in graph.inputs if not isinstance(x.op, Input)}
     if hidden:
         inputs = [hidden.get(x, x) for x in graph.inputs]
-        done = _run(Graph(inputs, graph.substitute(hidden).outputs), rules, recording, checking)
-        shown = done.graph.substitute({new: x for x, new in hidden.items()})
-        return Rewritten(Graph(graph.inputs, shown.outputs), done.passes)
+        done = _run(Graph(inputs, replaced(graph.outputs, hidden)), rules, recording, checking)
+        shown = replaced(done.graph.outputs, {new: x for x, new in hidden.items()})
+        return Rewritten(Graph(graph.inputs, shown), done.passes)
     return _run(graph, rules, recording, checking)
 
 

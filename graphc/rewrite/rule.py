@@ -25,6 +25,7 @@ __all__ = [
     "NodeRule",
     "Rule",
     "equation",
+    "on_inputs",
     "rewrite",
     "scalar_value",
 ]
@@ -229,6 +230,22 @@ def _number(op: Constant) -> Any:
     if not array.size or op.data != op.data[: array.itemsize] * array.size:
         return None
     return array.reshape(-1)[0].item()
+
+
+def on_inputs(node: Node, inputs: Sequence[Node]) -> Node:
+    """The same operation on other inputs, with the operands of a commutative row in order."""
+    op = node.op
+    same = tuple(inputs) == node.inputs
+    if isinstance(op, Elementwise) and op.commutes and not (same and _in_order(*inputs)):
+        return op(*inputs)  # which puts the operands in order
+    return node if same else Node.make(op, *inputs)
+
+
+def _in_order(a: Node, b: Node) -> bool:
+    """Whether two operands are surely in the order in which a commutative row takes them."""
+    if isinstance(b.op, Constant):
+        return False
+    return isinstance(a.op, Constant) or a.serial < b.serial
 
 
 def _enter(rule: Rule) -> None:

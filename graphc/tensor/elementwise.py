@@ -648,6 +648,14 @@ right_shift = binary("right_shift", "a // 2 ** b by shifting bits", integer)
 
 # Complex numbers. A complex gradient is df/dRe + i df/dIm, so these conjugate nothing.
 
+
+def _joined(a: Any, b: Any) -> Any:
+    # Not a + 1j * b: an infinite b would make the real part NaN.
+    y = np.empty(np.broadcast_shapes(a.shape, b.shape), f"c{2 * a.dtype.itemsize}")
+    y.real, y.imag = a, b
+    return y
+
+
 real = unary(
     "real",
     "The real part",
@@ -683,7 +691,7 @@ complex = binary(
     "a + i b",
     complex_parts,
     lambda g, y, a, b: (real(g), imag(g)),
-    lambda a, b: (a + 1j * b).astype(np.complex64 if a.dtype == np.float32 else np.complex128),
+    _joined,
     holomorphic=False,
 )
 

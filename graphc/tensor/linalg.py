@@ -89,11 +89,11 @@ class DotGeneral(Op):
         dtype = a.dtype
         left = np.transpose(a, (*self.batch_axes[0], *self.free(0, a.ndim), *self.contract[0]))
         right = np.transpose(b, (*self.batch_axes[1], *self.contract[1], *self.free(1, b.ndim)))
-        left = left.reshape(*batch, math.prod(rest[0]), math.prod(summed))
-        right = right.reshape(*batch, math.prod(summed), math.prod(rest[1]))
+        left = left.reshape((*batch, math.prod(rest[0]), math.prod(summed)))
+        right = right.reshape((*batch, math.prod(summed), math.prod(rest[1])))
         wide = widened(dtype)
         y = np.matmul(left.astype(wide, copy=False), right.astype(wide, copy=False))
-        return y.astype(dtype, copy=False).reshape(*batch, *rest[0], *rest[1])
+        return y.astype(dtype, copy=False).reshape((*batch, *rest[0], *rest[1]))
 
     def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Sequence[Any]:
         if not is_inexact(a.dtype):

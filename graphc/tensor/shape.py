@@ -250,8 +250,13 @@ class Reshape(Op):
         return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Tensor:
+        element = self.infer(x.type.with_shape(x.type.shape[1:]), *[n.type for n in symbolic])
+        shape = tuple(
+            m if n == -1 and m is not None else n
+            for n, m in zip(self.shape, element.shape, strict=True)
+        )
         first, lengths = with_batch_length(size, symbolic)
-        return Tensor.make(Reshape((first, *self.shape)), x, *lengths)
+        return Tensor.make(Reshape((first, *shape)), x, *lengths)
 
 
 @function

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -26,7 +26,7 @@ __all__ = ["backend", "wide"]
 WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
 
 
-def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> jax.Array:
+def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
     """A JAX array of that dtype on the mode's device; a NumPy array is copied."""
     if isinstance(value, jax.Array) and value.dtype == type.numpy_dtype:
         return value
@@ -53,7 +53,9 @@ def device_of(options: Mapping[str, Any]) -> Any:
         return jax.devices(platform)[int(number or 0)]
     except (RuntimeError, IndexError, ValueError) as error:
         found = ", ".join(f"{d.platform}:{d.id}" for d in jax.devices())
-        raise ModeError(f"device={wanted!r}: JAX has no such device.", f"It has {found}.") from error
+        raise ModeError(
+            f"device={wanted!r}: JAX has no such device.", f"It has {found}."
+        ) from error
 
 
 def describe(options: Mapping[str, Any]) -> str:
@@ -73,20 +75,20 @@ def wide(program: Program) -> bool:
     )
 
 
-def compile(
-    program: Program, options: Mapping[str, Any], donated: tuple[int, ...]
-) -> Executable:
+def compile(program: Program, options: Mapping[str, Any], donated: tuple[int, ...]) -> Executable:
     """One jitted function; one for each set of values of the inputs that decide shapes."""
     assert program.host is not None
     static = program.host.inputs
     dtypes = [y.type.numpy_dtype for y in program.graph.outputs]
 
-    def traced(*arguments: Any) -> list[Any]:
-        found = program.run(*arguments)
-        return [jnp.asarray(y, d) for y, d in zip(found, dtypes, strict=True)]
+    def traced(*arguments: Any) -> Any:
+        found = program.trace(*arguments)
+        results = [jnp.asarray(y, d) for y, d in zip(found, dtypes, strict=True)]
+        return results[0] if program.single else results
 
-    execute: Executable
-    execute = Specialized(traced, static, donated) if static else jax.jit(traced, donate_argnums=donated)
+    execute: Executable = (
+        Specialized(traced, static, donated) if static else jax.jit(traced, donate_argnums=donated)
+    )
     device = device_of(options)
     if device is not None:
         execute = _on_device(execute, device)
@@ -95,9 +97,9 @@ def compile(
 
 def _in_64_bits(execute: Executable) -> Executable:
     enable = jax.enable_x64
-    settings = jax.config
+    settings: Any = jax.config
 
-    def call(*arguments: Any) -> Sequence[Any]:
+    def call(*arguments: Any) -> Any:
         if settings.jax_enable_x64:
             return execute(*arguments)
         with enable(True):
@@ -107,7 +109,7 @@ def _in_64_bits(execute: Executable) -> Executable:
 
 
 def _on_device(execute: Executable, device: Any) -> Executable:
-    def call(*arguments: Any) -> Sequence[Any]:
+    def call(*arguments: Any) -> Any:
         with jax.default_device(device):
             return execute(*jax.device_put(arguments, device))
 
@@ -169,7 +171,7 @@ class JAXBackend(Backend):
                     "Use mode='NUMPY', or give the operation a lowering.",
                     node.where,
                 )
-            shape = jax.ShapeDtypeStruct(result.shape, result.numpy_dtype)
+            shape = jax.ShapeDtypeStruct(result.shape, result.numpy_dtype)  # type: ignore[no-untyped-call]
 
             def perform(*xs: Any) -> Any:
                 with np.errstate(all="ignore"):
@@ -185,7 +187,7 @@ backend = JAXBackend(
     array=array,
     numpy=to_numpy,
     compile=compile,
-    kinds=(np.ndarray, type(jnp.zeros(0))),
+    kinds=(np.ndarray, jax.Array, type(jnp.zeros(0))),
     eager=False,
     describe=describe,
     options=frozenset({"device", "fallback"}),

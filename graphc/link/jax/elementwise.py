@@ -65,19 +65,79 @@ def _same(x: Any, value: Any) -> Any:
 
 
 def power(a: Any, b: Any) -> Any:
-    """A power; integers by repeated squares."""
-    return jnp.power(a, b) if is_integer(a) else lax.pow(*_full(a, b))
+    """A power; integers by repeated squares, which wrap around as NumPy's do."""
+    a, b = _full(a, b)
+    if is_integer(a):
+        return _whole_power(a, b)
+    y = lax.pow(a, b)
+    if a.dtype.kind != "c":
+        return y
+    # XLA takes the logarithm of 0.
+    still = lax.bitwise_and(lax.eq(a, _same(a, 0)), lax.gt(lax.real(b), _same(lax.real(b), 0)))
+    return jnp.where(still, _same(y, 0), y)
+
+
+def _whole_power(a: Any, b: Any) -> Any:
+    one = _same(a, 1)
+
+    def unfinished(state: Any) -> Any:
+        return jnp.any(lax.gt(state[1], _same(b, 0)))
+
+    def halved(state: Any) -> Any:
+        y, b, square = state
+        odd = lax.eq(lax.bitwise_and(b, one), one)
+        return lax.select(odd, y * square, y), lax.shift_right_arithmetic(b, one), square * square
+
+    return lax.while_loop(unfinished, halved, (lax.full_like(a, 1), b, a))[0]
 
 
 def _full(*xs: Any) -> Any:
     return jnp.broadcast_arrays(*xs) if len({x.shape for x in xs}) > 1 else xs
 
 
+def in_float32(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of half-width floats in float32, as several steps would round several times."""
+
+    def compute(*xs: Any) -> Any:
+        dtype = xs[0].dtype
+        if dtype.itemsize != 2 or is_integer(xs[0]):
+            return f(*xs)
+        wide = [lax.convert_element_type(x, np.float32) for x in xs]
+        return lax.convert_element_type(f(*wide), dtype)
+
+    return compute
+
+
+def beside_the_cut(
+    f: Callable[[Any], Any], part: str, of: str, sign: int = 1
+) -> Callable[[Any], Any]:
+    """The function on the side of its branch cut that the sign of a zero tells, as in NumPy.
+
+    Args:
+        f: Takes real or complex numbers.
+        part: The part of its values that changes sign across the cut.
+        of: The part of a complex argument that has the same sign.
+        sign: -1: the opposite one.
+    """
+    parts = {"real": lax.real, "imag": lax.imag}
+
+    def compute(x: Any) -> Any:
+        y = f(x)
+        if x.dtype.kind != "c":
+            return y
+        told = jnp.copysign(parts[part](y), sign * parts[of](x))
+        return lax.complex(told, lax.imag(y)) if part == "real" else lax.complex(lax.real(y), told)
+
+    return compute
+
+
+@in_float32
 def softplus(x: Any) -> Any:
     """log(1 + exp(x)) without overflow."""
     return lax.add(lax.max(x, _same(x, 0)), lax.log1p(lax.exp(lax.neg(lax.abs(x)))))
 
 
+@in_float32
 def log1mexp(x: Any) -> Any:
     """log(1 - exp(x)) for x < 0."""
     near = lax.log(lax.neg(lax.expm1(x)))
@@ -138,28 +198,28 @@ LAX: dict[str, Callable[..., Any]] = {
     "abs": absolute,
     "sign": sign,
     "square": lax.square,
-    "sqrt": lax.sqrt,
+    "sqrt": beside_the_cut(lax.sqrt, "imag", "imag"),
     "reciprocal": lambda x: lax.div(_same(x, 1), x),
     "exp": lax.exp,
-    "exp2": lax.exp2,
+    "exp2": in_float32(lax.exp2),
     "expm1": lax.expm1,
     "log": lax.log,
     "log2": jnp.log2,
     "log10": jnp.log10,
     "log1p": lax.log1p,
-    "logaddexp": jnp.logaddexp,
+    "logaddexp": in_float32(jnp.logaddexp),
     "sin": lax.sin,
     "cos": lax.cos,
     "tan": lax.tan,
-    "arcsin": lax.asin,
-    "arccos": lax.acos,
+    "arcsin": beside_the_cut(lax.asin, "imag", "imag"),
+    "arccos": beside_the_cut(lax.acos, "imag", "imag", -1),
     "arctan": lax.atan,
     "arctan2": lax.atan2,
     "sinh": lax.sinh,
     "cosh": lax.cosh,
     "tanh": lax.tanh,
-    "arcsinh": lax.asinh,
-    "arccosh": lax.acosh,
+    "arcsinh": beside_the_cut(lax.asinh, "real", "real"),
+    "arccosh": beside_the_cut(lax.acosh, "imag", "imag"),
     "arctanh": lax.atanh,
     "deg2rad": lambda x: lax.mul(x, _same(x, math.pi / 180)),
     "rad2deg": lambda x: lax.mul(x, _same(x, 180 / math.pi)),

@@ -34,7 +34,9 @@ class Box:
                 shape.append(1)
                 continue
             n = lengths[axis]
-            places = range(n)[entry] if isinstance(entry, slice) else range(n)[entry : entry + 1 or n]
+            places = (
+                range(n)[entry] if isinstance(entry, slice) else range(n)[entry : entry + 1 or n]
+            )
             count = len(places)
             step = places.step
             starts.append((places[-1] if step < 0 else places[0]) if count else 0)

@@ -20,14 +20,12 @@ def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> np.ndarra
     return np.array(value, type.numpy_dtype)
 
 
-def compile(
-    program: Program, options: Mapping[str, Any], donated: tuple[int, ...]
-) -> Executable:
+def compile(program: Program, options: Mapping[str, Any], donated: tuple[int, ...]) -> Executable:
     """The function itself; what is not a number comes out without a warning, as elsewhere."""
     dtypes = [y.type.numpy_dtype for y in program.graph.outputs]
     run = program.run
 
-    def execute(*arguments: Any) -> list[Any]:
+    def execute(*arguments: Any) -> Any:
         with np.errstate(all="ignore"):
             found = run(*arguments)
         results: list[Any] = []
@@ -36,7 +34,7 @@ def compile(
             # A view of an argument, or the argument itself, would change with it.
             shared = not y.flags.owndata or [1 for x in (*arguments, *results) if x is y]
             results.append(y.copy() if shared else y)
-        return results
+        return results[0] if program.single else results
 
     return execute
 

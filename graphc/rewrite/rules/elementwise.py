@@ -14,7 +14,7 @@ from graphc.ir import (
     real_dtype,
 )
 from graphc.rewrite.lengths import fitted
-from graphc.rewrite.rule import Equation, equation, rewrite, scalar_value
+from graphc.rewrite.rule import Equation, equation, on_inputs, rewrite, scalar_value
 from graphc.tensor.create import ones_like, zeros_like
 from graphc.tensor.elementwise import (
     Cast,
@@ -64,6 +64,11 @@ def is_ordered(dtype: str) -> bool:
     return not is_complex(dtype)
 
 
+def is_real(dtype: str) -> bool:
+    """Whether values are real numbers, whole or not."""
+    return is_integer(dtype) or is_float(dtype)
+
+
 def is_any(dtype: str) -> bool:
     """All dtypes."""
     return True
@@ -108,7 +113,7 @@ def product_with_zero(x: Tensor) -> Equation:
     return Equation(x * 0, zeros_like(x))
 
 
-@equation("canonicalize", dtypes=is_ordered)
+@equation("canonicalize", dtypes=is_real)
 def power_of_zero(x: Tensor) -> Equation:
     """Anything to the power of 0 is 1, also NaN."""
     return Equation(x**0, ones_like(x))
@@ -157,6 +162,30 @@ def difference_from_negative(a: Tensor, b: Tensor) -> Equation:
     return Equation(a - -b, a + b)
 
 
+@equation("canonicalize")
+def difference_of_negative(a: Tensor, b: Tensor) -> Equation:
+    """The sign is changed last, of the sum."""
+    return Equation(-a - b, -(a + b))
+
+
+@equation("canonicalize")
+def product_with_negative(a: Tensor, b: Tensor) -> Equation:
+    """The sign is changed last, of the product."""
+    return Equation(-a * b, -(a * b))
+
+
+@equation("canonicalize", dtypes=is_inexact)
+def quotient_of_negative(a: Tensor, b: Tensor) -> Equation:
+    """The sign is changed last, of the quotient."""
+    return Equation(-a / b, -(a / b))
+
+
+@equation("canonicalize", dtypes=is_inexact)
+def quotient_by_negative(a: Tensor, b: Tensor) -> Equation:
+    """The sign is changed last, of the quotient."""
+    return Equation(a / -b, -(a / b))
+
+
 @equation("canonicalize", dtypes=is_integer)
 def difference_from_itself(x: Tensor) -> Equation:
     """Integers less themselves are 0; inf - inf is not, so floats stay."""
@@ -202,7 +231,7 @@ def conj_of_conj(x: Tensor) -> Equation:
 # One form for powers.
 
 
-@equation("canonicalize", dtypes=is_ordered)
+@equation("canonicalize", dtypes=is_real)
 def power_of_two(x: Tensor) -> Equation:
     """A square is one product."""
     return Equation(x**2, square(x))
@@ -353,7 +382,7 @@ def choice_within_choice(node: Node, op: Where) -> Node | None:
         a = a.inputs[1]
     if isinstance(b.op, Where) and b.inputs[0] is condition:
         b = b.inputs[2]
-    made = Tensor.make(op, condition, a, b)
+    made = on_inputs(node, [condition, a, b])
     return made if made.type is node.type else None
 
 
@@ -406,13 +435,16 @@ def _float_size(dtype: str) -> tuple[int, int]:
 # Exponentials and logarithms.
 
 
-@equation("stabilize", dtypes=is_inexact)
+# log1p of complex numbers loses more digits in NumPy than log(1 + x) does, so these are real.
+
+
+@equation("stabilize", dtypes=is_float)
 def log_of_one_plus(x: Tensor) -> Equation:
     """1 + x rounds away the digits of a small x; log1p keeps them."""
     return Equation(log(1 + x), log1p(x))
 
 
-@equation("stabilize", dtypes=is_inexact)
+@equation("stabilize", dtypes=is_float)
 def log_of_one_minus(x: Tensor) -> Equation:
     """1 - x rounds away the digits of a small x; log1p keeps them."""
     return Equation(log(1 - x), log1p(-x))
@@ -494,6 +526,12 @@ def exp_over_one_plus_exp(x: Tensor) -> Equation:
 
 
 @equation("stabilize", dtypes=is_float)
+def exp_over_sum_of_exps(a: Tensor, b: Tensor) -> Equation:
+    """``inf / inf`` is NaN; only the difference of a and b matters."""
+    return Equation(exp(a) / (exp(a) + exp(b)), sigmoid(a - b))
+
+
+@equation("stabilize", dtypes=is_float)
 def one_minus_sigmoid(x: Tensor) -> Equation:
     """``sigmoid`` is next to 1 for a large x, and the difference is lost."""
     return Equation(1 - sigmoid(x), sigmoid(-x))
@@ -521,6 +559,54 @@ def one_minus_erf(x: Tensor) -> Equation:
 def one_minus_erfc(x: Tensor) -> Equation:
     """``erfc`` is next to 1 for a small x; erf keeps its digits."""
     return Equation(1 - erfc(x), erf(x))
+
+
+# What derivatives of logarithms multiply by: a quotient of what overflows, or rounds to 0, with it.
+
+
+@equation("stabilize", dtypes=is_float)
+def exp_times_share_of_one_plus_exp(a: Tensor, x: Tensor) -> Equation:
+    """The slope of log(1 + exp(x)), where exp overflows."""
+    return Equation(exp(x) * (a / (1 + exp(x))), a * sigmoid(x))
+
+
+@equation("stabilize", dtypes=is_float)
+def exp_times_share_of_exps(c: Tensor, a: Tensor, b: Tensor) -> Equation:
+    """The slope of log(exp(a) + exp(b)), where exp overflows."""
+    return Equation(exp(a) * (c / (exp(a) + exp(b))), c * sigmoid(a - b))
+
+
+@equation("stabilize", dtypes=is_float)
+def sigmoid_times_share_of_sigmoid(a: Tensor, x: Tensor) -> Equation:
+    """0 / 0 is NaN; sigmoid is 0 in rounding alone."""
+    return Equation(sigmoid(x) * (a / sigmoid(x)), a)
+
+
+@equation("stabilize", dtypes=is_float)
+def product_with_share_of_sigmoid(a: Tensor, b: Tensor, x: Tensor) -> Equation:
+    """0 / 0 is NaN; sigmoid is 0 in rounding alone."""
+    return Equation(sigmoid(x) * (b * (a / sigmoid(x))), a * b)
+
+
+@equation("stabilize", dtypes=is_float)
+def difference_of_shares_of_sigmoids(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Equation:
+    """The slope of a log(sigmoid(x)) + b log(1 - sigmoid(x)), where either is 0 in rounding."""
+    p, q = sigmoid(x), sigmoid(y)
+    return Equation(p * (q * (a / q - b / p)), a * p - b * q)
+
+
+@equation("stabilize", dtypes=is_float)
+def difference_of_shares_of_other_sigmoids(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Equation:
+    """The slope of a log(1 - sigmoid(x)) + b log(sigmoid(x)), where either is 0 in rounding."""
+    p, q = sigmoid(x), sigmoid(y)
+    return Equation(p * (q * (a / p - b / q)), a * q - b * p)
+
+
+@equation("stabilize", dtypes=is_float)
+def sum_of_shares_of_sigmoids(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Equation:
+    """The slope of a log(sigmoid(x)) - b log(1 - sigmoid(x)), where either is 0 in rounding."""
+    p, q = sigmoid(x), sigmoid(y)
+    return Equation(p * (q * (a / q + b / p)), a * p + b * q)
 
 
 # Roots.

@@ -8,7 +8,7 @@ from graphc.ir import Constant, Node
 from graphc.rewrite.lengths import length_of
 from graphc.rewrite.rule import rewrite
 from graphc.tensor.index import HOLE, Entry, Hole, Index, IndexUpdate, Range
-from graphc.tensor.shape import Shape
+from graphc.tensor.shape import Shape, expand_dims
 from graphc.tensor.tensor import Tensor, as_tensor
 
 
@@ -16,6 +16,15 @@ from graphc.tensor.tensor import Tensor, as_tensor
 def index_of_everything(node: Node, op: Index) -> Node | None:
     """All of an array is the array."""
     return node.inputs[0] if all(entry == Range() for entry in op.entries) else None
+
+
+@rewrite("canonicalize", Index)
+def index_by_new_axes(node: Node, op: Index) -> Node | None:
+    """An index that takes everything and puts in new axes is ``expand_dims``."""
+    if not all(entry is None or entry == Range() for entry in op.entries):
+        return None
+    new = tuple(axis for axis, entry in enumerate(op.entries) if entry is None)
+    return expand_dims(node.inputs[0], new) if new else None
 
 
 @rewrite("canonicalize", Index)

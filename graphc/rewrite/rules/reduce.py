@@ -183,6 +183,27 @@ def exp_over_sum_of_exp(node: Node, op: object) -> Node | None:
     return Tensor.make(Softmax(axes), *weights.inputs)
 
 
+@rewrite("stabilize", multiply)
+def exp_times_share_of_sum(node: Node, op: object) -> Node | None:
+    """The slope of log(sum(exp(x))), where exp overflows."""
+    for weights, share in (node.inputs, node.inputs[::-1]):
+        restored: tuple[int, ...] = ()
+        if isinstance(share.op, ExpandDims):
+            restored = share.op.axes
+            (share,) = share.inputs
+        if weights.op is not exp or share.op is not divide:
+            continue
+        g, y = share.inputs
+        total, again = _summed(y)
+        if total is None or total.inputs[0] is not weights or again:
+            continue
+        axes: tuple[int, ...] = total.op.axes  # type: ignore[attr-defined]
+        if restored == axes or (not restored and len(axes) == weights.type.ndim):
+            g = expand_dims(g, restored) if restored and g.type.ndim else g
+            return fitted(g * Tensor.make(Softmax(axes), *weights.inputs), node)
+    return None
+
+
 @rewrite("specialize", exp)
 def exp_of_log_softmax(node: Node, op: object) -> Node | None:
     """The exponential of log_softmax is softmax."""

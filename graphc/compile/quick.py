@@ -1,0 +1,56 @@
+"""The shortest way from a call to the compiled program.
+
+A call costs a few microseconds, most of them in the backend; a loop over the arguments in Python
+would add half as much again. So each function gets a class whose ``__call__`` is written out for
+its number of inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from graphc.ir import INTERNAL
+
+__all__ = ["quick"]
+
+
+def quick(
+    base: type, dtypes: Sequence[Any], kinds: frozenset[type], execute: Callable[..., Any]
+) -> type:
+    """A subclass whose calls go straight to ``execute``.
+
+    That is where each argument is one of the backend's kinds of array and of its input's dtype;
+    all other calls are the base's.
+
+    Args:
+        base: The class of functions.
+        dtypes: NumPy's dtype of each input.
+        kinds: The classes of arrays taken as they are.
+        execute: Takes an array for each input.
+    """
+    names = [f"a{i}" for i in range(len(dtypes))]
+    right = [f"{a}.__class__ in kinds and {a}.dtype is d{i}" for i, a in enumerate(names)]
+    source = f"""
+def __call__(self, {"".join(f"{a}=absent, " for a in names)}*rest, **named):
+    if {" and ".join([*right, "not rest", "not named"])}:
+        return execute({", ".join(names)})
+    args = [a for a in ({"".join(f"{a}, " for a in names)}) if a is not absent]
+    return base.__call__(self, *args, *rest, **named)
+"""
+    # An input called self or a0 is an argument by name, which positional-only parameters leave free.
+    source = source.replace("*rest,", "/, *rest,", 1)
+    namespace: dict[str, Any] = {
+        "absent": object(),
+        "base": base,
+        "execute": execute,
+        "kinds": kinds,
+        **{f"d{i}": dtype for i, dtype in enumerate(dtypes)},
+    }
+    exec(compile(source, f"{INTERNAL}quick call>", "exec"), namespace)
+    members = {
+        "__call__": namespace["__call__"],
+        "__doc__": base.__doc__,
+        "__module__": base.__module__,
+    }
+    return type(base.__name__, (base,), members)

@@ -1,0 +1,41 @@
+"""What arguments and operands must be at run time, and what is said where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.errors import ArgumentError, RuntimeShapeError
+from graphc.ir import Check, Node
+
+__all__ = ["admit", "equal_lengths"]
+
+
+def admit(place: int, node: Node, value: Any) -> None:
+    """Raise where an argument's rank or a static length is not its input's."""
+    shape = node.type.shape
+    if len(value.shape) == len(shape) and all(
+        n is None or n == m for n, m in zip(shape, value.shape, strict=True)
+    ):
+        return
+    raise ArgumentError(
+        f"The argument {repr(node.name) if node.name else place} is wanted as {node.type!r}; an "
+        f"array of shape {tuple(value.shape)} was given.",
+        "Give it that rank and those lengths, or declare the input otherwise.",
+        node.where,
+    )
+
+
+def equal_lengths(node: Node, check: Check, operands: Sequence[Any]) -> None:
+    """Raise where two lengths that must be equal are not."""
+    a, m, b, n = check
+    left, right = operands[a].shape, operands[b].shape
+    if left[m] == right[n]:
+        return
+    raise RuntimeShapeError(
+        f"{node!r}: axis {m} of an operand of shape {tuple(left)} and axis {n} of one of shape "
+        f"{tuple(right)} differ in length.",
+        "Make them equal. An axis is repeated only where its length is statically 1, as in "
+        "gt.tensor(shape=(1, None)) or x[None, :].",
+        node.where,
+    )

@@ -1,0 +1,108 @@
+"""A program's text: one straight-line Python function, for backends that run it at every call."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from graphc.ir import INTERNAL, Node
+from graphc.link.checks import admit, equal_lengths
+
+if TYPE_CHECKING:
+    from graphc.link.program import Program, Step
+
+__all__ = ["Source"]
+
+_numbers = itertools.count()
+
+
+class Source:
+    """The function and its text. Values are dropped after their last use.
+
+    Attributes:
+        text: What was compiled.
+        file: The name under which tracebacks show it.
+        function: Takes the inputs and leaves.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.namespace: dict[str, Any] = {f"c{i}": value for i, value in program.constants}
+        self.names = {i: f"c{i}" for i, _ in program.constants}
+        self.names |= {i: f"a{i}" for i in range(len(program.arguments))}
+        self.names |= {step.place: f"v{step.place}" for step in program.steps}
+        self.steps: list[Step | None] = []
+        self.text = self._written()
+        self.file = f"{INTERNAL}program {next(_numbers)}>"
+        exec(compile(self.text, self.file, "exec"), self.namespace)
+        self.function: Callable[..., Any] = self.namespace["program"]
+
+    def _written(self) -> str:
+        program = self.program
+        arguments = ", ".join(f"a{i}" for i in range(len(program.arguments)))
+        body = [self._admission(i, x) for i, x in enumerate(program.graph.inputs)]
+        self.steps = [None, *[None] * len(body)]
+        last = _last_uses(program)
+        for step in program.steps:
+            lines = [*self._checks(step), self._call(step)]
+            if done := last.get(step.place):
+                lines.append(f"del {', '.join(f'v{i}' for i in done)}")
+            body += lines
+            self.steps += [step] * len(lines)
+        outputs = [self.names[i] for i in program.outputs]
+        lines = [f"def program({arguments}):", *(f"    {line}" for line in body)]
+        return "\n".join([*lines, f"    return ({''.join(f'{y}, ' for y in outputs)})\n"])
+
+    def _admission(self, i: int, node: Node) -> str:
+        wrong = [f"a{i}.ndim != {node.type.ndim}"]
+        wrong += [f"a{i}.shape[{k}] != {n}" for k, n in enumerate(node.type.shape) if n is not None]
+        self.namespace[f"r{i}"] = lambda value: admit(i, node, value)
+        return f"if {' or '.join(wrong)}: r{i}(a{i})"
+
+    def _checks(self, step: Step) -> list[str]:
+        lines = []
+        names = [self.names[i] for i in step.operands]
+        for k, check in enumerate(step.checks):
+            a, m, b, n = check
+            refuse = f"r{step.place}_{k}"
+            self.namespace[refuse] = lambda *xs, check=check: equal_lengths(step.node, check, xs)
+            wrong = f"{names[a]}.shape[{m}] != {names[b]}.shape[{n}]"
+            lines.append(f"if {wrong}: {refuse}({', '.join(names)})")
+        return lines
+
+    def _call(self, step: Step) -> str:
+        self.namespace[f"f{step.place}"] = step.compute
+        operands = ", ".join([self.names[i] for i in step.operands])
+        return f"v{step.place} = f{step.place}({operands})"
+
+    def failed(self, traceback: TracebackType | None) -> tuple[Node, list[Any]] | None:
+        """The node that an error came from, and its operands' values."""
+        while traceback is not None and traceback.tb_frame.f_code.co_filename != self.file:
+            traceback = traceback.tb_next
+        step = self.steps[traceback.tb_lineno - 1] if traceback is not None else None
+        if traceback is None or step is None:
+            return None
+        local = traceback.tb_frame.f_locals
+        names = [self.names[i] for i in step.operands]
+        return step.node, [local.get(x, self.namespace.get(x)) for x in names]
+
+    def show(self) -> None:
+        """Let debuggers and tracebacks show the text."""
+        lines = self.text.splitlines(keepends=True)
+        linecache.cache[self.file] = (len(self.text), None, lines, self.file)
+
+
+def _last_uses(program: Program) -> dict[int, list[int]]:
+    """For each step, the results that nothing needs after it."""
+    computed = {step.place for step in program.steps}
+    seen = set(program.outputs)
+    last: dict[int, list[int]] = {}
+    for step in reversed(program.steps):
+        for i in step.operands:
+            if i not in seen and i in computed:
+                seen.add(i)
+                last.setdefault(step.place, []).append(i)
+    return last
