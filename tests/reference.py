@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import Leaf, Node, TupleType, numpy_dtype, toposort
+from graphc.tensor.reduce import Composite
 
 __all__ = ["evaluate"]
 
@@ -20,7 +21,12 @@ def evaluate(outputs: Sequence[Node], values: Mapping[Any, Any] | None = None) -
             if isinstance(node.op, Leaf):
                 known[node] = node.op.array
                 continue
-            y = node.op.perform(*[known[x] for x in node.inputs])
+            given = [known[x] for x in node.inputs]
+            if isinstance(node.op, Composite):
+                made = node.op.expand(*node.inputs)
+                (y,) = evaluate([made], dict(zip(node.inputs, given, strict=True)))
+            else:
+                y = node.op.perform(*given)
             known[node] = y if isinstance(node.type, TupleType) else _typed(node, y)
     return [known[y] for y in outputs]
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from graphc.errors import InvalidGraphError
-from graphc.ir import Node, Op, derived_from
-from graphc.rewrite.rule import Rule, on_inputs
-from graphc.tensor.elementwise import Elementwise
+from graphc.ir import Node, derived_from
+from graphc.rewrite.rule import Root, Rule, kind, on_inputs
 
 __all__ = ["Change", "Sweep"]
 
@@ -43,11 +42,11 @@ class Sweep:
         self.changes = 0
         self.records: list[Change] = []
         self._recording = recording
-        self._by_root: dict[type[Op] | Op, list[Rule]] = {}
+        self._by_root: dict[Root, list[Rule]] = {}
         for rule in rules:
             for root in rule.roots:
                 self._by_root.setdefault(root, []).append(rule)
-        self._rules: dict[type[Op] | Op, tuple[Rule, ...]] = {}
+        self._rules: dict[tuple[Root, ...], tuple[Rule, ...]] = {}
         self._done: dict[Node, Node] = {}
         self._became: dict[Node, tuple[Node, Rule | None]] = {}
 
@@ -90,7 +89,7 @@ class Sweep:
             new = on_inputs(node, [self._done[x] for x in node.inputs])
             if new is not node:
                 return new, None
-            for rule in self._rules_for(node.op):
+            for rule in self._rules_for(node):
                 self.attempts += 1
                 found = rule.apply(node)
                 if found is not None and found is not node:
@@ -98,13 +97,16 @@ class Sweep:
                     return found, rule
         return node, None
 
-    def _rules_for(self, op: Op) -> tuple[Rule, ...]:
-        key = op if isinstance(op, Elementwise) else type(op)
-        known = self._rules.get(key)
+    def _rules_for(self, node: Node) -> tuple[Rule, ...]:
+        # A pattern names the row of an operand or two, which rules most of them out at once.
+        row = kind(node)
+        kinds = tuple([kind(x) for x in node.inputs]) if row is node.op else ()
+        known = self._rules.get((row, *kinds))
         if known is None:
-            roots: list[type[Op] | Op] = [op, *type(op).__mro__]
+            roots = dict.fromkeys([row, *type(node.op).__mro__])
             found = [rule for root in roots for rule in self._by_root.get(root, ())]
-            known = self._rules[key] = tuple(dict.fromkeys(found))
+            rules = dict.fromkeys(rule for rule in found if not kinds or rule.concerns(kinds))
+            known = self._rules[row, *kinds] = tuple(rules)
         return known
 
     def _note(self, rule: Rule, before: Node, after: Node) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
@@ -25,6 +25,7 @@ __all__ = [
     "NodeRule",
     "Rule",
     "equation",
+    "kind",
     "on_inputs",
     "rewrite",
     "scalar_value",
@@ -73,9 +74,19 @@ class Rule:
         """The operations of the nodes it is tried on: rows, or classes with their subclasses."""
         raise NotImplementedError
 
+    def concerns(self, kinds: Collection[Root]) -> bool:
+        """Whether it can apply to a node whose inputs are of these kinds."""
+        return True
+
     def apply(self, node: Node) -> Node | None:
         """What may stand for the node, or None."""
         raise NotImplementedError
+
+
+def kind(node: Node) -> Root:
+    """What patterns tell nodes apart by: the row of an elementwise node, the class of others."""
+    op = node.op
+    return op if type(op) is Elementwise else type(op)
 
 
 class NodeRule(Rule):
@@ -133,13 +144,16 @@ class EquationRule(Rule):
         return made.lhs
 
     @cached_property
-    def needed(self) -> tuple[Op, ...]:
-        """Operations that must be among those of the node's inputs: a quick way to say no."""
-        return tuple(x.op for x in self.pattern.inputs if not isinstance(x.op, Input | Constant))
+    def needed(self) -> frozenset[Root]:
+        """The kinds that must be among those of the node's inputs."""
+        return frozenset(kind(x) for x in self.pattern.inputs if not isinstance(x.op, Input))
+
+    def concerns(self, kinds: Collection[Root]) -> bool:
+        return self.needed <= set(kinds)
 
     @cached_property
     def number(self) -> Any:
-        """The constant that must be among the node's inputs, if any."""
+        """The constant among the pattern's inputs, if any: most nodes have another one."""
         return next(
             (_number(x.op) for x in self.pattern.inputs if isinstance(x.op, Constant)), None
         )
@@ -149,7 +163,10 @@ class EquationRule(Rule):
         return (self.pattern.op,)
 
     def apply(self, node: Node) -> Node | None:
-        if not self._may_match(node):
+        number = self.number
+        if number is not None and number not in [
+            _number(x.op) for x in node.inputs if type(x.op) is Constant
+        ]:
             return None
         for bound in _matches(self.pattern, node, {}):
             values = [bound[x] for x in self.parameters]
@@ -159,14 +176,6 @@ class EquationRule(Rule):
             if made.lhs is node:
                 return fitted(made.rhs, node)
         return None
-
-    def _may_match(self, node: Node) -> bool:
-        ops = [x.op for x in node.inputs]
-        if self.number is not None:
-            numbers = [_number(op) for op in ops if type(op) is Constant]
-            if self.number not in numbers:
-                return False
-        return not [op for op in self.needed if op not in ops]
 
 
 Bindings = Mapping[Node, Node]

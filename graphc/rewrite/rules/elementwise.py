@@ -174,13 +174,13 @@ def product_with_negative(a: Tensor, b: Tensor) -> Equation:
     return Equation(-a * b, -(a * b))
 
 
-@equation("canonicalize", dtypes=is_inexact)
+@equation("canonicalize", dtypes=is_float)
 def quotient_of_negative(a: Tensor, b: Tensor) -> Equation:
     """The sign is changed last, of the quotient."""
     return Equation(-a / b, -(a / b))
 
 
-@equation("canonicalize", dtypes=is_inexact)
+@equation("canonicalize", dtypes=is_float)
 def quotient_by_negative(a: Tensor, b: Tensor) -> Equation:
     """The sign is changed last, of the quotient."""
     return Equation(a / -b, -(a / b))
@@ -251,14 +251,14 @@ def power_of_half(x: Tensor) -> Equation:
 
 @equation("canonicalize", dtypes=is_float)
 def power_of_minus_one(x: Tensor) -> Equation:
-    """A power of -1 is the reciprocal."""
-    return Equation(x**-1, reciprocal(x))
+    """A power of -1 is a quotient."""
+    return Equation(x**-1, 1 / x)
 
 
 @equation("canonicalize", dtypes=is_inexact)
-def one_over(x: Tensor) -> Equation:
-    """1 divided by a number is its reciprocal."""
-    return Equation(1 / x, reciprocal(x))
+def reciprocal_as_quotient(x: Tensor) -> Equation:
+    """One form for both, so that what is said of quotients holds for it."""
+    return Equation(reciprocal(x), 1 / x)
 
 
 @rewrite("specialize", power)
@@ -514,9 +514,9 @@ def log_of_sum_of_one_and_exp(x: Tensor) -> Equation:
 
 
 @equation("stabilize", dtypes=is_float)
-def reciprocal_of_one_plus_exp(x: Tensor) -> Equation:
+def one_over_one_plus_exp(x: Tensor) -> Equation:
     """The logistic function, which neither overflows nor loses the digits of its tail."""
-    return Equation(reciprocal(1 + exp(x)), sigmoid(-x))
+    return Equation(1 / (1 + exp(x)), sigmoid(-x))
 
 
 @equation("stabilize", dtypes=is_float)
@@ -571,20 +571,38 @@ def exp_times_share_of_one_plus_exp(a: Tensor, x: Tensor) -> Equation:
 
 
 @equation("stabilize", dtypes=is_float)
+def exp_times_sigmoid_of_negative(x: Tensor) -> Equation:
+    """The slope of log(1 + exp(x)), where exp overflows."""
+    return Equation(exp(x) * sigmoid(-x), sigmoid(x))
+
+
+@equation("stabilize", dtypes=is_float)
+def exp_of_negative_times_sigmoid(x: Tensor) -> Equation:
+    """The slope of -log(1 + exp(-x)), where exp overflows."""
+    return Equation(exp(-x) * sigmoid(x), sigmoid(-x))
+
+
+@equation("stabilize", dtypes=is_float, domain=lambda a, x: equal(x, x))
+def exp_times_share_of_exp(a: Tensor, x: Tensor) -> Equation:
+    """``inf / inf`` and 0 / 0 are NaN; exp is 0 in rounding alone. A NaN of x is lost."""
+    return Equation(exp(x) * (a / exp(x)), a)
+
+
+@equation("stabilize", dtypes=is_float)
 def exp_times_share_of_exps(c: Tensor, a: Tensor, b: Tensor) -> Equation:
     """The slope of log(exp(a) + exp(b)), where exp overflows."""
     return Equation(exp(a) * (c / (exp(a) + exp(b))), c * sigmoid(a - b))
 
 
-@equation("stabilize", dtypes=is_float)
+@equation("stabilize", dtypes=is_float, domain=lambda a, x: equal(x, x))
 def sigmoid_times_share_of_sigmoid(a: Tensor, x: Tensor) -> Equation:
-    """0 / 0 is NaN; sigmoid is 0 in rounding alone."""
+    """0 / 0 is NaN; sigmoid is 0 in rounding alone. A NaN of x is lost."""
     return Equation(sigmoid(x) * (a / sigmoid(x)), a)
 
 
-@equation("stabilize", dtypes=is_float)
+@equation("stabilize", dtypes=is_float, domain=lambda a, b, x: equal(x, x))
 def product_with_share_of_sigmoid(a: Tensor, b: Tensor, x: Tensor) -> Equation:
-    """0 / 0 is NaN; sigmoid is 0 in rounding alone."""
+    """0 / 0 is NaN; sigmoid is 0 in rounding alone. A NaN of x is lost."""
     return Equation(sigmoid(x) * (b * (a / sigmoid(x))), a * b)
 
 

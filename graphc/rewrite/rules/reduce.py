@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from graphc.ir import Node, is_float
-from graphc.rewrite.lengths import length_of
+import numpy as np
+
+from graphc.ir import Node, is_float, is_numeric, numpy_dtype
+from graphc.rewrite.lengths import fitted, length_of
 from graphc.rewrite.rule import rewrite
-from graphc.tensor.elementwise import cast, divide, exp, log, negative
+from graphc.tensor.elementwise import cast, divide, exp, log, multiply, negative
 from graphc.tensor.reduce import (
     All,
     Any_,
@@ -17,7 +19,14 @@ from graphc.tensor.reduce import (
     Softmax,
     Sum,
 )
-from graphc.tensor.shape import BroadcastTo, ExpandDims, Transpose, broadcast_to, squeeze
+from graphc.tensor.shape import (
+    BroadcastTo,
+    ExpandDims,
+    Transpose,
+    broadcast_to,
+    expand_dims,
+    squeeze,
+)
 from graphc.tensor.tensor import Tensor
 
 
@@ -98,9 +107,15 @@ def sum_of_broadcast(node: Node, op: Sum) -> Node | None:
     if made is None:
         return None
     y, lengths = made
+    if not is_numeric(y.dtype):
+        return None
+    # Half-width floats do not hold the number of terms; integers wrap around as their sum does.
+    wide = "float32" if y.dtype in {"float16", "bfloat16"} else y.dtype
+    product = cast(y, wide)
     for n in lengths:
-        y = y * (cast(n, y.dtype) if isinstance(n, Node) else n)
-    return y
+        number = n if isinstance(n, Node) else np.asarray(n).astype(numpy_dtype(wide))
+        product = product * cast(number, wide)
+    return cast(product, y.dtype)
 
 
 @rewrite("specialize", Max, Min, All, Any_)
@@ -173,12 +188,8 @@ def log_of_softmax(node: Node, op: object) -> Node | None:
 @rewrite("stabilize", divide)
 def exp_over_sum_of_exp(node: Node, op: object) -> Node | None:
     """``inf / inf`` is NaN from x = 710 on; softmax takes the largest out first."""
-    weights, y = node.inputs
-    total, restored = _summed(y)
-    if total is None or weights.op is not exp or total.inputs[0] is not weights:
-        return None
-    axes: tuple[int, ...] = total.op.axes  # type: ignore[attr-defined]
-    if restored != axes and (restored or len(axes) != weights.type.ndim):
+    g, weights, axes = _share_of_sum(node) or (None, node, ())
+    if g is not weights or weights.op is not exp:
         return None
     return Tensor.make(Softmax(axes), *weights.inputs)
 
@@ -186,22 +197,31 @@ def exp_over_sum_of_exp(node: Node, op: object) -> Node | None:
 @rewrite("stabilize", multiply)
 def exp_times_share_of_sum(node: Node, op: object) -> Node | None:
     """The slope of log(sum(exp(x))), where exp overflows."""
-    for weights, share in (node.inputs, node.inputs[::-1]):
-        restored: tuple[int, ...] = ()
-        if isinstance(share.op, ExpandDims):
-            restored = share.op.axes
-            (share,) = share.inputs
-        if weights.op is not exp or share.op is not divide:
-            continue
-        g, y = share.inputs
-        total, again = _summed(y)
-        if total is None or total.inputs[0] is not weights or again:
-            continue
-        axes: tuple[int, ...] = total.op.axes  # type: ignore[attr-defined]
-        if restored == axes or (not restored and len(axes) == weights.type.ndim):
-            g = expand_dims(g, restored) if restored and g.type.ndim else g
-            return fitted(g * Tensor.make(Softmax(axes), *weights.inputs), node)
+    for terms, share in (node.inputs, node.inputs[::-1]):
+        g, weights, axes = _share_of_sum(share) or (None, node, ())
+        if g is not None and weights is terms and weights.op is exp:
+            return fitted(multiply(g, Tensor.make(Softmax(axes), *weights.inputs)), node)
     return None
+
+
+def _share_of_sum(y: Node) -> tuple[Node, Node, tuple[int, ...]] | None:
+    """The parts of ``g / sum(terms, axes)`` with the axes put back: g, terms and axes."""
+    restored: tuple[int, ...] = ()
+    if isinstance(y.op, ExpandDims):
+        restored = y.op.axes
+        (y,) = y.inputs
+    if y.op is not divide or y.inputs[0].type.ndim not in {0, y.type.ndim}:
+        return None
+    g, below = y.inputs
+    total, again = _summed(below)
+    if total is None or (restored and again):
+        return None
+    (terms,) = total.inputs
+    axes: tuple[int, ...] = total.op.axes  # type: ignore[attr-defined]
+    placed = restored or again
+    if placed != axes and (placed or len(axes) != terms.type.ndim):
+        return None
+    return expand_dims(g, restored) if restored and g.type.ndim else g, terms, axes
 
 
 @rewrite("specialize", exp)

@@ -181,6 +181,27 @@ def _wanted(node: Node) -> list[int | Node]:
     return [symbolic_length(shape, node.inputs[1:], axis) for axis in range(len(shape))]
 
 
+@rewrite("canonicalize", ExpandDims)
+def expand_dims_of_repeated_scalar(node: Node, op: ExpandDims) -> Node | None:
+    """A scalar is repeated to any shape at once."""
+    (between,) = node.inputs
+    if not isinstance(between.op, BroadcastTo) or between.inputs[0].type.ndim:
+        return None
+    lengths = iter(between.op.shape)
+    shape = tuple(1 if i in op.axes else next(lengths) for i in range(node.type.ndim))
+    return Tensor.make(BroadcastTo(shape, ()), *between.inputs)
+
+
+@rewrite("canonicalize", BroadcastTo)
+def broadcast_to_of_one_element(node: Node, op: BroadcastTo) -> Node | None:
+    """What is repeated to all places needs no axes before."""
+    x = node.inputs[0]
+    bare = _bare(x) if x.type.ndim and not isinstance(x.op, BroadcastTo) else None
+    if bare is None or any(n != 1 for n in x.type.shape):
+        return None
+    return broadcast_to(bare, _wanted(node))
+
+
 @rewrite("canonicalize", BroadcastTo)
 def broadcast_to_of_broadcast_to(node: Node, op: BroadcastTo) -> Node | None:
     """Repeated twice is repeated once, where the lengths between are those wanted or 1."""

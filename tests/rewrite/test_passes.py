@@ -1,0 +1,194 @@
+"""``optimize``: which rules run, that they keep values, and that they come to an end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc.tensor as gt
+from graphc.errors import ArgumentError
+from graphc.ir import Graph, Input, Leaf, Node, toposort
+from graphc.rewrite import optimize
+from graphc.tensor import Tensor
+from tests.rewrite.exact import values_of
+
+x, m, s = gt.vector("x"), gt.matrix("m"), gt.scalar("s")
+
+
+def rewritten(y: Node) -> Node:
+    inputs = [node for node in toposort([y]) if isinstance(node.op, Input)]
+    return optimize(Graph(inputs, [y]), checking=True).graph.outputs[0]
+
+
+e = gt.exp(x)
+
+NORMAL_FORMS = {
+    "1 / (1 + exp(-x))": (1 / (1 + gt.exp(-x)), gt.sigmoid(x)),
+    "(1 + exp(-x)) ** -1": ((1 + gt.exp(-x)) ** -1, gt.sigmoid(x)),
+    "log(1 / (1 + exp(-x)))": (gt.log(1 / (1 + gt.exp(-x))), -gt.softplus(-x)),
+    "log(1 - sigmoid(x))": (gt.log(1 - gt.sigmoid(x)), -gt.softplus(x)),
+    "log(1 + exp(x))": (gt.log(1 + e), gt.softplus(x)),
+    "log(1 - exp(x))": (gt.log(1 - e), gt.log1mexp(x)),
+    "log(1 - exp(-x))": (gt.log(1 - gt.exp(-x)), gt.log1mexp(-x)),
+    "log(exp(x) / (1 + exp(x)))": (gt.log(e / (1 + e)), -gt.softplus(-x)),
+    "log(exp(x) / sum(exp(x)))": (gt.log(e / gt.sum(e)), gt.log_softmax(x)),
+    "log softmax of rows": (
+        gt.log(gt.exp(m) / gt.sum(gt.exp(m), 1, keepdims=True)),
+        gt.log_softmax(m, 1),
+    ),
+    "sqrt(x ** 2)": (gt.sqrt(x**2), gt.abs(x)),
+    "sqrt(x * x)": (gt.sqrt(x * x), gt.abs(x)),
+    "x * ones_like(x)": (x * gt.ones_like(x), x),
+    "x + zeros_like(exp(x))": (x + gt.zeros_like(e), x),
+    "sum(ones_like(x)) * s": (gt.sum(gt.ones_like(x)) * s, s * x.shape[0].astype("float64")),
+    "exp(x).shape[0]": (e.shape[0], x.shape[0]),
+    "exp(m).T.shape": (gt.stack(list((gt.exp(m).T).shape)), gt.stack([m.shape[1], m.shape[0]])),
+    "a sum of a sum of exps": (gt.log(gt.sum(gt.sum(gt.exp(m), 1), 0)), gt.logsumexp(m)),
+    "a row put in and taken out": (m[None].sum(0), m),
+    "a mean of one": (gt.mean(x[None], 0), x),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("y", "expected"), NORMAL_FORMS.values(), ids=NORMAL_FORMS)
+def test_rules_work_together(y: Tensor, expected: Tensor) -> None:
+    assert rewritten(y) is expected
+
+
+STABLE: dict[str, tuple[Callable[[Any], Any], float, float]] = {
+    "log(1 + x), small": (lambda x: gt.log(1 + x), 1e-20, 1e-20),
+    "log(1 - x), small": (lambda x: gt.log(1 - x), 1e-20, -1e-20),
+    "exp(x) - 1, small": (lambda x: gt.exp(x) - 1, 1e-20, 1e-20),
+    "1 - exp(x), small": (lambda x: 1 - gt.exp(x), 1e-20, -1e-20),
+    "log(1 + exp(x)), large": (lambda x: gt.log(1 + gt.exp(x)), 800.0, 800.0),
+    "log(1 + exp(x)), very negative": (lambda x: gt.log(1 + gt.exp(x)), -50.0, np.exp(-50.0)),
+    "log(1 - exp(x)), small": (lambda x: gt.log(1 - gt.exp(x)), -1e-20, np.log(1e-20)),
+    "log(1 - exp(x)), negative": (lambda x: gt.log(1 - gt.exp(x)), -50.0, -np.exp(-50.0)),
+    "log(sigmoid(x)), very negative": (lambda x: gt.log(gt.sigmoid(x)), -800.0, -800.0),
+    "log(1 - sigmoid(x)), large": (lambda x: gt.log(1 - gt.sigmoid(x)), 800.0, -800.0),
+    "1 - sigmoid(x), large": (lambda x: 1 - gt.sigmoid(x), 50.0, np.exp(-50.0)),
+    "exp(x) / (1 + exp(x)), large": (lambda x: gt.exp(x) / (1 + gt.exp(x)), 800.0, 1.0),
+    "log(exp(x)), large": (lambda x: gt.log(gt.exp(x)), 800.0, 800.0),
+    "log(exp(x) + exp(1)), large": (lambda x: gt.log(gt.exp(x) + gt.exp(x / 2)), 800.0, 800.0),
+    "log1p(expm1(x)), large": (lambda x: gt.log1p(gt.expm1(x)), 800.0, 800.0),
+    "1 - erf(x), large": (lambda x: 1 - gt.erf(x), 10.0, 2.088487583762545e-45),
+    "1 - erfc(x), small": (lambda x: 1 - gt.erfc(x), 1e-20, 1.1283791670955126e-20),
+    "sqrt(x ** 2), huge": (lambda x: gt.sqrt(x**2), -1e200, 1e200),
+    "log(sum(exp(x))), large": (
+        lambda x: gt.log(gt.sum(gt.exp(gt.stack([x, x])))),
+        800.0,
+        800 + np.log(2),
+    ),
+    "log(softmax(x)), far apart": (
+        lambda x: gt.log(gt.softmax(gt.stack([x, -x])))[1],
+        800.0,
+        -1600.0,
+    ),
+    "exp(x) / sum(exp(x)), large": (
+        lambda x: (gt.exp(gt.stack([x, x])) / gt.sum(gt.exp(gt.stack([x, x]))))[1],
+        800.0,
+        0.5,
+    ),
+}
+
+
+@pytest.mark.parametrize(("f", "point", "expected"), STABLE.values(), ids=STABLE)
+def test_the_digits_are_kept(f: Callable[[Any], Any], point: float, expected: float) -> None:
+    y = f(s)
+    (naive,), (kept,) = (values_of([node], {s: point}) for node in (y, rewritten(y)))
+    assert kept == pytest.approx(expected, rel=1e-12, abs=0)
+    assert naive != pytest.approx(expected, rel=1e-12, abs=0)
+
+
+UNARY = [gt.exp, gt.sin, gt.negative, gt.square, gt.sigmoid, gt.abs, gt.tanh, gt.expm1]
+BINARY = [gt.add, gt.subtract, gt.multiply, gt.maximum]
+
+
+Step = Callable[[np.random.Generator, Tensor], Tensor]
+
+STEPS: list[Step] = [
+    lambda choose, a: UNARY[choose.integers(len(UNARY))](a),
+    lambda choose, a: a * float(choose.integers(-1, 3)) + float(choose.integers(-1, 2)),
+    lambda choose, a: gt.sum(a) / 10,
+    lambda choose, a: gt.sum(a.T, -1, keepdims=True).T + a if a.ndim == 2 else a.T.T,
+    lambda choose, a: gt.where(gt.greater(a, 0.1), a, gt.zeros_like(a)),
+    lambda choose, a: gt.reshape(a.reshape(-1), a.shape) * gt.ones_like(a),
+    lambda choose, a: gt.log(1 + gt.exp(-gt.square(a))),
+    lambda choose, a: gt.sum(gt.broadcast_to(a, (2, *gt.shape(gt.exp(a)))), 0) / 3,
+]
+
+
+def random_outputs(choose: np.random.Generator) -> list[Tensor]:
+    pool: list[Tensor] = [x, m, s]
+    for _ in range(15):
+        a, b = (pool[i] for i in choose.integers(len(pool), size=2))
+        y = STEPS[choose.integers(len(STEPS))](choose, a)
+        if choose.integers(2) and (y.ndim == b.ndim or not y.ndim or not b.ndim):
+            y = BINARY[choose.integers(len(BINARY))](y, b)
+        pool.append(y)
+    return pool[-4:]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_graphs_keep_their_values(seed: int) -> None:
+    choose = np.random.default_rng(seed)
+    outputs = random_outputs(choose)
+    done = optimize(Graph([x, m, s], outputs), checking=True).graph
+    values = {x: choose.normal(size=4), m: choose.normal(size=(2, 3)), s: choose.normal()}
+    for before, after in zip(
+        values_of(outputs, values), values_of(done.outputs, values), strict=True
+    ):
+        assert before.shape == after.shape
+        np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_rewritten_graph_stays_as_it_is(seed: int) -> None:
+    choose = np.random.default_rng(seed)
+    done = optimize(Graph([x, m, s], random_outputs(choose))).graph
+    assert optimize(done).graph.outputs == done.outputs
+
+
+def test_excluded_rules_do_nothing() -> None:
+    graph = Graph([x], [gt.log(1 + x * 1)])
+    for excluding, expected in [
+        (["log_of_one_plus"], gt.log(1 + x)),
+        (["stabilize"], gt.log(1 + x)),
+        (["elementwise"], gt.log(1 + x * 1)),
+        ([], gt.log1p(x)),
+    ]:
+        assert optimize(graph, excluding=excluding).graph.outputs[0] is expected
+
+
+def test_only_included_rules_run() -> None:
+    graph = Graph([x], [gt.log(1 + x * 1)])
+    only = optimize(graph, including=["product_with_one"]).graph
+    assert only.outputs[0] is gt.log(1 + x)
+
+
+def test_a_rule_that_is_not_there_is_named_with_what_is_meant() -> None:
+    with pytest.raises(ArgumentError, match=r"log_of_one_pluss[^.]*\.\s+Did .*'log_of_one_plus'"):
+        optimize(Graph([x], [x]), excluding=["log_of_one_pluss"])
+
+
+def test_arrays_are_not_looked_at() -> None:
+    ones = gt.constant(np.ones(20))
+    assert isinstance(ones.op, Leaf)
+    y = x * ones
+    assert rewritten(y) is y
+
+
+def test_a_pass_is_not_run_again_where_nothing_changed() -> None:
+    done = optimize(Graph([x], [gt.sin(x)]))
+    assert [report.name for report in done.passes] == ["canonicalize", "stabilize", "specialize"]
+    assert not any(report.changes for report in done.passes)
+
+
+def test_changes_are_counted_and_kept_only_when_asked_for() -> None:
+    graph = Graph([x], [gt.log(1 + x * 1)])
+    quiet, asked = optimize(graph), optimize(graph, recording=True)
+    assert sum(report.changes for report in quiet.passes) == 2
+    assert [len(report.records) for report in quiet.passes if report.records] == []
+    assert sum(len(report.records) for report in asked.passes) == 2
