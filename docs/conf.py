@@ -36,7 +36,7 @@ class Rows(SphinxDirective):
         return self.parse_text_to_nodes(
             "\n".join(
                 f".. py:function:: {name}({OPERANDS.get(row.arity, '*operands')})\n"
-                f"   :module: graphc.tensor\n\n   {row.meaning}.\n"
+                f"   :module: graphc.tensor\n\n   {row.meaning.replace('|', chr(92) + '|')}.\n"
                 for name, row in named
                 if isinstance(row, Elementwise)
             )

@@ -12,7 +12,7 @@ Example:
 
 import sys
 
-import graphc.grad
+import graphc.grad  # noqa: F401 (puts the folder among the modules)
 from graphc import errors
 from graphc.compile import (
     Function,

@@ -20,7 +20,6 @@ class Config:
         mode: The mode of ``function`` and ``eval`` where none is given.
         specializations: How many executables one function keeps for different values of
             integer arguments that decide shapes.
-        executables: How many linked programs are kept for functions of equal structure.
 
     Example:
         >>> from graphc import config
@@ -31,25 +30,22 @@ class Config:
         'float64'
     """
 
-    __slots__ = ("executables", "floatX", "mode", "specializations")
+    __slots__ = ("floatX", "mode", "specializations")
 
     floatX: str  # noqa: N815 (the name that users of the field know)
     mode: str
     specializations: int
-    executables: int
 
     def __init__(self) -> None:
         self.floatX = "float64"
         self.mode = "JAX"
         self.specializations = 64
-        self.executables = 256
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "floatX" and value not in FLOATS:
             raise ValueError(f"config.floatX = {value!r}: use one of {', '.join(FLOATS)}.")
-        if name in {"specializations", "executables"} and (
-            not isinstance(value, int) or isinstance(value, bool) or value < 1
-        ):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if name == "specializations" and not (whole and value >= 1):
             raise ValueError(f"config.{name} = {value!r}: use a positive integer.")
         if name not in self.__slots__:
             raise AttributeError(f"No setting {name!r}; there are {', '.join(self.__slots__)}.")

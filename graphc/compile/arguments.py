@@ -32,7 +32,7 @@ class In:
         variable: The symbolic input.
         name: What keyword arguments call it; its own name by default.
         value: Its value where a call leaves it out.
-        strict: Take only NumPy arrays of exactly its dtype.
+        strict: Take only arrays of exactly its dtype.
         allow_downcast: True: any number is cast; False: nothing is cast down; None: only Python
             numbers are.
 
@@ -58,7 +58,12 @@ class In:
 
 @dataclass(frozen=True)
 class Out:
-    """An output of a function; ``borrow`` is accepted, as outputs are never overwritten."""
+    """An output of a function.
+
+    Args:
+        variable: The symbolic output.
+        borrow: Taken for the sake of scripts that have it: outputs are never overwritten.
+    """
 
     variable: Any
     borrow: bool = False
@@ -71,50 +76,47 @@ def converted(given: Any, wanted: In, place: int, kinds: tuple[type, ...]) -> An
         DTypeError: Its dtype would lose values.
         ArgumentError: It is symbolic or no array.
     """
-    dtype = wanted.variable.type.numpy_dtype
-    if isinstance(given, Node):
-        raise _refused(
-            ArgumentError,
-            wanted,
-            place,
-            f"the symbolic {given!r}",
-            "Give a value: a number or an array.",
-        )
-    if isinstance(given, np.ma.MaskedArray):
-        raise _refused(
-            ArgumentError, wanted, place, "a masked array", "Fill its gaps: value.filled(...)."
-        )
-    if wanted.strict and not (isinstance(given, np.ndarray) and given.dtype == dtype):
+    array = _array(given, wanted, place, kinds)
+    target: TensorType = wanted.variable.type
+    if array.dtype == target.numpy_dtype:
+        return array
+    if wanted.strict:
         raise _refused(
             DTypeError, wanted, place, _described(given), "strict=True: give exactly that dtype."
         )
-    try:
-        own = isinstance(given, kinds) and not isinstance(given, np.ndarray)
-        if own and given.dtype == dtype:
-            return given
-        array = np.asarray(given)
-    except (TypeError, ValueError) as error:
-        raise _refused(ArgumentError, wanted, place, _described(given), str(error)) from error
-    if array.dtype == dtype:
-        return array
-    if array.dtype.kind not in "biufcV":
-        raise _refused(
-            ArgumentError,
-            wanted,
-            place,
-            _described(given),
-            "Give numbers: an array or nested lists.",
-        )
     weak = is_weak(given) and wanted.allow_downcast is None
-    if not (wanted.allow_downcast or goes_into(array, wanted.variable.type, weak)):
+    if not (wanted.allow_downcast or goes_into(array, target, weak)):
         raise _refused(
             DTypeError,
             wanted,
             place,
             _described(given if is_weak(given) else array),
-            f"Cast it, value.astype({dtype.name!r}), or pass allow_input_downcast=True.",
+            f"Cast it, value.astype({target.dtype!r}), or pass allow_input_downcast=True.",
         )
-    return array.astype(dtype)
+    return np.asarray(array).astype(target.numpy_dtype)
+
+
+def _array(given: Any, wanted: In, place: int, kinds: tuple[type, ...]) -> Any:
+    """The argument as an array of one of the kinds, or NumPy's, in its own dtype."""
+    remedy = "Give numbers: an array or nested lists."
+    if isinstance(given, Node):
+        given, remedy = f"the symbolic {given!r}", "Give a value: a number or an array."
+        raise _refused(ArgumentError, wanted, place, given, remedy)
+    if isinstance(given, np.ma.MaskedArray):
+        remedy = "Fill its gaps: value.filled(...)."
+        raise _refused(ArgumentError, wanted, place, "a masked array", remedy)
+    if isinstance(given, kinds) and not isinstance(given, np.ndarray):
+        return given
+    if wanted.strict and is_weak(given):
+        remedy = "strict=True: give an array of exactly that dtype."
+        raise _refused(DTypeError, wanted, place, _described(given), remedy)
+    try:
+        array = np.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise _refused(ArgumentError, wanted, place, _described(given), str(error)) from error
+    if array.dtype.kind not in "biufcV":
+        raise _refused(ArgumentError, wanted, place, _described(given), remedy)
+    return array
 
 
 def is_weak(given: Any) -> bool:

@@ -7,13 +7,17 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
-from graphc.compile.arguments import MISSING, In, Out, converted
+import numpy as np
+
+from graphc.compile.arguments import MISSING, In, Out, converted, goes_into, is_weak
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.plan import Plan
 from graphc.compile.quick import quick
 from graphc.compile.shared import Shared, shared
+from graphc.compile.state import stateful
 from graphc.errors import ArgumentError, DTypeError, MissingInputError, UnusedInputError
 from graphc.ir import (
     Constant,
@@ -31,7 +35,9 @@ from graphc.ir import (
 from graphc.link import Executable, Program, analyse
 from graphc.link.legalize import bake, inline
 from graphc.rewrite import optimize
+from graphc.rewrite.lengths import lengths_of
 from graphc.tensor import Tensor, as_tensor
+from graphc.tensor.elementwise import Elementwise
 from graphc.tensor.tensor import TABLE
 
 __all__ = ["Function", "function"]
@@ -52,7 +58,7 @@ class Recipe:
     returns: Returns
 
 
-def function(
+def function(  # noqa: PLR0913 (PyTensor's arguments)
     inputs: Sequence[Any] | Any,
     outputs: Any = None,
     mode: str | Mode | None = None,
@@ -106,7 +112,7 @@ def function(
     ins = tuple(_as_in(x, allow_input_downcast) for x in flatten(containers))
     swaps = _givens(givens)
     pairs = _updates(updates, swaps)
-    wanted = [_output(y) for y in flatten(outputs)] if outputs is not None else []
+    wanted: list[Any] = [_output(y) for y in flatten(outputs)] if outputs is not None else []
     wanted = replaced(wanted, swaps) if swaps else wanted
     recipe = Recipe(
         rebuild(containers, list(ins)),
@@ -202,7 +208,9 @@ def _updates(updates: Any, swaps: Mapping[Node, Node]) -> tuple[tuple[Shared, Te
             )
         if variable in result:
             raise ArgumentError(f"updates: {variable!r} comes twice.", "", where(here()))
-        new = as_tensor(new, dtype=None if isinstance(new, Tensor) else variable.dtype)
+        if not isinstance(new, Tensor) and goes_into(np.asarray(new), variable.type, is_weak(new)):
+            new = as_tensor(new, dtype=variable.dtype)
+        new = as_tensor(new)
         if not _is_of_type(new, variable):
             raise DTypeError(
                 f"updates: {variable!r} can't become {new!r}.",
@@ -217,10 +225,10 @@ def _check_inputs(ins: Sequence[In], outputs: Sequence[Node], on_unused: OnUnuse
     if on_unused not in {"raise", "warn", "ignore"}:
         raise ArgumentError(f"on_unused_input={on_unused!r}: it is 'raise', 'warn' or 'ignore'.")
     variables = [wanted.variable for wanted in ins]
-    twice = [x for i, x in enumerate(variables) if x in variables[:i]]
-    if twice:
-        raise ArgumentError(f"The input {twice[0]!r} comes twice.", "", where(here()))
     given = set(variables)
+    if len(given) != len(variables):
+        twice = next(x for x in given if variables.count(x) > 1)
+        raise ArgumentError(f"The input {twice!r} comes twice.", "", where(here()))
     needed = toposort(outputs, given)
     missing = [x for x in needed if isinstance(x.op, Input) and not isinstance(x, Shared)]
     if missing:
@@ -284,26 +292,32 @@ class Function:
         """Compile, and choose the way that calls take."""
         backend, options, graph = self.mode.backend, self.mode.options, self.graph
         passed = set(graph.inputs) | set(graph.leaves)
-        updated = dict(self._recipe.updates)
         new = graph.outputs[self._outputs :]
+        updated = dict(zip([x for x, _ in self._recipe.updates], new, strict=True))
         # What decides a shape is read on the host, and what NumPy computes can fail halfway.
         host = self._program.host
         kept = {*graph.outputs, *(graph.inputs[i] for i in (host.inputs if host else ()))}
         donated = []
         for i, x in enumerate(self._shared):
-            if x in updated and x not in kept and "fallback" not in options:
-                donated.append(len(self._ins) + i)
-        self._donated = {i - len(self._ins) for i in donated}
-        self._fresh = [y not in passed and graph.outputs.count(y) == 1 for y in new]
-        self._leaves = [backend.array(x.op.array, x.type, options) for x in graph.leaves]  # type: ignore[attr-defined]
-        self._execute: Executable = backend.compile(self._program, options, tuple(donated))
-        self._kinds = frozenset(backend.kinds)
+            given_up = x in updated and x not in kept and "fallback" not in options
+            if given_up and _of_equal_lengths(updated[x], x):
+                donated.append(i)
+        fresh = [y not in passed and graph.outputs.count(y) == 1 for y in new]
+        updates = [(x, own) for (x, _), own in zip(self._recipe.updates, fresh, strict=True)]
+        leaves = [backend.array(x.op.array, x.type, options) for x in graph.leaves]  # type: ignore[attr-defined]
+        places = tuple(len(self._ins) + i for i in donated)
+        execute = backend.compile(self._program, options, places)
+        if self._shared:
+            execute = stateful(execute, self._shared, updates, donated, backend, options)
+            execute = partial(execute, leaves=leaves) if leaves else execute
+            leaves = []
+        self._execute: Executable = _finished(execute, self._finisher(), leaves)
+        self._kinds: frozenset[Any] = frozenset(backend.kinds)
         self._dtypes = [wanted.variable.type.numpy_dtype for wanted in self._ins]
         self._strict = any(wanted.strict for wanted in self._ins)
         self._flat = all(isinstance(x, In) for x in self._recipe.inputs)
-        self._finish = self._finisher()
-        if self._flat and not self._strict and not self._shared:
-            self.__class__ = quick(Function, self._dtypes, self._kinds, self._quick_call())
+        if self._flat and not self._strict:
+            self.__class__ = quick(Function, self._dtypes, self._kinds, self._execute)
 
     def _finisher(self) -> Callable[[Any], Any] | None:
         """What makes the outputs of what was computed; None where that is them."""
@@ -314,21 +328,12 @@ class Function:
         if self._program.single:
             return numpy
         if isinstance(outputs, list) and all(isinstance(y, Tensor) for y in outputs) and not numpy:
-            return list if self._shared else None
+            return None
         return lambda results: rebuild(outputs, [numpy(y) for y in results] if numpy else results)
-
-    def _quick_call(self) -> Callable[..., Any]:
-        """What takes arguments that are right and gives the outputs."""
-        execute, finish, leaves = self._execute, self._finish, tuple(self._leaves)
-        if finish is None and not leaves:
-            return execute
-        if finish is None:
-            return lambda *args: execute(*args, *leaves)
-        return lambda *args: finish(execute(*args, *leaves))
 
     # Calling.
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The outputs for these values of the inputs.
 
         Raises:
@@ -345,49 +350,14 @@ class Function:
             if self._strict or x.__class__ not in kinds or x.dtype is not dtype:
                 args = self._converted(args)
                 break
-        if self._shared:
-            found = self._call_shared(args)
-        else:
-            found = self._execute(*args, *self._leaves)
-        return found if self._finish is None else self._finish(found)
-
-    def _call_shared(self, args: Sequence[Any]) -> Any:
-        stores = [x.op.store for x in self._shared]
-        for store in stores:
-            store.lock.acquire()
-        try:
-            values = [self._current(i) for i in range(len(stores))]
-            results = self._execute(*args, *values, *self._leaves)
-            if self._program.single:
-                return results
-            new = results[self._outputs :]
-            for (variable, _), value, fresh in zip(
-                self._recipe.updates, new, self._fresh, strict=True
-            ):
-                variable.op.store.value = value
-                variable.op.store.owned = fresh
-        finally:
-            for store in stores:
-                store.lock.release()
-        return results[: self._outputs]
-
-    def _current(self, i: int) -> Any:
-        """A shared value in the backend's form, and its only holder's where it is given away."""
-        variable = self._shared[i]
-        store, backend = variable.op.store, self.mode.backend
-        if not isinstance(store.value, backend.kinds[-1]):
-            store.value = backend.array(store.value, variable.type, self.mode.options)
-            store.owned = True
-        if i in self._donated and not store.owned:
-            return backend.array(backend.numpy(store.value), variable.type, self.mode.options)
-        return store.value
+        return self._execute(*args)
 
     def _arranged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The arguments by place, one for each array."""
         containers = self._recipe.inputs
         if len(args) > len(containers):
             raise ArgumentError(
-                f"{self} takes {len(containers)} arguments; {len(args)} were given.",
+                f"{self}: {len(args)} arguments were given; it takes {len(containers)}.",
                 f"They are {self._signature()}.",
                 where(here()),
             )
@@ -474,7 +444,7 @@ class Function:
     def __copy__(self) -> Function:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Function:
+    def __deepcopy__(self, _: dict[int, Any]) -> Function:
         """A function of its own, with shared variables of its own."""
         copies: dict[Node, Node] = {}
         for x in self._shared:
@@ -485,6 +455,25 @@ class Function:
             outputs = rebuild(outputs, replaced(flatten(outputs), copies))
         updates = tuple((copies[x], replaced([new], copies)[0]) for x, new in recipe.updates)
         return Function(replace(recipe, outputs=outputs, updates=updates))  # type: ignore[arg-type]
+
+
+def _of_equal_lengths(new: Node, old: Node) -> bool:
+    """Whether one is known to have the shape of the other; elementwise, an operand's is enough."""
+    same = [new]
+    if isinstance(new.op, Elementwise):
+        same += [x for x in new.inputs if x.type.ndim == new.type.ndim and 1 not in x.type.shape]
+    return any(lengths_of(x) == lengths_of(old) for x in same)
+
+
+def _finished(
+    execute: Executable, finish: Callable[[Any], Any] | None, leaves: Sequence[Any]
+) -> Executable:
+    """What takes arguments that are right and gives what a call returns."""
+    if finish is None and not leaves:
+        return execute
+    if finish is None:
+        return lambda *args: execute(*args, *leaves)
+    return lambda *args: finish(execute(*args, *leaves))
 
 
 def _matching(wanted: Any, value: Any) -> list[Any]:
@@ -527,7 +516,7 @@ def evaluate(x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = 
         >>> float((x + 1).eval({"x": 2.0}, mode="NUMPY"))
         3.0
     """
-    given = _values_by_node(x, values or {})
+    given = _values_by_node(x, {} if values is None else values)
     chosen = get_mode(mode)
     key = (x, tuple(given), chosen.name, chosen.excluding, tuple(sorted(chosen.options.items())))
     with _evaluating:
@@ -544,6 +533,10 @@ def evaluate(x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = 
 
 
 def _values_by_node(x: Tensor, values: Mapping[Any, Any]) -> dict[Node, Any]:
+    if not isinstance(values, Mapping):
+        raise ArgumentError(
+            f"eval of {x!r}: a dict of values is wanted, not {values!r}.", "", where(here())
+        )
     given: dict[Node, Any] = {}
     inputs = []
     if any(isinstance(key, str) for key in values):
@@ -551,7 +544,9 @@ def _values_by_node(x: Tensor, values: Mapping[Any, Any]) -> dict[Node, Any]:
     for key, value in values.items():
         found = [node for node in inputs if node.name == key] if isinstance(key, str) else [key]
         if len(found) != 1 or not isinstance(found[0], Tensor):
-            many = f"{len(found)} inputs are called {key!r}" if found[1:] else f"{key!r} is no input"
+            many = (
+                f"{len(found)} inputs are called {key!r}" if found[1:] else f"{key!r} is no input"
+            )
             raise ArgumentError(
                 f"eval of {x!r}: {many}.", "Give values by the inputs themselves.", where(here())
             )

@@ -75,6 +75,9 @@ class Mode:
 def get_mode(mode: str | Mode | None) -> Mode:
     """A mode by its name; None is ``config.mode``.
 
+    Args:
+        mode: A name, a mode, or None.
+
     Raises:
         ModeError: No such backend.
     """

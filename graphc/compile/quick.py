@@ -38,7 +38,7 @@ def __call__(self, {"".join(f"{a}=absent, " for a in names)}*rest, **named):
     args = [a for a in ({"".join(f"{a}, " for a in names)}) if a is not absent]
     return base.__call__(self, *args, *rest, **named)
 """
-    # An input called self or a0 is an argument by name, which positional-only parameters leave free.
+    # Parameters by position only leave every name free for an input: self, a0.
     source = source.replace("*rest,", "/, *rest,", 1)
     namespace: dict[str, Any] = {
         "absent": object(),

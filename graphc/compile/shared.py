@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphc.compile.arguments import goes_into, is_weak
+from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import Input, TensorType, dtype_name, here, is_float, where
 from graphc.tensor import Tensor, constant
@@ -56,7 +57,15 @@ def _shared_input(type: TensorType, name: str | None, value: Any) -> SharedInput
 
 
 class Shared(Tensor):
-    """A symbolic array that has a value, which calls of functions read and may update."""
+    """A symbolic array that has a value, which calls of functions read and may update.
+
+    Example:
+        >>> import graphc
+        >>> w = graphc.shared([1.0, 2.0], name="w")
+        >>> w.set_value([3.0, 4.0, 5.0])
+        >>> float(w.sum().eval(mode="NUMPY"))
+        12.0
+    """
 
     __slots__ = ()
 
@@ -166,8 +175,6 @@ def shared(
     known = constant(value, bake=True)
     dtype = known.dtype
     if allow_downcast and is_float(dtype):
-        from graphc.config import config
-
         dtype = config.floatX
     type = TensorType(dtype_name(dtype), (None,) * known.ndim if shape is None else shape)
     array = np.asarray(value).astype(type.numpy_dtype, copy=not borrow)

@@ -143,5 +143,10 @@ def grad_clip(x: Any, lower_bound: float, upper_bound: float) -> Tensor:
 
 
 def grad_scale(x: Any, multiplier: float) -> Tensor:
-    """x itself, whose derivative is multiplied by a number."""
+    """x itself, whose derivative is multiplied by a number.
+
+    Args:
+        x: A floating or complex array.
+        multiplier: A Python number.
+    """
     return Tensor.make(GradScale(float(multiplier)), as_tensor(x))

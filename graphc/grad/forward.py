@@ -1,5 +1,7 @@
-"""Forward mode: tangents pushed through the graph; where an operation has no rule, its pullback's
-pullback is one."""
+"""Forward mode: tangents pushed through the graph.
+
+Where an operation has no pushforward, its pullback's pullback is one.
+"""
 
 from __future__ import annotations
 
@@ -58,15 +60,15 @@ def _through_pullback(node: Node, arriving: list[Any]) -> Any:
     for part, tangent in zip(parts, arriving, strict=True):
         if part is not None and tangent is not None:
             given[part] = given[part] + tangent if part in given else tangent
-    pushed = cotangents(given, dummies)
-    left = set(toposort([y for y in pushed if y is not None])) & set(dummies)
+    made = cotangents(given, dummies)
+    left = set(toposort([y for y in made if y is not None])) & set(dummies)
     if left:
         raise UnsupportedOperationError(
             f"The pullback of {node!r} is not linear in its cotangent.",
             "Give the operation a pushforward.",
             node.where,
         )
-    return pushed if several else pushed[0]
+    return made if several else made[0]
 
 
 def pushforward(
@@ -125,5 +127,5 @@ def Rop(  # noqa: N802 (PyTensor's name)
     disconnected_outputs: Disconnected = "raise",
     return_disconnected: ReturnDisconnected = "zero",
 ) -> Any:
-    """``pushforward`` under its older name."""
+    """``pushforward`` under its older name; arguments as for that, ``eval_points`` the tangents."""
     return pushforward(f, wrt, eval_points, disconnected_outputs, return_disconnected)

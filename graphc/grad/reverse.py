@@ -11,8 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from graphc.errors import ArgumentError, DisconnectedInputError, GradientError
-from graphc.ir import Node, Pick, TensorType, derived_from, here, is_float, is_inexact, toposort, where
-from graphc.tensor import Tensor, as_tensor, cast, ones_like, zeros_like
+from graphc.ir import (
+    Node,
+    Pick,
+    TensorType,
+    derived_from,
+    frames_up,
+    here,
+    is_float,
+    is_inexact,
+    toposort,
+    where,
+)
+from graphc.tensor import Tensor, as_tensor, cast, ones_like, where as select, zeros_like
+from graphc.tensor.elementwise import repeated_like, split_mask
 from graphc.tensor.reduce import Composite
 
 __all__ = ["Disconnected", "Lop", "ReturnDisconnected", "cotangents", "grad", "listed", "pullback"]
@@ -63,7 +75,22 @@ def _pulled_back(node: Node, g: Any) -> Sequence[Any]:
     op = node.op
     if isinstance(op, Composite) and type(op).pullback is Composite.pullback:
         return cotangents({op.expand(*node.inputs): g}, node.inputs)  # type: ignore[arg-type]
+    if op.rearranges and any(x.inputs for x in node.inputs):
+        return _rearranged(node, g)
     return op.pullback(g, node, *node.inputs)
+
+
+def _rearranged(node: Node, g: Tensor) -> Sequence[Any]:
+    """The cotangents of what was rearranged, with the mask in front, where the next slope is."""
+    mask, inner = split_mask(g)
+    if mask is None:
+        return node.op.pullback(g, node, *node.inputs)
+    chosen, parts = (
+        node.op.pullback(repeated_like(x, g), node, *node.inputs) for x in (mask, inner)
+    )
+    return [
+        None if part is None else select(m, part, 0) for m, part in zip(chosen, parts, strict=True)
+    ]
 
 
 def _added(a: Tensor | None, b: Tensor) -> Tensor:
@@ -115,7 +142,7 @@ def disconnected(
             message, "Leave it out, or pass disconnected_inputs='ignore'.", where(here())
         )
     if inputs == "warn":
-        warnings.warn(message, stacklevel=3)
+        warnings.warn(message, stacklevel=frames_up())
     return zeros_like(x) if returned == "zero" else None
 
 
@@ -131,7 +158,8 @@ def grad(
     """The gradient of a scalar by one or several arrays of its graph.
 
     Gradients are graphs, so they have gradients in turn. A branch of ``gt.where`` that is not
-    chosen adds nothing, never NaN. A complex gradient is df/dRe + i df/dIm.
+    chosen adds nothing, never NaN, as far as elementwise functions, sums and other shapes of an
+    array lead back from there. A complex gradient is df/dRe + i df/dIm.
 
     Args:
         cost: A real floating scalar; None with ``known_grads``.
@@ -202,7 +230,7 @@ def _check_cotangent(node: Any, g: Tensor) -> None:
         )
 
 
-def _constants(nodes: Sequence[Any] | Any | None) -> list[Node]:
+def _constants(nodes: Any) -> list[Node]:
     if nodes is None:
         return []
     return list(nodes) if isinstance(nodes, list | tuple | set) else [nodes]
@@ -261,7 +289,7 @@ def Lop(  # noqa: N802 (PyTensor's name)
     disconnected_inputs: Disconnected = "raise",
     return_disconnected: ReturnDisconnected = "zero",
 ) -> Any:
-    """``pullback`` under its older name."""
+    """``pullback`` under its older name; arguments as for that, ``eval_points`` the cotangents."""
     return pullback(
         f, wrt, eval_points, consider_constant, disconnected_inputs, return_disconnected
     )

@@ -20,7 +20,7 @@ STEPS = {"float64": 1e-6, "float32": 1e-3}
 TOLERANCES = {"float64": 1e-5, "float32": 2e-2}
 
 
-def verify_grad(
+def verify_grad(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     fun: Callable[..., Any],
     pt: Sequence[Any],
     n_tests: int = 2,

@@ -18,7 +18,7 @@ from graphc.ir.graph import Graph, replaced
 from graphc.ir.node import TINY, Constant, Input, Leaf, Node, Pick, toposort
 from graphc.ir.op import Check, Op, encode
 from graphc.ir.print import dprint, pprint, preview, tree
-from graphc.ir.site import INTERNAL, Site, derived_from, here, where
+from graphc.ir.site import INTERNAL, Site, derived_from, frames_up, here, where
 from graphc.ir.types import Shape, TensorType, TupleType, Type
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "dtype_name",
     "encode",
     "flatten",
+    "frames_up",
     "here",
     "is_complex",
     "is_float",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError
+from graphc.ir.site import here, where
 
 __all__ = [
     "DTYPES",
@@ -34,10 +35,11 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     if name != "bfloat16":
         return np.dtype(name)
     try:
-        import ml_dtypes
+        import ml_dtypes  # noqa: PLC0415 (an optional dependency)
     except ImportError as error:
         raise DTypeError("bfloat16 needs the package ml_dtypes.", "Install ml_dtypes.") from error
-    return np.dtype(ml_dtypes.bfloat16)
+    made: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return made
 
 
 @cache
@@ -65,7 +67,9 @@ def dtype_name(dtype: Any) -> str:
     name = _named(dtype)
     if name is None:
         raise DTypeError(
-            f"{dtype!r} is no dtype of symbolic arrays.", f"Use one of {', '.join(DTYPES)}."
+            f"{dtype!r} is no dtype of symbolic arrays.",
+            f"Use one of {', '.join(DTYPES)}.",
+            where(here()),
         )
     return name
 

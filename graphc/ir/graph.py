@@ -39,6 +39,7 @@ class Graph:
     outputs: tuple[Node, ...]
     nodes: tuple[Node, ...]
     leaves: tuple[Node, ...]
+    _key: str | None
 
     def __init__(self, inputs: Iterable[Node], outputs: Iterable[Node]) -> None:
         put = object.__setattr__
@@ -81,9 +82,10 @@ class Graph:
 
         Two graphs of equal keys run as one program, given their own leaves.
         """
-        if self._key is None:
-            object.__setattr__(self, "_key", _key(self))
-        key: str = self._key
+        key = self._key
+        if key is None:
+            key = _key(self)
+            object.__setattr__(self, "_key", key)
         return key
 
     def users(self) -> dict[Node, list[Node]]:
@@ -97,7 +99,7 @@ class Graph:
         return users
 
     def substitute(self, replacements: Mapping[Node, Node]) -> Graph:
-        """The graph with nodes replaced by others; inputs that are replaced are no longer inputs."""
+        """The graph with nodes replaced by others; replaced inputs are inputs no more."""
         inputs = [x for x in self.inputs if x not in replacements]
         return Graph(inputs, replaced(self.outputs, replacements))
 

@@ -1,4 +1,4 @@
-"""Nodes: one operation applied to inputs, with one output; frozen, and equal ones are one object."""
+"""Nodes: one operation applied to inputs, with one output; frozen, equal ones one object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.errors import FrozenError, InvalidGraphError
 from graphc.ir.dtypes import dtype_name, numpy_dtype
-from graphc.ir.op import Op
+from graphc.ir.op import Op, distinct
 from graphc.ir.site import Site, derived_from, here, where
 from graphc.ir.types import TensorType, TupleType, Type
 
@@ -79,7 +79,7 @@ class Node:
     @classmethod
     def make(cls, op: Op, *inputs: Node) -> Self:
         """The node of that operation on those inputs; equal arguments give the same object."""
-        key = (op, *inputs)
+        key = (distinct(op), *inputs)
         entry = _table.get(key)
         if entry is not None:
             known = entry()
@@ -103,10 +103,11 @@ class Node:
 
     def with_inputs(self, inputs: Sequence[Node]) -> Node:
         """The same operation on other inputs, made on behalf of the same line."""
-        if all(new is old for new, old in zip(inputs, self.inputs, strict=True)):
+        arranged = self.op.arranged(inputs)
+        if arranged == self.inputs:
             return self
         with derived_from(self.site):
-            return Node.make(self.op, *inputs)
+            return Node.make(self.op, *arranged)
 
     @property
     def name(self) -> str | None:
@@ -171,7 +172,7 @@ class Input(Op):
 
     def __init__(self, type: Type, name: str | None = None) -> None:
         if name is not None and not isinstance(name, str):
-            raise InvalidGraphError(f"An input's name is a string, not {name!r}.")
+            raise InvalidGraphError(f"An input's name is a string: {name!r}.", "", where(here()))
         self.given_type = type
         self.given_name = name
 

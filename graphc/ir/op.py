@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,7 +16,7 @@ from graphc.ir.types import Type
 if TYPE_CHECKING:
     from graphc.ir.node import Node
 
-__all__ = ["Check", "Op", "encode"]
+__all__ = ["Check", "Op", "distinct", "encode"]
 
 Check = tuple[int, int, int, int]
 """(i, axis, j, axis): input i's length on that axis equals input j's, where types cannot tell."""
@@ -50,6 +51,9 @@ class Op:
     node_class: ClassVar[Any] = None
     """The class of its nodes, where it is not that of their type."""
 
+    rearranges: ClassVar[bool] = False
+    """Whether the pullback only puts elements of a cotangent in other places."""
+
     @property
     def name(self) -> str:
         """What messages and printed graphs call it."""
@@ -71,16 +75,22 @@ class Op:
             f"{self.name} has no derivative.", f"Give {type(self).__qualname__} a pullback."
         )
 
-    def pushforward(self, tangents: Sequence[Node | None], y: Any, *inputs: Any) -> Any:
+    def pushforward(self, tangents: Sequence[Any], y: Any, *inputs: Any) -> Any:
         """The result's tangent given the inputs', or NotImplemented to derive it from pullback."""
         return NotImplemented
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Any) -> Any:
-        """The result for a batch: inputs that are batched have it as their leading axis, of this
-        length, and so has the result."""
+        """The result for a batch of this length, the leading axis of inputs that are batched.
+
+        It is the result's leading axis too; what is equal for all of the batch may lack it.
+        """
         raise UnsupportedOperationError(
             f"{self.name} has no rule for batches.", f"Give {type(self).__qualname__} a batch."
         )
+
+    def arranged(self, inputs: Sequence[Node]) -> tuple[Node, ...]:
+        """The inputs in the order that stands for all orders of equal meaning."""
+        return tuple(inputs)
 
     def host_inputs(self) -> tuple[int, ...]:
         """Which inputs decide the result's shape by their values."""
@@ -96,7 +106,7 @@ class Op:
 
 
 @cache
-def _class_name(cls: type) -> str:
+def _class_name(cls: Any) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
@@ -110,30 +120,65 @@ def _token(op: Op) -> str:
     return f"{_class_name(type(op))}({','.join(fields)})"
 
 
+def distinct(op: Op) -> Any:
+    """The operation in a form that equals that of another one only if they compute the same.
+
+    Python says that 0.0 and -0.0 are equal, and 1, 1.0 and True, and that NaN is not itself.
+    """
+    names = _loose_fields(type(op))
+    return (type(op), *[_exact(getattr(op, name)) for name in names]) if names else op
+
+
+@cache
+def _loose_fields(cls: Any) -> tuple[str, ...]:
+    """All parameters, where Python's equality of one could confuse two operations."""
+    if not dataclasses.is_dataclass(cls) or cls.__eq__ is object.__eq__:
+        return ()
+    fields = dataclasses.fields(cls)
+    loose = [field for field in fields if re.search("float|Any|object", str(field.type))]
+    return tuple(field.name for field in fields) if loose else ()
+
+
+def _exact(value: Any) -> Any:
+    match value:
+        case float():
+            return float, value.hex()
+        case bool() | int():
+            return type(value), value
+        case tuple():
+            return tuple(map(_exact, value))
+    return value
+
+
+FORMS: dict[type, Callable[[Any], str]] = {
+    type(None): repr,
+    enum.Enum: lambda value: f"{_class_name(type(value))}.{value.name}",
+    int: repr,
+    str: repr,
+    float: float.hex,
+    bytes: lambda value: hashlib.blake2b(value, digest_size=16).hexdigest(),
+    Op: lambda value: value.token(),
+    Type: repr,
+}
+"""How a parameter of each kind is written; the first kind that fits."""
+
+
 def encode(value: Any) -> str:
     """A parameter of an operation as text, the same in every process.
 
     Raises:
         InvalidGraphError: It is of a kind that has no such form, such as an array.
     """
-    match value:
-        case None | bool() | int() | str():
-            return repr(value)
-        case float():
-            return value.hex()
-        case bytes():
-            return hashlib.blake2b(value, digest_size=16).hexdigest()
-        case enum.Enum():
-            return f"{_class_name(type(value))}.{value.name}"
-        case tuple():
-            return f"({','.join(map(encode, value))})"
-        case Op() | Type():
-            return value.token() if isinstance(value, Op) else repr(value)
-        case _ if hasattr(value, "key"):
-            return str(value.key())
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            fields = (encode(getattr(value, f.name)) for f in dataclasses.fields(value))
-            return f"{_class_name(type(value))}({','.join(fields)})"
+    if isinstance(value, tuple):
+        return f"({','.join(map(encode, value))})"
+    for kind, form in FORMS.items():
+        if isinstance(value, kind):
+            return form(value)
+    if hasattr(value, "key"):
+        return str(value.key())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = (encode(getattr(value, field.name)) for field in dataclasses.fields(value))
+        return f"{_class_name(type(value))}({','.join(fields)})"
     raise InvalidGraphError(
         f"An operation's parameter {value!r} has no form that is equal across processes.",
         "Use numbers, strings, tuples, enums or frozen dataclasses; pass arrays as inputs.",

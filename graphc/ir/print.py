@@ -120,7 +120,7 @@ def dprint(
     if file == "str":
         return "\n".join(lines)
     for line in lines:
-        print(line, file=None if isinstance(file, str) else file)  # noqa: T201 (its purpose)
+        print(line, file=None if isinstance(file, str) else file)
     return None
 
 
@@ -151,10 +151,12 @@ class _Line:
         name, xs, level = label(node), node.inputs, level + 1
         if not xs:
             self.left -= len(name)
-            return name
-        if name in INFIX and len(xs) == 2:
+            text, own = name, PREFIX["negative"][1] if name.startswith("-") else 9
+        elif name in INFIX and len(xs) == 2:
             sign, own = INFIX[name]
-            text = f"{self.of(xs[0], own, level)} {sign} {self.of(xs[1], own + 1, level)}"
+            # Powers associate to the right, all others to the left.
+            left, right = (own + 1, own) if name == "power" else (own, own + 1)
+            text = f"{self.of(xs[0], left, level)} {sign} {self.of(xs[1], right, level)}"
         elif name in PREFIX:
             sign, own = PREFIX[name]
             text = f"{sign}{self.of(xs[0], own, level)}"

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 from types import CodeType, FrameType
 
-__all__ = ["INTERNAL", "Site", "derived_from", "here", "where"]
+__all__ = ["INTERNAL", "Site", "derived_from", "frames_up", "here", "where"]
 
 INTERNAL = "<graphc "
 """How the file names of generated code begin."""
@@ -37,6 +37,16 @@ def here() -> Site | None:
             return code, frame.f_lasti
         frame = frame.f_back
     return None
+
+
+def frames_up() -> int:
+    """How many frames up from its caller the user's code is: a ``stacklevel`` for warnings."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and frame.f_code.co_filename.startswith((_ROOT, INTERNAL)):
+        frame = frame.f_back
+        level += 1
+    return level
 
 
 class derived_from:  # noqa: N801 (reads as a statement)

@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 
 from graphc.errors import FrozenError, ShapeError
 from graphc.ir.dtypes import DTYPES, dtype_name, numpy_dtype
+from graphc.ir.site import here, where
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +43,7 @@ def _length(length: Any) -> int | None:
         raise ShapeError(
             f"{length!r} is no static length.",
             "Use an integer from 0 on, or None where the length is known at run time only.",
+            where(here()),
         )
     return int(known)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphc.errors import ModeError, UnsupportedOperationError
-from graphc.ir import Constant, Graph, Node, Op, TensorType
+from graphc.ir import Constant, Graph, Node, Op, TensorType, here, where
 from graphc.tensor.elementwise import Elementwise
 
 if TYPE_CHECKING:
@@ -140,7 +140,9 @@ def load(name: str) -> Backend:
     if known is not None:
         return known
     if name not in names():
-        raise ModeError(f"mode={name!r} names no backend.", f"There are {', '.join(names())}.")
+        raise ModeError(
+            f"mode={name!r} names no backend.", f"There are {', '.join(names())}.", where(here())
+        )
     package = f"graphc.link.{name.lower()}"
     with _lock:
         try:

@@ -48,7 +48,9 @@ def analyse(graph: Graph) -> Host:
         if node in given or node in nodes or isinstance(node.op, Leaf):
             continue
         if isinstance(node.op, Length | Shape | Constant) or (
-            node.inputs and _is_small(node.type) and all(x in nodes for x in node.inputs)
+            node.inputs
+            and (isinstance(node.op, Nonzero | Pick) or _is_small(node.type))
+            and all(x in nodes for x in node.inputs)
         ):
             nodes.add(node)
     return Host(

@@ -136,32 +136,41 @@ class Program:
         return self.backend.bind(node)
 
 
+_Place = tuple[Node, int] | int
+"""An axis of a node, or its length where the type has it."""
+
+
+def _place(x: Node, axis: int) -> _Place:
+    known: int | None = x.type.shape[axis]
+    return (x, axis) if known is None else known
+
+
 class _Lengths:
     """Which lengths of which nodes are known to be equal, so that each pair is checked once."""
 
     def __init__(self) -> None:
-        self.parents: dict[tuple[Node, int], tuple[Node, int]] = {}
+        self.parents: dict[_Place, _Place] = {}
 
     def open(self, node: Node) -> Sequence[Check]:
         """The checks a node needs that no earlier one made."""
         inputs = node.inputs
-        checks = node.op.checks(*[x.type for x in inputs]) if len(inputs) > 1 else ()
         needed = []
-        for a, m, b, n in checks:
-            m, n = m % inputs[a].type.ndim, n % inputs[b].type.ndim
-            if self.unite((inputs[a], m), (inputs[b], n)):
-                needed.append((a, m, b, n))
+        if len(inputs) > 1 and not all(x.type.is_static for x in inputs):
+            for a, m, b, n in node.op.checks(*[x.type for x in inputs]):
+                m, n = m % inputs[a].type.ndim, n % inputs[b].type.ndim
+                if self.unite(_place(inputs[a], m), _place(inputs[b], n)):
+                    needed.append((a, m, b, n))
         if isinstance(node.op, Elementwise | Cast | Where) and not node.type.is_static:
             self.follow(node)
         return needed
 
-    def root(self, place: tuple[Node, int]) -> tuple[Node, int]:
+    def root(self, place: _Place) -> _Place:
         """What stands for all lengths known to be equal to one."""
         while place in self.parents:
             place = self.parents[place]
         return place
 
-    def unite(self, a: tuple[Node, int], b: tuple[Node, int]) -> bool:
+    def unite(self, a: _Place, b: _Place) -> bool:
         """Whether it was not known."""
         a, b = self.root(a), self.root(b)
         if a == b:

@@ -50,17 +50,27 @@ class Sweep:
         self._done: dict[Node, Node] = {}
         self._became: dict[Node, tuple[Node, Rule | None]] = {}
 
-    def normal_forms(self, nodes: Sequence[Node], size: int) -> list[Node]:
-        """What the nodes become, given about how many there are with all they need.
+    def normal_forms(self, nodes: Sequence[Node]) -> None:
+        """Work out what each of the nodes becomes, which stand after their inputs.
 
         Raises:
             InvalidGraphError: Rules that undo each other or grow the graph without end, or one
                 that gives a value of another type.
         """
+        most = self.changes + MOST_CHANGES_A_NODE * (len(nodes) + MOST_CHANGES_A_NODE)
+        done = self._done
+        for node in nodes:
+            if node not in done:
+                self._settle(node, most)
+
+    def form(self, node: Node) -> Node:
+        """What a node became."""
+        return self._done[node]
+
+    def _settle(self, node: Node, most: int) -> None:
         # A node waits on the stack for its inputs first, then for the form of what it became.
         done, became = self._done, self._became
-        most = self.changes + MOST_CHANGES_A_NODE * (size + MOST_CHANGES_A_NODE)
-        stack = list(reversed(nodes))
+        stack = [node]
         while stack:
             node = stack[-1]
             if node in done:
@@ -75,27 +85,28 @@ class Sweep:
                 stack.extend(reversed(waiting))
             else:
                 new, rule = self._step(node)
-                if new is node:
-                    done[node] = node
+                if rule is None and new not in became:
+                    done[node] = done.setdefault(new, new)
+                elif self.changes > most:
+                    raise self._endless(stack)
                 else:
-                    if self.changes > most:
-                        raise self._endless(stack)
                     became[node] = new, rule
                     stack.append(new)
-        return [done[node] for node in nodes]
 
     def _step(self, node: Node) -> tuple[Node, Rule | None]:
+        """The node on the forms of its inputs, or what the first rule that applies makes of it."""
+        done = self._done
         with derived_from(node.site):
-            new = on_inputs(node, [self._done[x] for x in node.inputs])
-            if new is not node:
-                return new, None
-            for rule in self._rules_for(node):
+            new = on_inputs(node, [done[x] for x in node.inputs])
+            if new in done or new in self._became:
+                return done.get(new, new), None
+            for rule in self._rules_for(new):
                 self.attempts += 1
-                found = rule.apply(node)
-                if found is not None and found is not node:
-                    self._note(rule, node, found)
+                found = rule.apply(new)
+                if found is not None and found is not new:
+                    self._note(rule, new, found)
                     return found, rule
-        return node, None
+        return new, None
 
     def _rules_for(self, node: Node) -> tuple[Rule, ...]:
         # A pattern names the row of an operand or two, which rules most of them out at once.

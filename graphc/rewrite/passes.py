@@ -116,7 +116,8 @@ def _run(graph: Graph, rules: list[Rule], recording: bool, checking: bool) -> Re
 def _swept(step: str, sweep: Sweep, graph: Graph) -> tuple[Graph, PassReport]:
     attempts, changes, records = sweep.attempts, sweep.changes, len(sweep.records)
     start = perf_counter()
-    outputs = tuple(sweep.normal_forms(graph.outputs, len(graph)))
+    sweep.normal_forms(graph.nodes)
+    outputs = tuple(sweep.form(y) for y in graph.outputs)
     new = graph if outputs == graph.outputs else Graph(graph.inputs, outputs)
     report = PassReport(
         name=step,

@@ -243,18 +243,8 @@ def _number(op: Constant) -> Any:
 
 def on_inputs(node: Node, inputs: Sequence[Node]) -> Node:
     """The same operation on other inputs, with the operands of a commutative row in order."""
-    op = node.op
-    same = tuple(inputs) == node.inputs
-    if isinstance(op, Elementwise) and op.commutes and not (same and _in_order(*inputs)):
-        return op(*inputs)  # which puts the operands in order
-    return node if same else Node.make(op, *inputs)
-
-
-def _in_order(a: Node, b: Node) -> bool:
-    """Whether two operands are surely in the order in which a commutative row takes them."""
-    if isinstance(b.op, Constant):
-        return False
-    return isinstance(a.op, Constant) or a.serial < b.serial
+    arranged = node.op.arranged(inputs)
+    return node if arranged == node.inputs else Node.make(node.op, *arranged)
 
 
 def _enter(rule: Rule) -> None:

@@ -1,7 +1,5 @@
 """Symbolic arrays, written as in NumPy: ``import graphc.tensor as gt``."""
 
-from typing import Any
-
 from graphc.ir import TensorType
 from graphc.tensor.create import (
     CONSTRUCTORS,
@@ -66,10 +64,10 @@ from graphc.tensor.elementwise import (
     less,
     less_equal,
     log,
-    log10,
     log1mexp,
     log1p,
     log2,
+    log10,
     log_sigmoid,
     logaddexp,
     logical_and,
@@ -152,11 +150,11 @@ from graphc.tensor.shape import (
     transpose,
 )
 from graphc.tensor.tensor import (
+    TABLE,
     Tensor,
     as_tensor,
     constant,
 )
-from graphc.tensor.tensor import TABLE
 
 # Other names that PyTensor and NumPy have for the same.
 sqr = square
@@ -358,11 +356,11 @@ __all__ = [
     "less_equal",
     "lmatrix",
     "log",
-    "log10",
     "log1mexp",
     "log1p",
     "log1pexp",
     "log2",
+    "log10",
     "log_sigmoid",
     "log_softmax",
     "logaddexp",

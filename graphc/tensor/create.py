@@ -110,14 +110,18 @@ def _plural(kind: str) -> Callable[..., list[Tensor]]:
             names = (None,) * names[0]
         return [CONSTRUCTORS[kind](name, dtype=dtype) for name in names]
 
-    construct.__name__ = construct.__qualname__ = kind[:-1] + "ices" if kind == "matrix" else kind + "s"
-    construct.__doc__ = f"Several inputs as ``{kind}`` makes them, by name or by number."
+    plural = "matrices" if kind == "matrix" else f"{kind}s"
+    construct.__name__ = construct.__qualname__ = plural
+    construct.__doc__ = f"""Several inputs as ``{kind}`` makes them.
+
+    Args:
+        names: Their names, or a single number: how many.
+        dtype: That of all of them; ``config.floatX`` by default.
+    """
     return construct
 
 
-scalars, vectors, matrices, rows, cols = map(
-    _plural, ("scalar", "vector", "matrix", "row", "col")
-)
+scalars, vectors, matrices, rows, cols = map(_plural, ("scalar", "vector", "matrix", "row", "col"))
 
 
 # Arrays of one value.
@@ -155,7 +159,13 @@ def empty(shape: Any, dtype: Any = None) -> Tensor:
 
 @function
 def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
-    """An array of one value, of x's shape and dtype."""
+    """An array of one value, of x's shape and dtype.
+
+    Args:
+        x: The array that it is like.
+        fill_value: A scalar.
+        dtype: That of x by default.
+    """
     x = as_tensor(x)
     return full(lengths(x), cast(fill_value, dtype or x.dtype))
 
@@ -182,7 +192,12 @@ def empty_like(x: Any, dtype: Any = None) -> Tensor:
 
 @function
 def alloc(value: Any, *shape: Any) -> Tensor:
-    """A value repeated to a shape."""
+    """A value repeated to a shape.
+
+    Example:
+        >>> alloc(1.5, 2, 3).type
+        float64[2, 3]
+    """
     return broadcast_to(value, shape)
 
 
@@ -211,7 +226,7 @@ class Arange(Op):
     def perform(self, start: Any, stop: Any, step: Any) -> np.ndarray[Any, Any]:
         if step == 0:
             raise ShapeError("arange: the step is 0.", "Use a step that leads to the end.")
-        return np.arange(start, stop, step, numpy_dtype(self.dtype))
+        return np.asarray(np.arange(start, stop, step, dtype=numpy_dtype(self.dtype)))
 
     def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> tuple[None, None, None]:
         return None, None, None
@@ -234,7 +249,8 @@ class StaticArange(Op):
         return TensorType(self.dtype, (len(np.arange(self.start, self.stop, self.step)),))
 
     def perform(self) -> np.ndarray[Any, Any]:
-        return np.arange(self.start, self.stop, self.step, numpy_dtype(self.dtype))
+        dtype = numpy_dtype(self.dtype)
+        return np.asarray(np.arange(self.start, self.stop, self.step, dtype=dtype))
 
 
 @function
@@ -264,7 +280,8 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
         if step == 0:
             raise ShapeError("arange: the step is 0.", "", where(here()))
         kind = dtype_name(dtype) if dtype else _number_dtype(start, stop, step)
-        return Tensor.make(StaticArange(*map(_python_number, (start, stop, step)), kind))
+        start, stop, step = map(_python_number, (start, stop, step))
+        return Tensor.make(StaticArange(start, stop, step, kind))
     xs, common = operands("arange", (start, stop, step))
     if is_complex(common) or any_axes(xs):
         raise DTypeError(f"arange{tuple(xs)}: real scalars are wanted.", "", where(here()))
@@ -336,4 +353,5 @@ def eye(n: Any, m: Any = None, k: int = 0, dtype: Any = None) -> Tensor:
 def identity_like(x: Any, dtype: Any = None) -> Tensor:
     """The identity of a matrix's shape and dtype."""
     x = as_tensor(x)
-    return eye(*lengths(x), dtype=dtype or x.dtype)
+    n, m = lengths(x)
+    return eye(n, m, dtype=dtype or x.dtype)

@@ -168,9 +168,12 @@ def broadcast_shapes(op: str, types: Sequence[TensorType]) -> Shape:
 
 def broadcast_checks(types: Sequence[TensorType]) -> list[Check]:
     """Pairs of lengths that must be equal at run time, where a type leaves one unknown."""
+    first = types[0]
+    if all(t is first for t in types):
+        axes = [axis for axis, n in enumerate(first.shape) if n is None]
+        return [(0, axis, j, axis) for axis in axes for j in range(1, len(types))]
     checks: list[Check] = []
-    ndim = max(t.ndim for t in types)
-    for axis in range(-ndim, 0):
+    for axis in range(-max(t.ndim for t in types), 0):
         having = [i for i, t in enumerate(types) if t.ndim >= -axis and t.shape[axis] != 1]
         if any(types[i].shape[axis] is None for i in having):
             checks += [(having[0], axis, j, axis) for j in having[1:]]
@@ -183,14 +186,29 @@ def unbroadcast(g: Tensor, x: Tensor) -> Tensor:
         return g
     new = g.ndim - x.ndim
     axes = [*range(new)]
-    axes += [
-        new + i for i, n in enumerate(x.type.shape) if n == 1 and g.type.shape[new + i] != 1
-    ]
+    axes += [new + i for i, n in enumerate(x.type.shape) if n == 1 and g.type.shape[new + i] != 1]
     if not axes:
         return g
     kept = [axis - new for axis in axes if axis >= new]
-    summed: Tensor = TABLE["sum"](g, tuple(axes))
-    return TABLE["expand_dims"](summed, tuple(kept)) if kept else summed
+    total = summed(g, tuple(axes), x)
+    return TABLE["expand_dims"](total, tuple(kept)) if kept else total
+
+
+def summed(g: Tensor, axes: tuple[int, ...], x: Tensor) -> Tensor:
+    """The gradient by x, which was repeated along axes: nothing where no element was chosen."""
+    total: Tensor = TABLE["sum"](g, axes)
+    mask = split_mask(g)[0] if x.inputs else None
+    if mask is None:
+        return total
+    return where(TABLE["any"](repeated_like(mask, g), axes), total, 0)  # type: ignore[no-any-return]
+
+
+def repeated_like(x: Tensor, y: Tensor) -> Tensor:
+    """x, which broadcasts to y, of y's shape."""
+    pairs = zip(x.type.shape, y.type.shape, strict=False)
+    if x.ndim == y.ndim and all(n != 1 or m == 1 for n, m in pairs):
+        return x
+    return TABLE["broadcast_to"](x, TABLE["shape"](y))  # type: ignore[no-any-return]
 
 
 def aligned(batched: Sequence[bool], xs: Sequence[Tensor]) -> list[Tensor]:
@@ -199,15 +217,13 @@ def aligned(batched: Sequence[bool], xs: Sequence[Tensor]) -> list[Tensor]:
     One of lower rank gets axes of length 1 between its batch axis and its own.
     """
     ndim = max(x.ndim - leading for x, leading in zip(xs, batched, strict=True))
-    return [
-        with_rank(x, ndim) if leading else x for x, leading in zip(xs, batched, strict=True)
-    ]
+    return [with_rank(x, ndim) if leading else x for x, leading in zip(xs, batched, strict=True)]
 
 
 def with_rank(x: Tensor, ndim: int) -> Tensor:
     """A batch of arrays of so many axes, new ones of length 1 in front of each element's own."""
     new = tuple(range(1, ndim + 2 - x.ndim))
-    return TABLE["expand_dims"](x, new) if new else x  # type: ignore[no-any-return]
+    return TABLE["expand_dims"](x, new) if new else x
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -268,9 +284,18 @@ class Elementwise(Op):
             )
         if rule[0] != dtype:
             xs = [cast(x, rule[0]) for x in xs]
-        if self.commutes and _order(xs[0]) > _order(xs[1]):
-            xs.reverse()
-        return Tensor.make(self, *xs)
+        return Tensor.make(self, *self.arranged(xs))
+
+    def arranged(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Operands that may change places stand with constants first, then by age."""
+        if not self.commutes:
+            return tuple(inputs)
+        a, b = inputs
+        if isinstance(b.op, Constant):
+            swap = not isinstance(a.op, Constant) or a.serial > b.serial
+        else:
+            swap = a.serial > b.serial and not isinstance(a.op, Constant)
+        return (b, a) if swap else (a, b)
 
     def infer(self, *types: TensorType) -> TensorType:
         rule = self.domain(types[0].dtype)
@@ -354,10 +379,6 @@ def _cotangent(part: Tensor, mask: Tensor | None, x: Tensor) -> Tensor | None:
     return unbroadcast(part, x)
 
 
-def _order(x: Tensor) -> tuple[bool, int]:
-    return not isinstance(x.op, Constant), x.serial
-
-
 def _row(name: str) -> Elementwise:
     return ROWS[name]
 
@@ -372,7 +393,8 @@ def _from_scipy(name: str) -> Callable[..., Any]:
     """SciPy's function, in the operand's dtype also where SciPy has it in wider ones only."""
 
     def reference(x: np.ndarray[Any, Any]) -> Any:
-        from scipy import special  # a quarter of a second, which not every user needs
+        # A quarter of a second, which not every user needs.
+        from scipy import special  # noqa: PLC0415
 
         return getattr(special, name)(np.asarray(x, widened(x.dtype))).astype(x.dtype, copy=False)
 
@@ -384,7 +406,7 @@ def widened(dtype: np.dtype[Any]) -> Any:
     return np.float32 if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
 
 
-def unary(
+def unary(  # noqa: PLR0913 (the columns of the table)
     name: str,
     meaning: str,
     domain: Domain,
@@ -402,7 +424,7 @@ def unary(
     )
 
 
-def binary(
+def binary(  # noqa: PLR0913 (the columns of the table)
     name: str,
     meaning: str,
     domain: Domain,
@@ -441,7 +463,7 @@ def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
     if isinstance(b.op, Constant) and b.op.shape == ():
         exponent = b.op.value.item()
         if exponent in (0, 1, 2):
-            return (None, g, g * 2 * a)[int(exponent)], None
+            return (None, g, g * 2 * a)[int(exponent.real)], None
         return g * exponent * a ** (exponent - 1), None
     # At b = 0 the slope by the base is 0, not 0 * a**-1.
     still = equal(b, 0)
@@ -458,7 +480,7 @@ def _power_by_exponent(g: Any, y: Any, a: Any) -> Any:
 power = binary("power", "a ** b", numeric, _power_slope)
 negative = unary("negative", "-x", numeric, lambda g, y, x: -g)
 abs = unary("abs", "|x|", magnitude, lambda g, y, x: g * sign(x), holomorphic=False)
-sign = unary(
+sign: Elementwise = unary(
     "sign",
     "-1, 0 or 1 for a real x; x / |x| for a complex one",
     numeric,
@@ -483,9 +505,7 @@ exp = unary("exp", "e ** x", inexact, lambda g, y, x: g * y)
 exp2 = unary("exp2", "2 ** x", inexact, lambda g, y, x: g * y * np.log(2).item())
 expm1 = unary("expm1", "exp(x) - 1, exact for a small x", inexact, lambda g, y, x: g * (y + 1))
 log = unary("log", "The natural logarithm", inexact, lambda g, y, x: g / x)
-log2 = unary(
-    "log2", "The logarithm to base 2", inexact, lambda g, y, x: g / (x * np.log(2).item())
-)
+log2 = unary("log2", "The logarithm to base 2", inexact, lambda g, y, x: g / (x * np.log(2).item()))
 log10 = unary(
     "log10", "The logarithm to base 10", inexact, lambda g, y, x: g / (x * np.log(10).item())
 )
@@ -509,7 +529,7 @@ def _weight(a: Any, b: Any) -> Any:
 # Trigonometric and hyperbolic functions.
 
 sin = unary("sin", "The sine", inexact, lambda g, y, x: g * cos(x))
-cos = unary("cos", "The cosine", inexact, lambda g, y, x: -g * sin(x))
+cos: Elementwise = unary("cos", "The cosine", inexact, lambda g, y, x: -g * sin(x))
 tan = unary("tan", "The tangent", inexact, lambda g, y, x: g * (1 + y * y))
 arcsin = unary("arcsin", "The inverse sine", inexact, lambda g, y, x: g / sqrt(1 - x * x))
 arccos = unary("arccos", "The inverse cosine", inexact, lambda g, y, x: -g / sqrt(1 - x * x))
@@ -521,7 +541,7 @@ arctan2 = binary(
     lambda g, y, a, b: (g * b / (a * a + b * b), -g * a / (a * a + b * b)),
 )
 sinh = unary("sinh", "The hyperbolic sine", inexact, lambda g, y, x: g * cosh(x))
-cosh = unary("cosh", "The hyperbolic cosine", inexact, lambda g, y, x: g * sinh(x))
+cosh: Elementwise = unary("cosh", "The hyperbolic cosine", inexact, lambda g, y, x: g * sinh(x))
 tanh = unary("tanh", "The hyperbolic tangent", inexact, lambda g, y, x: g * (1 - y * y))
 arcsinh = unary(
     "arcsinh", "The inverse hyperbolic sine", inexact, lambda g, y, x: g / sqrt(x * x + 1)
@@ -535,12 +555,8 @@ arccosh = unary(
 arctanh = unary(
     "arctanh", "The inverse hyperbolic tangent", inexact, lambda g, y, x: g / (1 - x * x)
 )
-deg2rad = unary(
-    "deg2rad", "Degrees as radians", real_inexact, lambda g, y, x: g * (np.pi / 180)
-)
-rad2deg = unary(
-    "rad2deg", "Radians as degrees", real_inexact, lambda g, y, x: g * (180 / np.pi)
-)
+deg2rad = unary("deg2rad", "Degrees as radians", real_inexact, lambda g, y, x: g * (np.pi / 180))
+rad2deg = unary("rad2deg", "Radians as degrees", real_inexact, lambda g, y, x: g * (180 / np.pi))
 
 # Functions of statistics.
 
@@ -553,7 +569,7 @@ def _log1mexp(x: Any) -> Any:
     return np.where(x > -np.log(2), np.log(-np.expm1(x)), np.log1p(-np.exp(x))).astype(x.dtype)
 
 
-sigmoid = unary(
+sigmoid: Elementwise = unary(
     "sigmoid",
     "1 / (1 + exp(-x))",
     real_inexact,
@@ -628,10 +644,10 @@ minimum = binary(
 
 equal = binary("equal", "a == b", predicate, commutes=True)
 not_equal = binary("not_equal", "a != b", predicate, commutes=True)
-less = binary("less", "a < b", order_predicate)
-less_equal = binary("less_equal", "a <= b", order_predicate)
-greater = binary("greater", "a > b", order_predicate)
-greater_equal = binary("greater_equal", "a >= b", order_predicate)
+less: Elementwise = binary("less", "a < b", order_predicate)
+less_equal: Elementwise = binary("less_equal", "a <= b", order_predicate)
+greater: Elementwise = binary("greater", "a > b", order_predicate)
+greater_equal: Elementwise = binary("greater_equal", "a >= b", order_predicate)
 isnan = unary("isnan", "Whether x is not a number", predicate)
 isinf = unary("isinf", "Whether x is infinite, of either sign", predicate)
 isfinite = unary("isfinite", "Whether x is neither infinite nor NaN", predicate)
@@ -671,7 +687,7 @@ imag = unary(
     lambda g, y, x: cast(g, x.dtype) * 1j if is_complex(x.dtype) else None,
     holomorphic=False,
 )
-conj = unary(
+conj: Elementwise = unary(
     "conj",
     "The complex conjugate",
     same,
@@ -745,7 +761,7 @@ def cast(x: Any, dtype: Any) -> Tensor:
     """
     x = as_tensor(x)
     name = config.floatX if dtype == "floatX" else dtype_name(dtype)
-    return x if x.dtype == name else Tensor.make(Cast(name), x)  # type: ignore[no-any-return]
+    return x if x.dtype == name else Tensor.make(Cast(name), x)
 
 
 @dataclass(frozen=True, slots=True)

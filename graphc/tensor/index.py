@@ -15,7 +15,6 @@ from graphc.ir import (
     Node,
     Op,
     Pick,
-    Shape as StaticShape,
     TensorType,
     TupleType,
     here,
@@ -23,7 +22,15 @@ from graphc.ir import (
     where as where_is,
 )
 from graphc.tensor.create import arange, zeros_like
-from graphc.tensor.elementwise import broadcast_shapes, cast, unbroadcast, where, with_rank
+from graphc.tensor.elementwise import (
+    broadcast_shapes,
+    cast,
+    repeated_like,
+    split_mask,
+    unbroadcast,
+    where,
+    with_rank,
+)
 from graphc.tensor.shape import Shape, expand_dims, length, moveaxis, repeated
 from graphc.tensor.tensor import Tensor, as_tensor, axes_of, constant, function
 
@@ -69,7 +76,8 @@ class Range:
             return 0 if n == 0 else None
         if n is None:
             return None
-        return len(range(n)[slice(*self.parts)])
+        parts: tuple[Any, Any, Any] = self.parts
+        return len(range(n)[slice(*parts)])
 
 
 Entry = int | Range | Hole | None
@@ -151,7 +159,7 @@ class Index(Op):
         return first if all(kinds[first:last]) else 0
 
     def host_inputs(self) -> tuple[int, ...]:
-        places = []
+        places: list[int] = []
         i = 1
         for entry in self.entries:
             if isinstance(entry, Hole):
@@ -172,7 +180,16 @@ class Index(Op):
     def pullback(self, g: Tensor, y: Tensor, x: Tensor, *symbolic: Tensor) -> Sequence[Any]:
         """Each element read gets its gradient, added up where it is read twice."""
         grown = Tensor.make(IndexUpdate(self.entries, True), zeros_like(x), g, *symbolic)
+        mask = split_mask(g)[0] if x.inputs else None
+        if mask is not None:
+            grown = where(self._chosen(repeated_like(mask, g), x, *symbolic), grown, 0)
         return (grown, *(None for _ in symbolic))
+
+    def _chosen(self, mask: Tensor, x: Tensor, *symbolic: Tensor) -> Tensor:
+        """Which of x's elements are read where the mask holds, once at least."""
+        count = zeros_like(x, "int32")
+        update = IndexUpdate(self.entries, True)
+        return Tensor.make(update, count, cast(mask, "int32"), *symbolic) > 0
 
     def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor, *symbolic: Tensor) -> Any:
         return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
@@ -220,9 +237,7 @@ def _over_batch(
 def _check_bounds(x: TensorType, axis: int, i: int) -> None:
     n = x.shape[axis]
     if n is not None and not -n <= i < n:
-        raise BoundsError(
-            f"Index {i} of {x!r}: axis {axis} has length {n}.", "", where_is(here())
-        )
+        raise BoundsError(f"Index {i} of {x!r}: axis {axis} has length {n}.", "", where_is(here()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +379,8 @@ class _Parser:
             )
         if not [part for part in parts if part is Ellipsis]:
             parts.append(Ellipsis)
+        if taken == x.ndim:
+            self.check_dots(parts)
         self.axis = 0
         self.left = x.ndim - taken
         for part in parts:
@@ -386,6 +403,22 @@ class _Parser:
         if isinstance(part.op, Constant) and not part.ndim and part.dtype != "bool":
             return int(part.op.value)
         return part
+
+    def check_dots(self, parts: list[Any]) -> None:
+        """Dots that stand for no axes stand between no index arrays, unless these come first.
+
+        In NumPy they would put the arrays' axes before all others.
+        """
+        dots = next((i for i, part in enumerate(parts) if part is Ellipsis), 0)
+        sides = parts[:dots], parts[dots + 1 :]
+        split = all([part for part in side if isinstance(part, int | Tensor)] for side in sides)
+        arrays = [part for part in parts if isinstance(part, Tensor) and part.ndim]
+        if split and arrays and not isinstance(parts[0], int | Tensor):
+            raise ArgumentError(
+                f"The ... in an index of {self.x!r} stands for no axes, between index arrays.",
+                "Leave it out; gt.moveaxis puts the arrays' axes first, as NumPy would.",
+                where_is(here()),
+            )
 
     def refused(self, part: Any, remedy: str) -> DTypeError:
         return DTypeError(f"{part!r} is no index of {self.x!r}.", remedy, where_is(here()))
@@ -452,10 +485,15 @@ def sum_axes(parts: Sequence[Any]) -> int:
 
 @function
 def getitem(x: Any, index: Any) -> Tensor:
-    """``x[index]``: integers, slices, None, ``...``, integer arrays and masks, as in NumPy."""
+    """``x[index]``, as in NumPy.
+
+    Args:
+        x: At least as many axes as the index takes.
+        index: Integers, slices, None, ``...``, integer arrays and masks, Python's or symbolic.
+    """
     x = as_tensor(x)
     if isinstance(x.op, Shape) and isinstance(index, int):
-        measured: Tensor = x.inputs[0]  # type: ignore[assignment]
+        measured: Tensor = x.inputs[0]
         _check_bounds(x.type, 0, index)
         return as_tensor(length(measured, index), dtype="int64")  # type: ignore[no-any-return]
     parsed = _Parser(x, index)
@@ -476,24 +514,33 @@ def _changed(part: Any, value: Any, accumulate: bool) -> Tensor:
             f"Write x[index].{name}(value).",
             where_is(here()),
         )
-    x, *symbolic = part.inputs
-    value = as_tensor(value, dtype=None if isinstance(value, Tensor) else x.dtype)
+    x: Any = part.inputs[0]
+    symbolic = part.inputs[1:]
+    value = as_tensor(value)
     if value.dtype != x.dtype:
         value = _safely_cast(name, value, x)
     mask = _mask_of(part)
     if mask is not None and not value.ndim:
-        return where(mask, x + value if accumulate else value, x)
+        return where(mask, x + value if accumulate else value, x)  # type: ignore[no-any-return]
     return Tensor.make(IndexUpdate(part.op.entries, accumulate), x, value, *symbolic)
 
 
 def _safely_cast(name: str, value: Tensor, x: Any) -> Tensor:
-    if not np.can_cast(value.type.numpy_dtype, x.type.numpy_dtype, "same_kind"):
+    if not (_fits(value, x.dtype) or np.can_cast(value.dtype, x.dtype, "same_kind")):
         raise DTypeError(
             f"{name}: a value of {value.dtype} does not go into {x!r}.",
             f"Cast it: value.astype({x.dtype!r}), or cast the array to {value.dtype}.",
             where_is(here()),
         )
     return cast(value, x.dtype)
+
+
+def _fits(value: Tensor, dtype: str) -> bool:
+    """Whether it is a constant of integers that an integer dtype holds."""
+    if not isinstance(value.op, Constant) or not (is_integer(value.dtype) and is_integer(dtype)):
+        return False
+    bounds, held = np.iinfo(dtype), value.op.value
+    return bool(np.all((held >= bounds.min) & (held <= bounds.max)))
 
 
 def _mask_of(part: Tensor) -> Tensor | None:
@@ -549,7 +596,13 @@ def inc_subtensor(part: Any, value: Any) -> Tensor:
 
 @function
 def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
-    """The elements at these places along an axis, or of all in row-major order."""
+    """The elements at these places along an axis, or of all in row-major order.
+
+    Args:
+        x: Any shape.
+        indices: Integers of any shape, Python's or symbolic; negative ones count from the end.
+        axis: A Python integer; None takes from all elements.
+    """
     x = as_tensor(x)
     if axis is None:
         return x.reshape(-1)[indices]  # type: ignore[no-any-return]

@@ -76,9 +76,7 @@ class DotGeneral(Op):
         return [*zip(*self.contract, strict=True), *zip(*self.batch_axes, strict=True)]
 
     def checks(self, a: TensorType, b: TensorType) -> Sequence[Check]:
-        return [
-            (0, i, 1, j) for i, j in self._pairs() if a.shape[i] is None or b.shape[j] is None
-        ]
+        return [(0, i, 1, j) for i, j in self._pairs() if a.shape[i] is None or b.shape[j] is None]
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
         batch = [np.shape(a)[i] for i in self.batch_axes[0]]
@@ -125,7 +123,10 @@ class DotGeneral(Op):
     def batch(self, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Tensor:
         """Two batches are a pair of batch axes; the axis of one alone is free, and moves first."""
         (i, j), (k, m) = (
-            [behind(axes) if leading else axes for axes, leading in zip(pairs, batched, strict=True)]
+            [
+                behind(axes) if leading else axes
+                for axes, leading in zip(pairs, batched, strict=True)
+            ]
             for pairs in (self.contract, self.batch_axes)
         )
         if all(batched):
@@ -237,7 +238,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
 def outer(a: Any, b: Any) -> Tensor:
     """The products of all elements of a with all of b: a matrix."""
     (a, b), _ = operands("outer", (a, b))
-    return ravel(a)[:, None] * ravel(b)[None, :]  # type: ignore[no-any-return]
+    return ravel(a)[:, None] * ravel(b)[None, :]
 
 
 @function

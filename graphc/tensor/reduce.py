@@ -82,6 +82,7 @@ class Sum(Reduction):
     """The sum of each slice; half-width floats add up in float32."""
 
     __slots__ = ()
+    rearranges = True
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         return np.sum(x, self.axes, accumulator(x.dtype)).astype(x.dtype)
@@ -108,13 +109,19 @@ class Prod(Reduction):
         return np.prod(x, self.axes, accumulator(x.dtype)).astype(x.dtype)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """The product of the others: y / x, but for slices that hold a zero."""
+        """The product of the others: y / x, but for slices that hold a zero.
+
+        There it is written so that its own derivative is right: with one zero in the slice, the
+        sum of the zeros is that element, and with two, the sum less one of them is the other.
+        """
         zero = equal(x, 0)
         zeros = restored(sum(cast(zero, "int64"), self.axes), self.axes)
-        others = restored(prod(where(zero, 1, x), self.axes), self.axes)
-        single = where(zero, where(equal(zeros, 1), others, 0), 0)
-        quotient = where(equal(zeros, 0), others / where(zero, 1, x), single)
-        return (restored(g, self.axes) * conj(quotient),)
+        rest = restored(prod(where(zero, 1, x), self.axes), self.axes)
+        total = restored(sum(where(zero, x, 0), self.axes), self.axes)
+        one, two = equal(zeros, 1), equal(zeros, 2)
+        among_zeros = where(one, 1, where(two, total - x, 0))
+        beside_zeros = where(equal(zeros, 0), 1, where(one, total, 0)) / where(zero, 1, x)
+        return (restored(g, self.axes) * conj(rest * where(zero, among_zeros, beside_zeros)),)
 
 
 class Extreme(Reduction):
@@ -242,7 +249,13 @@ class ArgMin(ArgExtreme):
 
 
 def _reduced(op: type[Reduction], x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
-    axes = axes_of(op((),).name, axis, x.ndim)
+    axes = axes_of(
+        op(
+            (),
+        ).name,
+        axis,
+        x.ndim,
+    )
     y = Tensor.make(op(axes), x) if axes or op in {All, Any_} else x
     return restored(y, axes) if keepdims else y
 
@@ -284,8 +297,8 @@ def sum(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) ->
 def prod(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """The product over axes; arguments as for ``sum``; 1 for an empty slice.
 
-    The gradient is right where elements are zero. Of the second derivatives, those by two elements
-    of one slice that are both zero come out as 0.
+    The first two derivatives are right where elements are zero. Of the third, those by two or three
+    elements of one slice that are all zero come out as 0.
     """
     return _reduced(Prod, _summed_dtype(as_tensor(x), dtype), axis, keepdims)
 
@@ -329,7 +342,7 @@ def _arg(op: type[ArgExtreme], x: Any, axis: int | None, keepdims: bool) -> Tens
     if axis is None:
         y = Tensor.make(op(0), ravel(x))
         return restored(y, tuple(range(x.ndim))) if keepdims else y
-    (at,) = axes_of(op.__name__.lower(), axis, x.ndim)
+    (at,) = axes_of(op.__name__.lower(), (axis,), x.ndim)
     y = Tensor.make(op(at), x)
     return restored(y, (at,)) if keepdims else y
 

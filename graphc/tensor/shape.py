@@ -11,7 +11,17 @@ import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir import Constant, Op, Shape as StaticShape, TensorType, here, is_integer, where
-from graphc.tensor.tensor import TABLE, Axis, Tensor, as_tensor, axes_of, constant, function, operands
+from graphc.tensor.elementwise import summed
+from graphc.tensor.tensor import (
+    TABLE,
+    Axis,
+    Tensor,
+    as_tensor,
+    axes_of,
+    constant,
+    function,
+    operands,
+)
 
 __all__ = [
     "BroadcastTo",
@@ -158,7 +168,7 @@ def _entry(op: str, entry: Any, least: int) -> int | Tensor:
     try:
         known = int(entry.__index__())
     except AttributeError:
-        known = None  # type: ignore[assignment]
+        known = None
     if known is None or isinstance(entry, bool):
         raise DTypeError(f"{op}: a length is an integer, not {entry!r}.", "", where(here()))
     if known < least:
@@ -166,10 +176,17 @@ def _entry(op: str, entry: Any, least: int) -> int | Tensor:
     return known
 
 
-def target_shape(static: StaticShape, symbolic: Sequence[Any]) -> tuple[int, ...]:
-    """The static entries with the values of the symbolic ones filled in."""
+def target_shape(static: StaticShape, symbolic: Sequence[Any], least: int = 0) -> tuple[int, ...]:
+    """The static entries with the values of the symbolic ones filled in.
+
+    Raises:
+        ShapeError: One is below the least that there may be.
+    """
     values = iter(symbolic)
-    return tuple(int(next(values)) if n is None else n for n in static)
+    shape = tuple(int(next(values)) if n is None else n for n in static)
+    if shape and min(shape) < least:
+        raise ShapeError(f"{shape} is no shape: {min(shape)} is no length.", "Lengths start at 0.")
+    return shape
 
 
 # Batches.
@@ -204,6 +221,8 @@ class Reshape(Op):
 
     shape: StaticShape
 
+    rearranges = True
+
     @property
     def name(self) -> str:
         return "reshape"
@@ -228,7 +247,7 @@ class Reshape(Op):
 
     def target(self, x_shape: tuple[int, ...], symbolic: Sequence[Any]) -> tuple[int, ...]:
         """The shape wanted of an array of that shape, every length filled in."""
-        target = target_shape(self.shape, symbolic)
+        target = target_shape(self.shape, symbolic, least=-1)
         elements = math.prod(x_shape)
         known = math.prod(n for n in target if n != -1)
         full = tuple((elements // known if known else 0) if n == -1 else n for n in target)
@@ -301,13 +320,17 @@ def ravel(x: Any) -> Tensor:
 
 @function
 def flatten(x: Any, ndim: int = 1) -> Tensor:
-    """The last axes merged into one, so that ``ndim`` axes are left."""
+    """The last axes merged into one, so that ``ndim`` axes are left.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> flatten(gt.tensor("x", shape=(2, 3, 4)), ndim=2).type
+        float64[2, 12]
+    """
     x = as_tensor(x)
     if not 1 <= ndim <= max(x.ndim, 1):
         raise ShapeError(f"flatten: {x!r} has no form of {ndim} axes.", "", where(here()))
-    return reshape(x, (*lengths(x)[: ndim - 1], -1)) if ndim != x.ndim else x  # type: ignore[no-any-return]
-
-
+    return reshape(x, (*lengths(x)[: ndim - 1], -1)) if ndim != x.ndim else x
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +338,8 @@ class Transpose(Op):
     """The axes in another order: axis ``axes[i]`` of the array is axis i of the result."""
 
     axes: tuple[int, ...]
+
+    rearranges = True
 
     @property
     def name(self) -> str:
@@ -361,7 +386,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
                 "",
                 where(here()),
             )
-    return x if order == tuple(range(x.ndim)) else Tensor.make(Transpose(order), x)  # type: ignore[no-any-return]
+    return x if order == tuple(range(x.ndim)) else Tensor.make(Transpose(order), x)
 
 
 @function
@@ -372,7 +397,13 @@ def matrix_transpose(x: Any) -> Tensor:
 
 @function
 def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
-    """Two axes exchanged; negative axes count from the end."""
+    """Two axes exchanged; negative axes count from the end.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> swapaxes(gt.tensor("x", shape=(2, 3, 4)), 0, -1).type
+        float64[4, 3, 2]
+    """
     x = as_tensor(x)
     (a,), (b,) = axes_of("swapaxes", axis1, x.ndim), axes_of("swapaxes", axis2, x.ndim)
     order = list(range(x.ndim))
@@ -395,7 +426,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
     x = as_tensor(x)
     sources = [axes_of("moveaxis", a, x.ndim)[0] for a in _listed(source)]
     places = [axes_of("moveaxis", a, x.ndim)[0] for a in _listed(destination)]
-    if len(sources) != len(places) or len(set(sources)) != len(sources) != len(set(places)):
+    if {len(sources)} != {len(places), len(set(sources)), len(set(places))}:
         raise ShapeError(f"moveaxis: {source} can't go to {destination}.", "", where(here()))
     order = [axis for axis in range(x.ndim) if axis not in sources]
     for place, axis in sorted(zip(places, sources, strict=True)):
@@ -412,6 +443,8 @@ class ExpandDims(Op):
     """New axes of length 1, at these places of the result."""
 
     axes: tuple[int, ...]
+
+    rearranges = True
 
     @property
     def name(self) -> str:
@@ -454,7 +487,7 @@ def expand_dims(x: Any, axis: Axis) -> Tensor:
     x = as_tensor(x)
     ndim = x.ndim + (len(axis) if isinstance(axis, list | tuple) else 1)
     axes = axes_of("expand_dims", axis, ndim) if axis is not None else ()
-    return Tensor.make(ExpandDims(axes), x) if axes else x  # type: ignore[no-any-return]
+    return Tensor.make(ExpandDims(axes), x) if axes else x
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,6 +495,8 @@ class Squeeze(Op):
     """Without these axes, each of length 1."""
 
     axes: tuple[int, ...]
+
+    rearranges = True
 
     @property
     def name(self) -> str:
@@ -506,7 +541,7 @@ def squeeze(x: Any, axis: Axis = None) -> Tensor:
         axes = tuple(i for i, n in enumerate(x.type.shape) if n == 1)
     else:
         axes = axes_of("squeeze", axis, x.ndim)
-    return Tensor.make(Squeeze(axes), x) if axes else x  # type: ignore[no-any-return]
+    return Tensor.make(Squeeze(axes), x) if axes else x
 
 
 @function
@@ -534,7 +569,7 @@ def dimshuffle(x: Any, pattern: Sequence[int | str]) -> Tensor:
     y = squeeze(x, dropped) if dropped else x
     y = transpose(y, [left.index(a) for a in kept])
     new = tuple(i for i, a in enumerate(pattern) if a == "x")
-    return expand_dims(y, new) if new else y  # type: ignore[no-any-return]
+    return expand_dims(y, new) if new else y
 
 
 # Broadcasting.
@@ -597,7 +632,7 @@ class BroadcastTo(Op):
         new = y.ndim - x.ndim
         axes = (*range(new), *(new + axis for axis in self.repeated))
         if axes:
-            g = TABLE["sum"](g, axes)
+            g = summed(g, axes, x)
         if self.repeated:
             g = expand_dims(g, self.repeated)
         return (g, *(None for _ in symbolic))
@@ -649,7 +684,7 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
     made = Tensor.make(BroadcastTo(static, repeated), x, *symbolic)
     # Lengths that are x's own are known to fit.
     own = [*symbolic] == [n for n in lengths(x) if isinstance(n, Tensor)]
-    return x if own and not new and not repeated and made.type is x.type else made  # type: ignore[no-any-return]
+    return x if own and not new and not repeated and made.type is x.type else made
 
 
 @function
@@ -680,6 +715,8 @@ class Concatenate(Op):
     """Arrays of one dtype one after the other along an axis."""
 
     axis: int
+
+    rearranges = True
 
     @property
     def name(self) -> str:
@@ -731,12 +768,8 @@ class Concatenate(Op):
         return Tensor.make(self, *full)
 
     def batch(self, size: Any, batched: Sequence[bool], *xs: Tensor) -> Tensor:
-        full = [
-            x if leading else repeated(x, size) for x, leading in zip(xs, batched, strict=True)
-        ]
+        full = [x if leading else repeated(x, size) for x, leading in zip(xs, batched, strict=True)]
         return Tensor.make(Concatenate(self.axis + 1), *full)
-
-
 
 
 @function
@@ -779,10 +812,10 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     Raises:
         ShapeError: No array, or shapes that do not fit.
     """
-    xs = [as_tensor(x) if not isinstance(x, int | float | complex) else x for x in tensors]
-    if not xs:
+    parts = [as_tensor(x) if not isinstance(x, int | float | complex) else x for x in tensors]
+    if not parts:
         raise ShapeError("stack: at least one array is wanted.", "", where(here()))
-    xs, _ = operands("stack", xs)
+    xs, _ = operands("stack", parts)
     if len({x.ndim for x in xs}) != 1:
         raise ShapeError(
             f"stack({', '.join(repr(x.type) for x in xs)}): arrays of one rank are wanted.",
@@ -796,4 +829,4 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
 def atleast_1d(x: Any) -> Tensor:
     """The array with at least one axis."""
     x = as_tensor(x)
-    return x if x.ndim else expand_dims(x, 0)  # type: ignore[no-any-return]
+    return x if x.ndim else expand_dims(x, 0)

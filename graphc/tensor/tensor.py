@@ -35,7 +35,7 @@ TABLE: dict[str, Callable[..., Any]] = {}
 Axis = int | Sequence[int] | None
 """One axis, several, or all of them."""
 
-Binary = Callable[[Any, Any], Any]
+Binary = Callable[[Any, Any], "Tensor"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 Scalar = builtins.bool | builtins.int | builtins.float | builtins.complex
@@ -50,9 +50,7 @@ def function(f: F) -> F:
 
 
 def _is_operand(value: Any) -> bool:
-    return isinstance(value, OPERANDS) or hasattr(
-        value, "__array__"
-    )
+    return isinstance(value, OPERANDS) or hasattr(value, "__array__")
 
 
 def _both_ways(name: str) -> tuple[Binary, Binary]:
@@ -358,7 +356,8 @@ def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, DTypeError):
             raise
-        raise DTypeError(f"{_short(value)} is no array of numbers: {error}.") from error
+        problem = f"{_short(value)} is no array of numbers: {str(error).rstrip('.')}."
+        raise DTypeError(problem, "", where(here())) from error
     dtype_name(array.dtype)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 

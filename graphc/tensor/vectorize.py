@@ -1,4 +1,4 @@
-"""A graph for a whole batch at once: each operation brings the rule, ``batch``; this follows them."""
+"""A graph for a whole batch at once: each operation brings its rule, and this follows them."""
 
 from __future__ import annotations
 

@@ -66,6 +66,8 @@ def _same(x: Any, value: Any) -> Any:
 
 def power(a: Any, b: Any) -> Any:
     """A power; integers by repeated squares, which wrap around as NumPy's do."""
+    if is_integer(a) and isinstance(b, np.ndarray) and not b.ndim and b >= 0:
+        return lax.integer_pow(a, int(b))
     a, b = _full(a, b)
     if is_integer(a):
         return _whole_power(a, b)
@@ -86,7 +88,7 @@ def _whole_power(a: Any, b: Any) -> Any:
     def halved(state: Any) -> Any:
         y, b, square = state
         odd = lax.eq(lax.bitwise_and(b, one), one)
-        return lax.select(odd, y * square, y), lax.shift_right_arithmetic(b, one), square * square
+        return lax.select(odd, y * square, y), lax.shift_right_logical(b, one), square * square
 
     return lax.while_loop(unfinished, halved, (lax.full_like(a, 1), b, a))[0]
 

@@ -102,10 +102,14 @@ def update(op: IndexUpdate, x: Any, value: Any, *symbolic: Any) -> Any:
     index = _filled(op, symbolic)
     if is_basic(op):
         box = Box.of(index, x.shape)
-        if op.accumulate and x.dtype != bool:
-            return lax.add(x, box.spread(value, x.shape))
+        if op.accumulate:
+            # Of bools, the sum is "or".
+            add = lax.bitwise_or if x.dtype == bool else lax.add
+            return add(x, box.spread(value, x.shape))
         if all(step == 1 for step in box.steps) and not box.reversed:
             value = lax.reshape(jnp.broadcast_to(value, box.shape), box.counts)
-            return lax.dynamic_update_slice(x, value, np.array(box.starts, np.int32))
+            return lax.dynamic_update_slice(x, value, [np.int32(start) for start in box.starts])
     place = jnp.asarray(x).at[index]
-    return place.add(value) if op.accumulate else place.set(value)
+    if not op.accumulate:
+        return place.set(value)
+    return place.max(value) if x.dtype == bool else place.add(value)

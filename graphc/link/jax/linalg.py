@@ -14,8 +14,8 @@ from graphc.tensor.linalg import DotGeneral
 @backend.lower(DotGeneral)
 def dot_general(op: DotGeneral, a: Any, b: Any) -> Any:
     """bool is "or" of "and", by counting."""
-    dtype = a.dtype
-    if dtype == bool:
+    logical = a.dtype.kind == "b"
+    if logical:
         a, b = (lax.convert_element_type(x, np.int32) for x in (a, b))
     y = lax.dot_general(a, b, (op.contract, op.batch_axes), preferred_element_type=a.dtype)
-    return lax.ne(y, np.int32(0)) if dtype == bool else y
+    return lax.ne(y, np.int32(0)) if logical else y

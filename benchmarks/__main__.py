@@ -1,0 +1,52 @@
+"""Run benchmarks by name and print a table of ratios."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+
+import jax
+import numpy as np
+
+import graphc
+from benchmarks import call, compile, rewrite, steady  # noqa: F401 (they fill BENCHMARKS)
+from benchmarks.table import BENCHMARKS, show, write
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("words", nargs="*", help="only those whose names contain one of these")
+    parser.add_argument("--list", action="store_true", help="only name them")
+    parser.add_argument("--long", action="store_true", help="also what takes minutes")
+    asked = parser.parse_args()
+    chosen = {
+        name: each
+        for name, each in BENCHMARKS.items()
+        if any(word in name for word in asked.words or [""]) and (asked.long or not each.long)
+    }
+    if asked.list or not chosen:
+        for name, each in BENCHMARKS.items():
+            write(name + ("   (--long)" if each.long else ""))
+        return
+    write(
+        f"graphc {graphc.__version__}, JAX {jax.__version__}, NumPy {np.__version__}, "
+        f"Python {platform.python_version()}, {os.cpu_count()} cores, {jax.devices()[0].platform}"
+    )
+    lines = []
+    for name, each in chosen.items():
+        write(f"\n{name}")
+        for line in each.run():
+            show(line)
+            lines.append(line)
+    if lines:
+        write(
+            "\nTimes are medians; ratio: of neighbouring measurements; best: of the lowest deciles."
+        )
+        write("A star: above its target both ways.\n")
+        show()
+        for line in lines:
+            show(line)
+
+
+main()

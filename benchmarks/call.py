@@ -1,0 +1,90 @@
+"""What a call costs beside ``jax.jit``'s own: x * 2, on ten elements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from benchmarks.table import Line, benchmark
+from benchmarks.timing import agree, compared
+
+TARGET = 1.15
+
+
+@contextmanager
+def x64() -> Iterator[None]:
+    """64-bit dtypes on for all of JAX, as a program of the user's would turn them on."""
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", before)
+
+
+def doubled(dtype: str) -> tuple[Any, Any]:
+    """x * 2 in graphc and in JAX."""
+    x = gt.vector("x", dtype=dtype)
+    return graphc.function([x], x * 2, mode="JAX"), jax.jit(lambda x: x * 2)
+
+
+def line(name: str, graphc: Any, hand: Any, *arguments: Any) -> Line:
+    """A line of the table, the results having been compared."""
+    agree(graphc(*arguments), hand(*arguments), rtol=1e-6)
+    return Line(f"call: {name}", compared(graphc, hand, *arguments, blocks=100), TARGET)
+
+
+@benchmark("call")
+def one_input() -> Iterator[Line]:
+    f, hand = doubled("float32")
+    yield line("float32, device array", f, hand, jnp.ones(10, "float32"))
+    yield line("float32, NumPy array", f, hand, np.ones(10, "float32"))
+
+
+@benchmark("call x64")
+def double_precision() -> Iterator[Line]:
+    with x64():
+        f, hand = doubled("float64")
+        yield line("float64, device array, x64 on", f, hand, jnp.ones(10, "float64"))
+        yield line("float64, NumPy array, x64 on", f, hand, np.ones(10, "float64"))
+    f, hand = doubled("float64")
+
+    def within(x: Any) -> Any:
+        with jax.enable_x64(True):
+            return hand(x)
+
+    yield line("float64, device array, x64 off", f, within, f(np.ones(10)))
+
+
+@benchmark("call inputs")
+def several_inputs() -> Iterator[Line]:
+    for n in (4, 16):
+        xs = [gt.vector(f"x{i}", dtype="float32") for i in range(n)]
+        f = graphc.function(xs, [x * 2 for x in xs], mode="JAX")
+        hand = jax.jit(lambda *xs: [x * 2 for x in xs])
+        arrays = [jnp.full(10, i, "float32") for i in range(n)]
+        yield line(f"{n} inputs and outputs, device arrays", f, hand, *arrays)
+        yield line(f"{n} inputs and outputs, NumPy arrays", f, hand, *map(np.asarray, arrays))
+
+
+@benchmark("call shared")
+def shared_state() -> Iterator[Line]:
+    step = gt.vector("step", dtype="float32")
+    state = graphc.shared(np.zeros(10, "float32"))
+    f = graphc.function([step], state.sum(), updates=[(state, state + step)], mode="JAX")
+    kept = jnp.zeros(10, "float32")
+    jitted = jax.jit(lambda kept, step: (kept.sum(), kept + step), donate_argnums=0)
+
+    def hand(step: Any) -> Any:
+        nonlocal kept
+        total, kept = jitted(kept, step)
+        return total
+
+    yield line("a shared vector updated", f, hand, jnp.ones(10, "float32"))

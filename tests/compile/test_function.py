@@ -1,0 +1,260 @@
+"""Functions: what they return, what stands in for what, and what is refused when they are made."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections import namedtuple
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.errors import ArgumentError, DTypeError, MissingInputError, UnusedInputError
+
+Pair = namedtuple("Pair", "a b")
+x, y = gt.vector("x"), gt.vector("y")
+VALUE = np.array([1.0, 2.0])
+
+
+def plain(result: Any) -> Any:
+    """Arrays as lists, in the containers they are in."""
+    return graphc.ir.rebuild(result, [np.asarray(y).tolist() for y in graphc.ir.flatten(result)])
+
+
+# Outputs.
+
+
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [
+        (x + 1, [2.0, 3.0]),
+        ([x + 1], [[2.0, 3.0]]),
+        ((x + 1, x), ([2.0, 3.0], [1.0, 2.0])),
+        ([], []),
+        ((), ()),
+        ({"a": x, "b": [x.sum()]}, {"a": [1.0, 2.0], "b": [3.0]}),
+        (Pair(x.sum(), (x,)), Pair(3.0, ([1.0, 2.0],))),
+        ([x, x, x], [[1.0, 2.0]] * 3),
+        ([x + 1, x + 1], [[2.0, 3.0]] * 2),
+        (graphc.Out(x + 1, borrow=True), [2.0, 3.0]),
+        (7, 7),
+        ([x.sum(), 2.5], [3.0, 2.5]),
+    ],
+)
+@pytest.mark.parametrize("returns", ["native", "numpy"])
+def test_a_call_returns_the_structure_of_the_outputs(
+    outputs: Any, expected: Any, returns: Any, mode: str
+) -> None:
+    f = graphc.function([x], outputs, mode=mode, returns=returns, on_unused_input="ignore")
+    found = plain(f(VALUE))
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+def test_no_outputs_give_none(mode: str) -> None:
+    assert graphc.function([], mode=mode)() is None
+
+
+def test_a_container_of_outputs_is_a_new_one_each_time(mode: str) -> None:
+    f = graphc.function([x], [x], mode=mode)
+    first = f(VALUE)
+    first.append(None)
+    assert len(f(VALUE)) == 1
+
+
+def test_returns_says_whose_arrays_come_out() -> None:
+    kinds = {
+        (mode, returns): type(graphc.function([x], x + 1, mode=mode, returns=returns)(VALUE))
+        for mode in ("NUMPY", "JAX")
+        for returns in ("native", "numpy")
+    }
+    own = kinds.pop(("JAX", "native"))
+    assert issubclass(own, jax.Array)
+    assert set(kinds.values()) == {np.ndarray}
+
+
+def test_an_output_has_the_dtype_that_its_type_says(mode: str) -> None:
+    outputs = [x.astype(d) for d in ("bool", "int8", "uint32", "int64", "float32", "complex128")]
+    outputs += [x > 1, gt.argmax(x), gt.arange(3), x.shape, x.mean(), gt.constant(1)]
+    for node, found in zip(outputs, graphc.function([x], outputs, mode=mode)(VALUE), strict=True):
+        assert found.dtype == node.dtype
+
+
+def test_float64_is_right_whatever_jax_enable_x64_says() -> None:
+    assert not jax.config.jax_enable_x64
+    f = graphc.function([x], [x / 3, gt.arange(2) + 2**40], mode="JAX")
+    third, large = f(VALUE)
+    assert third.dtype == "float64"
+    np.testing.assert_array_equal(np.asarray(third), VALUE / 3)
+    np.testing.assert_array_equal(np.asarray(large), [2**40, 2**40 + 1])
+    assert not jax.config.jax_enable_x64
+    assert jax.numpy.ones(2).dtype == "float32"
+
+
+def test_float32_stays_float32(mode: str) -> None:
+    v = gt.fvector("v")
+    f = graphc.function([v], gt.exp(v) * 2.0 + v.mean(), mode=mode)
+    assert f(np.ones(2, "float32")).dtype == "float32"
+
+
+# Inputs.
+
+
+def test_an_input_may_be_any_part_of_a_graph(mode: str) -> None:
+    inner = gt.exp(x)
+    f = graphc.function([inner], inner * 2, mode=mode)
+    np.testing.assert_array_equal(np.asarray(f(VALUE)), VALUE * 2)
+
+
+@pytest.mark.parametrize(
+    "given", [gt.constant(1.0), gt.constant(np.ones(20)), 3, "x", None, graphc.shared(1.0)]
+)
+def test_an_input_is_a_symbolic_variable(given: Any, mode: str) -> None:
+    with pytest.raises(ArgumentError, match="The input"):
+        graphc.function([given], x.sum(), mode=mode)
+
+
+def test_an_input_that_comes_twice_is_refused(mode: str) -> None:
+    with pytest.raises(ArgumentError, match="twice"):
+        graphc.function([x, x], x, mode=mode)
+
+
+def test_an_input_left_out_is_refused(mode: str) -> None:
+    with pytest.raises(MissingInputError, match=r"y: float64\[\?\].*not among the inputs"):
+        graphc.function([x], x + y, mode=mode)
+
+
+def test_an_input_that_only_an_update_needs_is_needed(mode: str) -> None:
+    total = graphc.shared(0.0)
+    f = graphc.function([x], updates=[(total, total + x.sum())], mode=mode)
+    f(VALUE)
+    assert total.get_value() == 3.0
+    with pytest.raises(MissingInputError, match="x"):
+        graphc.function([], updates=[(total, total + x.sum())], mode=mode)
+
+
+def test_an_unused_input_is_an_error(mode: str) -> None:
+    with pytest.raises(UnusedInputError, match=r"No output depends on the input y"):
+        graphc.function([x, y], x, mode=mode)
+
+
+def test_an_unused_input_can_be_warned_of_on_the_callers_line(mode: str) -> None:
+    with pytest.warns(UserWarning, match="No output depends on the input y") as caught:
+        graphc.function([x, y], x, mode=mode, on_unused_input="warn")
+    assert caught[0].filename == __file__
+
+
+def test_an_unused_input_can_be_ignored(mode: str) -> None:
+    with warnings.catch_warnings(action="error"):
+        f = graphc.function([x, y], x, mode=mode, on_unused_input="ignore")
+    assert plain(f(VALUE, VALUE)) == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("option", ["on_unused_input", "returns"])
+def test_an_unknown_choice_is_refused(option: str, mode: str) -> None:
+    with pytest.raises(ArgumentError, match=f"{option}='nonsense'"):
+        graphc.function([x], x, mode=mode, **{option: "nonsense"})
+
+
+# Givens.
+
+
+@pytest.mark.parametrize("form", [list, dict])
+def test_givens_replace_parts_of_the_graph(form: Any, mode: str) -> None:
+    f = graphc.function([y], (x + 1).sum(), givens=form([(x, y * 10)]), mode=mode)
+    assert float(f(VALUE)) == 32.0
+
+
+def test_givens_replace_all_at_once(mode: str) -> None:
+    f = graphc.function([x, y], x - y, givens={x: y, y: x}, mode=mode)
+    assert plain(f(VALUE, VALUE * 3)) == [2.0, 4.0]
+
+
+def test_givens_replace_what_is_computed_too(mode: str) -> None:
+    f = graphc.function([x], gt.exp(x) + x, givens={gt.exp(x): x * 0}, mode=mode)
+    assert plain(f(VALUE)) == [1.0, 2.0]
+
+
+def test_givens_reach_updates(mode: str) -> None:
+    total = graphc.shared(np.zeros(2))
+    f = graphc.function([y], updates={total: total + x}, givens={x: y * 2}, mode=mode)
+    f(VALUE)
+    np.testing.assert_array_equal(total.get_value(), [2.0, 4.0])
+
+
+def test_givens_may_replace_a_shared_variable(mode: str) -> None:
+    w = graphc.shared(np.ones(2))
+    f = graphc.function([x], w * 2, givens={w: x}, mode=mode)
+    assert plain(f(VALUE)) == [2.0, 4.0]
+
+
+def test_givens_may_be_arrays(mode: str) -> None:
+    f = graphc.function([], (x * 2).sum(), givens={x: VALUE}, mode=mode)
+    assert float(f()) == 6.0
+
+
+@pytest.mark.parametrize(
+    "new",
+    [gt.fvector("new"), gt.matrix("new"), 3.0],
+    ids=["dtype", "rank", "number"],
+)
+def test_givens_keep_the_type(new: Any, mode: str) -> None:
+    with pytest.raises(DTypeError, match="can't stand for x"):
+        graphc.function([], x, givens=[(x, new)], mode=mode)
+
+
+def test_givens_keep_known_lengths(mode: str) -> None:
+    three, four = gt.vector("three", shape=(3,)), gt.vector("four", shape=(4,))
+    with pytest.raises(DTypeError, match=r"four.*can't stand for three"):
+        graphc.function([four], three.sum(), givens={three: four}, mode=mode)
+
+
+@pytest.mark.parametrize("pairs", [5, [x], [(x,)], x, [(x, y, y)]])
+def test_givens_and_updates_are_pairs(pairs: Any, mode: str) -> None:
+    for what in ("givens", "updates"):
+        with pytest.raises(ArgumentError, match=f"{what}=.*pairs"):
+            graphc.function([x], x, mode=mode, **{what: pairs})
+
+
+# Telling.
+
+
+def test_a_function_says_its_name_or_its_inputs(mode: str) -> None:
+    assert repr(graphc.function([x], x, mode=mode, name="step")) == "function step"
+    assert repr(graphc.function([x], x, mode=mode)) == "function(x: float64[?])"
+
+
+def test_messages_have_the_functions_name(mode: str) -> None:
+    step = graphc.function([x], x, mode=mode, name="step")
+    with pytest.raises(ArgumentError, match="function step: 2 arguments were given; it takes 1"):
+        step(VALUE, VALUE)
+
+
+def test_a_function_is_documented(mode: str) -> None:
+    f = graphc.function([x], x, mode=mode)
+    assert isinstance(f, graphc.Function)
+    assert "by place or by name" in inspect.getdoc(f)
+
+
+def test_the_graph_takes_the_inputs_then_the_shared_variables(mode: str) -> None:
+    w = graphc.shared(1.0, "w")
+    f = graphc.function([x], x * w, updates=[(w, w + 1)], mode=mode)
+    assert f.graph.inputs == (x, w)
+    assert len(f.graph.outputs) == 2
+
+
+# Replacing without compiling.
+
+
+def test_clone_replace_keeps_the_structure() -> None:
+    made = graphc.clone_replace({"a": gt.exp(x), "b": [x + y]}, {x: y})
+    assert made["a"] is gt.exp(y)
+    assert made["b"][0] is y + y
+
+
+def test_clone_replace_without_replacements_gives_the_same_graph() -> None:
+    assert graphc.clone_replace(gt.exp(x)) is gt.exp(x)

@@ -1,0 +1,177 @@
+"""Modes, settings and plans: where a function runs, and what it says of that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.errors import ArgumentError, ModeError
+from graphc.link import names
+
+x = gt.vector("x")
+ONES = np.ones(3)
+
+
+# Modes.
+
+
+def test_a_mode_is_a_name_or_a_mode(mode: str) -> None:
+    for given in (mode, graphc.Mode(mode), graphc.get_mode(mode)):
+        f = graphc.function([x], x + 1, mode=given)
+        assert f.mode == graphc.Mode(mode)
+        np.testing.assert_array_equal(np.asarray(f(ONES)), ONES + 1)
+
+
+def test_the_default_mode_is_jax() -> None:
+    assert graphc.config.mode == "JAX"
+    assert graphc.function([x], x).mode.name == "JAX"
+
+
+def test_the_setting_is_the_default_mode(mode: str) -> None:
+    with graphc.config.change_flags(mode=mode):
+        assert graphc.function([x], x).mode.name == mode
+        assert graphc.get_mode(None).name == mode
+
+
+@pytest.mark.parametrize("wrong", ["numpy", "FAST_RUN", "", "no such"])
+def test_an_unknown_mode_names_those_there_are(wrong: str) -> None:
+    with pytest.raises(ModeError, match=", ".join(names())):
+        graphc.function([x], x, mode=wrong)
+
+
+@pytest.mark.parametrize("wrong", [3, np.ones, ["JAX"]])
+def test_a_mode_is_nothing_else(wrong: Any) -> None:
+    with pytest.raises(ModeError, match=r"a name or a graphc\.Mode"):
+        graphc.function([x], x, mode=wrong)
+
+
+@pytest.mark.parametrize(
+    "excluded", ["stabilize", ["stabilize"], ["log_of_one_plus"]], ids=["text", "pass", "rule"]
+)
+def test_rewrites_can_be_left_out(excluded: Any, mode: str) -> None:
+    plain = graphc.Mode(mode, excluding=excluded)
+    y = gt.log(1 + x)
+    tiny = np.array([1e-20])
+    assert float(graphc.function([x], y, mode=plain)(tiny)[0]) == 0.0
+    assert float(graphc.function([x], y, mode=mode)(tiny)[0]) == 1e-20
+
+
+def test_a_rewrite_that_is_not_there_cannot_be_left_out(mode: str) -> None:
+    with pytest.raises(ArgumentError, match="log_of_one_plsu"):
+        graphc.function([x], x, mode=graphc.Mode(mode, excluding=["log_of_one_plsu"]))
+
+
+def test_an_unknown_option_names_those_there_are() -> None:
+    with pytest.raises(ModeError, match=r"no option nonsense.*\n.*device, fallback"):
+        graphc.Mode("JAX", nonsense=1)
+    with pytest.raises(ModeError, match="It has none"):
+        graphc.Mode("NUMPY", device="cpu")
+
+
+def test_the_fallback_is_numpy() -> None:
+    with pytest.raises(ModeError, match="fallback='torch'"):
+        graphc.Mode("JAX", fallback="torch")
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0", jax.devices("cpu")[0]])
+def test_a_mode_may_name_a_device(device: Any) -> None:
+    w = graphc.shared(ONES)
+    f = graphc.function([x], x + w, updates=[(w, w * 2)], mode=graphc.Mode("JAX", device=device))
+    f(ONES)
+    y = f(ONES)
+    assert y.devices() == {jax.devices("cpu")[0]}
+    np.testing.assert_array_equal(np.asarray(y), ONES * 3)
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cpu:99", "cpu:x"])
+def test_a_device_that_is_not_there_names_those_that_are(device: str) -> None:
+    with pytest.raises(ModeError, match=rf"device='{device}'.*\n.*It has .*:0"):
+        graphc.function([x], x, mode=graphc.Mode("JAX", device=device))
+
+
+def test_change_gives_another_mode() -> None:
+    first = graphc.Mode("JAX", excluding="stabilize")
+    second = first.change(device="cpu")
+    assert repr(first) == "Mode('JAX', excluding=['stabilize'])"
+    assert repr(second) == "Mode('JAX', excluding=['stabilize'], device='cpu')"
+    assert second.change(excluding=()) == graphc.Mode("JAX", device="cpu")
+
+
+# Settings.
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("floatX", "float128", ValueError),
+        ("specializations", 0, ValueError),
+        ("specializations", True, ValueError),
+        ("specializations", 1.5, ValueError),
+        ("nonsense", 1, AttributeError),
+    ],
+)
+def test_a_wrong_setting_is_refused_and_changes_nothing(
+    name: str, value: Any, error: type[Exception]
+) -> None:
+    before = {key: getattr(graphc.config, key) for key in graphc.config.__slots__}
+    with pytest.raises(error):
+        setattr(graphc.config, name, value)
+    with (
+        pytest.raises(error),
+        graphc.config.change_flags(mode="NUMPY", **{name: value}),
+    ):
+        pass
+    assert {key: getattr(graphc.config, key) for key in graphc.config.__slots__} == before
+
+
+def test_settings_come_back_after_an_error() -> None:
+    with pytest.raises(KeyError), graphc.config.change_flags(floatX="float32"):
+        raise KeyError
+    assert graphc.config.floatX == "float64"
+
+
+def test_floatx_is_the_dtype_of_what_has_none(mode: str) -> None:
+    with graphc.config.change_flags(floatX="float32"):
+        v = gt.vector("v")
+        f = graphc.function([v], v * 2.0 + gt.zeros(3), mode=mode)
+        assert f([1.0, 2.0, 3.0]).dtype == "float32"
+
+
+# Plans.
+
+
+def test_a_plan_tells_steps_types_lines_and_rewrites(mode: str) -> None:
+    n = gt.lscalar("n")
+    w = graphc.shared(1.0, name="w")
+    y = gt.log(1 + x[:n]) * w
+    data = np.arange(10.0)
+    f = graphc.function([x, n], [y, x @ data], updates=[(w, w + 1)], mode=mode, name="step")
+    text = str(f.plan())
+    assert text.startswith(f"function step in mode {mode}: ")
+    for part in (
+        "x: float64[?]",
+        "w: float64[]   (shared)",
+        "array: float64[10]   (array)",
+        "log1p(",
+        "test_mode.py:",
+        "  return ",
+        "  keep ",
+        "rewritten: canonicalize ",
+    ):
+        assert part in text
+    assert ("decides a shape: one executable for each value" in text) == (mode != "NUMPY")
+
+
+def test_a_plan_tells_the_library_and_its_device() -> None:
+    assert f"NumPy {np.__version__}" in str(graphc.function([x], x, mode="NUMPY").plan())
+    text = str(graphc.function([x], x, mode=graphc.Mode("JAX", device="cpu")).plan())
+    assert f"JAX {jax.__version__}, on cpu:0" in text
+
+
+def test_a_plan_of_no_outputs_can_be_told(mode: str) -> None:
+    assert "  return\n" in str(graphc.function([], mode=mode).plan())
