@@ -166,8 +166,11 @@ class _Lengths:
 
     def root(self, place: _Place) -> _Place:
         """What stands for all lengths known to be equal to one."""
-        while place in self.parents:
-            place = self.parents[place]
+        parents = self.parents
+        while (above := parents.get(place)) is not None:
+            # Each step halves the way for the next one, or a long sum would take quadratic time.
+            parents[place] = parents.get(above, above)
+            place = above
         return place
 
     def unite(self, a: _Place, b: _Place) -> bool:

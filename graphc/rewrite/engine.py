@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from graphc.errors import InvalidGraphError
 from graphc.ir import Node, derived_from
-from graphc.rewrite.rule import Root, Rule, kind, on_inputs
+from graphc.rewrite.rule import Root, Rule, kind
 
 __all__ = ["Change", "Sweep"]
 
@@ -96,16 +96,22 @@ class Sweep:
     def _step(self, node: Node) -> tuple[Node, Rule | None]:
         """The node on the forms of its inputs, or what the first rule that applies makes of it."""
         done = self._done
-        with derived_from(node.site):
-            new = on_inputs(node, [done[x] for x in node.inputs])
-            if new in done or new in self._became:
-                return done.get(new, new), None
-            for rule in self._rules_for(new):
-                self.attempts += 1
-                found = rule.apply(new)
-                if found is not None and found is not new:
-                    self._note(rule, new, found)
-                    return found, rule
+        new = node
+        for x in node.inputs:
+            if done[x] is not x:
+                new = node.with_inputs([done[x] for x in node.inputs])
+                if new in done or new in self._became:
+                    return done.get(new, new), None
+                break
+        rules = self._rules_for(new)
+        if rules:
+            with derived_from(node.site):
+                for rule in rules:
+                    self.attempts += 1
+                    found = rule.apply(new)
+                    if found is not None and found is not new:
+                        self._note(rule, new, found)
+                        return found, rule
         return new, None
 
     def _rules_for(self, node: Node) -> tuple[Rule, ...]:

@@ -26,7 +26,6 @@ __all__ = [
     "Rule",
     "equation",
     "kind",
-    "on_inputs",
     "rewrite",
     "scalar_value",
 ]
@@ -162,7 +161,15 @@ class EquationRule(Rule):
     def roots(self) -> tuple[Root, ...]:
         return (self.pattern.op,)
 
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether the pattern's two operands are one parameter."""
+        operands = self.pattern.inputs
+        return len(operands) == 2 and operands[0] is operands[1]
+
     def apply(self, node: Node) -> Node | None:
+        if self.repeats and node.inputs[0] is not node.inputs[1]:
+            return None
         number = self.number
         if number is not None and number not in [
             _number(x.op) for x in node.inputs if type(x.op) is Constant
@@ -239,12 +246,6 @@ def _number(op: Constant) -> Any:
     if not array.size or op.data != op.data[: array.itemsize] * array.size:
         return None
     return array.reshape(-1)[0].item()
-
-
-def on_inputs(node: Node, inputs: Sequence[Node]) -> Node:
-    """The same operation on other inputs, with the operands of a commutative row in order."""
-    arranged = node.op.arranged(inputs)
-    return node if arranged == node.inputs else Node.make(node.op, *arranged)
 
 
 def _enter(rule: Rule) -> None:

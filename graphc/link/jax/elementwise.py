@@ -90,7 +90,13 @@ def _whole_power(a: Any, b: Any) -> Any:
         odd = lax.eq(lax.bitwise_and(b, one), one)
         return lax.select(odd, y * square, y), lax.shift_right_logical(b, one), square * square
 
-    return lax.while_loop(unfinished, halved, (lax.full_like(a, 1), b, a))[0]
+    y = lax.while_loop(unfinished, halved, (lax.full_like(a, 1), b, a))[0]
+    if b.dtype.kind == "u":
+        return y
+    # To a negative power only 1 and -1 leave anything.
+    odd = lax.eq(lax.bitwise_and(b, one), one)
+    unit = jnp.where(lax.eq(lax.abs(a), one), jnp.where(odd, a, one), _same(a, 0))
+    return jnp.where(lax.lt(b, _same(b, 0)), unit, y)
 
 
 def _full(*xs: Any) -> Any:

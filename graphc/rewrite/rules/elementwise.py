@@ -14,7 +14,7 @@ from graphc.ir import (
     real_dtype,
 )
 from graphc.rewrite.lengths import fitted
-from graphc.rewrite.rule import Equation, equation, on_inputs, rewrite, scalar_value
+from graphc.rewrite.rule import Equation, equation, rewrite, scalar_value
 from graphc.tensor.create import ones_like, zeros_like
 from graphc.tensor.elementwise import (
     Cast,
@@ -382,7 +382,7 @@ def choice_within_choice(node: Node, op: Where) -> Node | None:
         a = a.inputs[1]
     if isinstance(b.op, Where) and b.inputs[0] is condition:
         b = b.inputs[2]
-    made = on_inputs(node, [condition, a, b])
+    made = node.with_inputs([condition, a, b])
     return made if made.type is node.type else None
 
 

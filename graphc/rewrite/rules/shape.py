@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from graphc.ir import Constant, Node, derived_from
 from graphc.rewrite.lengths import length_of, lengths_of, symbolic_length
-from graphc.rewrite.rule import on_inputs, rewrite, scalar_value
+from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.tensor.elementwise import Cast, Elementwise, Where
 from graphc.tensor.shape import (
     BroadcastTo,
@@ -223,7 +223,7 @@ def operand_broadcast_by_operation(node: Node, op: Elementwise | Where) -> Node 
     for i, x in enumerate(node.inputs):
         bare = _bare(x) if x.type.ndim else None
         if bare is not None:
-            made = on_inputs(node, [*node.inputs[:i], bare, *node.inputs[i + 1 :]])
+            made = node.with_inputs([*node.inputs[:i], bare, *node.inputs[i + 1 :]])
             if made.type is node.type:
                 return made
     return None
@@ -257,7 +257,7 @@ def function_of_broadcast(node: Node, op: Elementwise | Where | Cast) -> Node | 
         if not alike and x.type.ndim:
             return None
         bare.append(x.inputs[0] if alike else x)
-    made = on_inputs(node, bare)
+    made = node.with_inputs(bare)
     if made.type.shape != shape:
         return None
     with derived_from(first.site):

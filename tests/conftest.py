@@ -1,0 +1,18 @@
+"""What all tests share: every mode in turn, and property tests that are the same every time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+from graphc.link import names
+
+settings.register_profile("graphc", deadline=None, derandomize=True, database=None)
+settings.load_profile("graphc")
+
+
+@pytest.fixture(params=names())
+def mode(request: pytest.FixtureRequest) -> str:
+    """The name of each backend."""
+    name: str = request.param
+    return name

@@ -1,0 +1,174 @@
+"""Every elementwise row on every backend: values against NumPy, slopes against differences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.ir import DTYPES, TensorType, is_complex
+from graphc.link import names
+from graphc.tensor.elementwise import ROWS, Elementwise
+from tests.contract.differences import SMOOTH, difference
+from tests.contract.rows import ALL, DOMAINS, EDGES, FUNCTIONS, expected, taken
+from tests.contract.tolerance import assert_agree
+from tests.contract.values import LAYOUTS, awkward, plain, tuples
+
+BACKENDS = names()
+EVERY_ROW = [pytest.param(row, id=row.name) for row in ROWS.values()]
+SLOPED = [pytest.param(row, id=row.name) for row in ROWS.values() if row.slope is not None]
+
+
+class Batch:
+    """Many applications of a row, compiled as one function, which is most of the time it takes."""
+
+    def __init__(self, row: Elementwise) -> None:
+        self.row = row
+        self.inputs: list[Any] = []
+        self.values: list[Any] = []
+        self.outputs: list[Any] = []
+        self.cases: list[tuple[str, list[Any]]] = []
+
+    def add(self, what: str, dtype: str, shapes: list[Any], values: list[Any]) -> None:
+        xs = [TensorType(dtype, shape)() for shape in shapes]
+        self.inputs += xs
+        self.values += values
+        self.outputs.append(self.row(*xs))
+        self.cases.append((f"{what}, {dtype}", values))
+
+    def check(self, backend: str) -> None:
+        f = graphc.function(self.inputs, self.outputs, mode=backend, returns="numpy")
+        found = f(*self.values)
+        for y, given, (what, values) in zip(found, self.outputs, self.cases, strict=True):
+            wanted = expected(self.row.name, *values)
+            admitted = TensorType(given.dtype, wanted.shape)
+            assert given.type.admits(admitted), (what, given)
+            assert_agree(y, wanted, f"{self.row.name} of {what}", values)
+
+
+def dtypes_of(row: Elementwise) -> list[str]:
+    return [dtype for dtype in DTYPES if row.domain(dtype) is not None]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("row", EVERY_ROW)
+def test_a_row_gives_what_numpy_gives(row: Elementwise, backend: str) -> None:
+    batch = Batch(row)
+    dtypes = dtypes_of(row)
+    for dtype in dtypes:
+        values = taken(row.name, tuples([awkward(dtype)] * row.arity))
+        batch.add("awkward values", dtype, [(None,)] * row.arity, values)
+    # Each layout in one dtype, another for each row: all rows together try every pair.
+    for i, (layout, (shape, array)) in enumerate(LAYOUTS.items()):
+        dtype = dtypes[(i + len(row.name)) % len(dtypes)]
+        operands = range(row.arity)
+        batch.add(layout, dtype, [shape(k) for k in operands], [array(dtype, k) for k in operands])
+    batch.check(backend)
+
+
+PREDICATES = (
+    "isnan",
+    "isinf",
+    "isfinite",
+    "equal",
+    "not_equal",
+    "real",
+    "imag",
+    "conj",
+    "negative",
+)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", PREDICATES)
+def test_parts_of_complex_numbers_may_be_infinite_or_nan(name: str, backend: str) -> None:
+    parts = [0.0, -1.5, np.inf, -np.inf, np.nan]
+    values = np.array([complex(a, b) for a in parts for b in parts])
+    batch = Batch(ROWS[name])
+    for dtype in ("complex64", "complex128"):
+        arity = ROWS[name].arity
+        batch.add(
+            "infinite parts", dtype, [(None,)] * arity, tuples([values.astype(dtype)] * arity)
+        )
+    batch.check(backend)
+
+
+# Slopes.
+
+
+def point(row: Elementwise, dtype: str, i: int) -> np.ndarray[Any, Any]:
+    low, high = DOMAINS.get(row.name, (ALL,) * row.arity)[i]
+    rng = np.random.default_rng(i)
+    re, im = (rng.uniform(low, high, 5) for _ in range(2))
+    return re + 1j * im * 0.9 if is_complex(dtype) else re
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("row", SLOPED)
+def test_a_slope_is_what_finite_differences_give(row: Elementwise, backend: str) -> None:
+    inputs, outputs, values, wanted = [], [], [], []
+    for dtype in ("float64", "complex128"):
+        if dtype not in dtypes_of(row):
+            continue
+        xs = [TensorType(dtype, (None,))() for _ in range(row.arity)]
+        ys = row(*xs)
+        given = [point(row, dtype, i) for i in range(row.arity)]
+        weights = np.linspace(0.5, 1.5, 5) * (1 - 0.7j if is_complex(ys.dtype) else 1)
+        cost = gt.sum(gt.real(ys * gt.conj(weights)))
+        inputs += xs
+        values += given
+        outputs += graphc.grad(cost, xs, disconnected_inputs="ignore")
+        for i in range(row.arity):
+
+            def along(x: Any, i: int = i, given: Any = given, weights: Any = weights) -> Any:
+                operands = [*given[:i], x, *given[i + 1 :]]
+                return (expected(row.name, *operands) * np.conj(weights)).real
+
+            # Each element has a cost of its own, so all are moved at once.
+            slope = difference(along, given[i], 1)
+            if is_complex(dtype):
+                slope = slope + 1j * difference(along, given[i], 1j)
+            wanted.append(slope)
+    f = graphc.function(inputs, outputs, mode=backend, on_unused_input="ignore", returns="numpy")
+    for i, (found, slope) in enumerate(zip(f(*values), wanted, strict=True)):
+        assert found.dtype == inputs[i].type.numpy_dtype
+        np.testing.assert_allclose(found, slope, SMOOTH, SMOOTH, err_msg=f"{row.name}, {i}")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", EDGES)
+def test_a_slope_at_an_edge_is_the_one_chosen(name: str, backend: str) -> None:
+    row = ROWS[name]
+    points, slopes = zip(*EDGES[name], strict=True)
+    xs = gt.vectors(*"abc"[: row.arity])
+    f = graphc.function(xs, graphc.grad(row(*xs).sum(), xs), mode=backend, returns="numpy")
+    found = f(*map(np.array, zip(*points, strict=True)))
+    for y, wanted in zip(found, zip(*slopes, strict=True), strict=True):
+        np.testing.assert_allclose(y, wanted, atol=1e-300)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("row", SLOPED)
+def test_a_slope_has_its_operands_dtype_and_shape(row: Elementwise, backend: str) -> None:
+    inputs, outputs, values = [], [], []
+    for dtype in ("bfloat16", "float16", "float32", "complex64"):
+        if dtype not in dtypes_of(row):
+            continue
+        shapes = [(3, 1), (1, 4), ()][: row.arity]
+        xs = [TensorType(dtype, shape)() for shape in shapes]
+        y = row(*xs)
+        cost = gt.sum(gt.abs(y) if is_complex(y.dtype) else y)
+        inputs += xs
+        outputs += graphc.grad(cost, xs, disconnected_inputs="ignore")
+        values += [plain(dtype, shape) for shape in shapes]
+    f = graphc.function(inputs, outputs, mode=backend, on_unused_input="ignore", returns="numpy")
+    for x, value, g, found in zip(inputs, values, outputs, f(*values), strict=True):
+        assert g.type is x.type
+        assert (found.dtype, found.shape) == (value.dtype, value.shape)
+
+
+def test_every_table_names_rows_only() -> None:
+    assert {*DOMAINS, *EDGES, *FUNCTIONS, *PREDICATES} <= {*ROWS}

@@ -1,0 +1,206 @@
+"""Every operation on every backend: values against NumPy, gradients against differences."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.errors import GraphcError
+from graphc.ir import Op, TensorType, is_inexact, numpy_dtype, toposort
+from graphc.link import load, names
+from graphc.rewrite.rule import PASSES
+from graphc.tensor.elementwise import ROWS, Elementwise
+from graphc.tensor.index import Nonzero
+from graphc.tensor.reduce import Composite
+from graphc.tensor.shape import Length, Shape
+from tests.contract.differences import SMOOTH, slopes
+from tests.contract.operations import BARRIERS, FAMILIES, Case
+from tests.contract.tolerance import assert_agree
+from tests.contract.values import plain
+
+BACKENDS = names()
+LACKING: dict[tuple[str, str], str] = {}
+"""A backend and an operation that it lacks: the reason."""
+
+SPECIAL = [0.0, -0.0, 1.0, 1.0, -2.0, -np.inf, np.inf, np.nan, 2.0, -1.0, 2.0, 0.0, 1.0, -0.0]
+
+
+def arrays(case: Case, dtype: str) -> list[np.ndarray[Any, Any]]:
+    if case.values:
+        return [case.values(dtype)]
+    values = [plain(dtype, shape, i) for i, shape in enumerate(case.shapes)]
+    if case.special:
+        values = [np.resize(SPECIAL, x.shape).astype(x.dtype) for x in values]
+    return values
+
+
+def symbols(case: Case, values: list[np.ndarray[Any, Any]]) -> list[Any]:
+    shapes = [x.shape if case.static else (None,) * x.ndim for x in values]
+    return [TensorType(x.dtype, shape)() for x, shape in zip(values, shapes, strict=True)]
+
+
+def by_numpy(case: Case, given: Any, values: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """NumPy's result; half-width floats are computed in float32, and rounded once."""
+    half = numpy_dtype(given.dtype).itemsize == 2 and is_inexact(given.dtype)
+    xs = [x.astype(np.float32) if half and x.dtype.itemsize == 2 else x for x in values]
+    with np.errstate(all="ignore"):
+        y = np.asarray(case.expected(*xs))
+    return y.astype(numpy_dtype(given.dtype)) if half and y.dtype == np.float32 else y
+
+
+@pytest.mark.parametrize("excluding", [(), tuple(PASSES)], ids=["rewritten", "as written"])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_operation_gives_what_numpy_gives(family: str, backend: str, excluding: Any) -> None:
+    inputs, outputs, values, cases = [], [], [], []
+    for name, case in FAMILIES[family].items():
+        # As written, a few dtypes do: the lowerings are the same.
+        for dtype in case.dtypes[:: 4 if excluding else 1]:
+            given = arrays(case, dtype)
+            xs = symbols(case, given)
+            inputs += xs
+            outputs.append(case.symbolic(*xs))
+            values += given
+            cases.append((f"{name}, {dtype}", case, given))
+    mode = graphc.Mode(backend, excluding=excluding)
+    f = graphc.function(inputs, outputs, mode, on_unused_input="ignore", returns="numpy")
+    for found, y, (what, case, given) in zip(f(*values), outputs, cases, strict=True):
+        wanted = by_numpy(case, y, given)
+        assert y.type.admits(TensorType(y.dtype, wanted.shape)), (what, y)
+        assert_agree(found, wanted, what, scale=1.0 if is_inexact(y.dtype) else 0.0)
+
+
+DIFFERENTIABLE = {
+    f"{family}: {name}": case
+    for family, cases in FAMILIES.items()
+    for name, case in cases.items()
+    if family != "cast" and not case.special
+}
+DERIVED = [[*DIFFERENTIABLE][i::6] for i in range(6)]
+"""A few functions for all cases, each of many gradients."""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("part", range(len(DERIVED)))
+def test_a_gradient_is_what_finite_differences_give(part: int, backend: str) -> None:
+    inputs, outputs, values, wanted, labels = [], [], [], [], []
+    for name in DERIVED[part]:
+        case = DIFFERENTIABLE[name]
+        for dtype in sorted({"float64", "complex128"}.intersection(case.dtypes)):
+            given = arrays(case, dtype)
+            xs = symbols(case, given)
+            y = case.symbolic(*xs)
+            if not is_inexact(y.dtype):
+                continue
+            weights = np.resize([0.5, 1.25, -0.75, 1.0, 2.0], case.expected(*given).shape)
+            weights = weights * (1 - 0.5j if np.iscomplexobj(given[0]) else 1)
+            weights = weights if y.dtype.startswith("complex") else weights.real
+
+            def cost(*xs: Any, case: Case = case, weights: Any = weights) -> Any:
+                return np.sum((np.conj(weights) * case.expected(*xs)).real)
+
+            inputs += xs
+            values += given
+            outputs += graphc.grad(
+                gt.sum(gt.real(gt.conj(gt.constant(weights)) * y)),
+                xs,
+                disconnected_inputs="ignore",
+            )
+            with np.errstate(all="ignore"):
+                wanted += slopes(cost, given)
+            labels += [f"{name}, {dtype}, by operand {i}" for i in range(len(xs))]
+    f = graphc.function(inputs, outputs, backend, on_unused_input="ignore", returns="numpy")
+    for found, slope, label, x in zip(f(*values), wanted, labels, values, strict=True):
+        assert (found.dtype, found.shape) == (x.dtype, x.shape), label
+        slope = np.where(np.isnan(slope), 0, slope) if "-inf" in label else slope
+        np.testing.assert_allclose(found, slope, SMOOTH, SMOOTH, err_msg=label)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", BARRIERS)
+def test_a_barrier_is_the_identity_with_another_gradient(name: str, backend: str) -> None:
+    barrier, changed = BARRIERS[name]
+    x = gt.vector("x")
+    y = barrier(x)
+    slope = graphc.grad(gt.sum(y * gt.exp(y)), x, disconnected_inputs="ignore")
+    f = graphc.function([x], [y, slope], backend, on_unused_input="ignore", returns="numpy")
+    value = np.array([-2.0, -0.5, 0.0, 0.25, 1.0])
+    found, by_x = f(value)
+    assert_agree(found, value)
+    assert_agree(by_x, changed((1 + value) * np.exp(value)), scale=1.0)
+
+
+def concrete(cls: type[Op]) -> Iterator[type[Op]]:
+    """The classes below that operations are made of."""
+    below = cls.__subclasses__()
+    if not below:
+        yield cls
+    for sub in below:
+        yield from concrete(sub)
+
+
+def graphc_operations() -> set[type[Op]]:
+    for package in ("graphc.tensor", "graphc.grad"):
+        module = importlib.import_module(package)
+        for found in pkgutil.iter_modules(module.__path__, module.__name__ + "."):
+            importlib.import_module(found.name)
+    return {
+        cls
+        for cls in concrete(Op)
+        if cls.__module__.startswith(("graphc.tensor.", "graphc.grad."))
+        # A class with slots is made twice; the first is nobody's.
+        and getattr(sys.modules[cls.__module__], cls.__name__) is cls
+    }
+
+
+def tried() -> set[type[Op]]:
+    outputs = [build(gt.vector()) for build, _ in BARRIERS.values()]
+    for cases in FAMILIES.values():
+        for case in cases.values():
+            values = arrays(case, case.dtypes[0])
+            outputs.append(case.symbolic(*symbols(case, values)))
+    # The rows have a suite of their own, generated from their table.
+    return {type(node.op) for node in toposort(outputs)} | {Elementwise}
+
+
+def test_every_operation_has_a_case() -> None:
+    assert graphc_operations() <= tried()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_backend_has_every_operation(backend: str) -> None:
+    lowerings = load(backend).lowerings
+    # Lengths are known while a backend compiles; so is what nonzero is of; composites are inlined.
+    elsewhere = (Length, Shape, Nonzero, Composite, Elementwise)
+    wanted = {op for op in graphc_operations() if not issubclass(op, elsewhere)}
+    missing = {op.__name__ for op in wanted if lowerings.keys().isdisjoint(op.__mro__)}
+    if lowerings.keys().isdisjoint(Elementwise.__mro__):
+        missing |= {name for name, row in ROWS.items() if row not in lowerings}
+    assert missing == {op for name, op in LACKING if name == backend}
+
+
+EMPTY_EXTREMES: dict[str, Callable[[Any], Any]] = {
+    "max": lambda x: gt.max(x, 0),
+    "min": gt.min,
+    "argmax": lambda x: gt.argmax(x, 0),
+    "argmin": gt.argmin,
+    "softmax": lambda x: gt.softmax(x, 0),
+    "logsumexp": lambda x: gt.logsumexp(x, 0),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", EMPTY_EXTREMES)
+def test_an_empty_slice_has_no_extreme_value(name: str, backend: str) -> None:
+    x = gt.matrix("x")
+    f = graphc.function([x], EMPTY_EXTREMES[name](x), backend)
+    with pytest.raises(GraphcError, match="a slice is empty"):
+        f(np.zeros((0, 3)))
