@@ -116,7 +116,7 @@ BUILT: list[Row] = [
     (lambda: x.__setitem__(0, 1.0), SymbolicValueError, TypeError, ("Item assignment", "x[index].set(value)")),
     (lambda: setattr(x + 1, "name", "q"), FrozenError, AttributeError, (".name", "never changes", "Give names when you make inputs")),
     (lambda: x.set(1.0), ArgumentError, TypeError, ("no part of an array", "x[index].set(value)")),
-    (lambda: gt.vector(3), InvalidGraphError, ValueError, ("name is a string, not 3",)),
+    (lambda: gt.vector(3), InvalidGraphError, ValueError, ("name is a string: 3",)),
     # Derivatives.
     (lambda: graphc.grad(x, x), GradientError, TypeError, ("x: float64[?], which is no scalar", ".sum()", "graphc.jacobian")),
     (lambda: graphc.grad(n, x), GradientError, TypeError, ("n: int64[]", "not real floating")),

@@ -49,9 +49,9 @@ def test_a_public_function_tells_its_arguments_or_shows_an_example(name: str) ->
     assert told or elsewhere or parameters <= FAMILIAR
 
 
-def test_public_names_come_in_order_and_once() -> None:
+def test_public_names_come_once() -> None:
     for module in (graphc, gt):
-        assert module.__all__ == sorted(set(module.__all__))
+        assert len(module.__all__) == len(set(module.__all__))
 
 
 def test_gradient_is_the_module_of_barriers_too() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from graphc.compile.shared import Shared
@@ -36,18 +36,7 @@ def stateful(
     stores = [x.op.store for x in shared]
     replaced = [(x.op.store, fresh) for x, fresh in updates]
     kind = backend.kinds[-1]
-
-    def present(i: int) -> Any:
-        """A value in the backend's form, and nobody else's where it is given away."""
-        store, variable = stores[i], shared[i]
-        if not isinstance(store.value, kind):
-            store.value = backend.array(store.value, variable.type, options)
-            store.owned = True
-        if i in given_away and not store.owned:
-            return backend.array(backend.numpy(store.value), variable.type, options)
-        return store.value
-
-    places = [(i, store, i in given_away) for i, store in enumerate(stores)]
+    places = [(x, x.op.store, i in given_away) for i, x in enumerate(shared)]
 
     def call(*args: Any, leaves: Sequence[Any] = ()) -> Any:
         for store in stores:
@@ -56,8 +45,8 @@ def stateful(
             values = [
                 store.value
                 if store.value.__class__ is kind and (store.owned or not given)
-                else present(i)
-                for i, store, given in places
+                else _present(variable, given, backend, options)
+                for variable, store, given in places
             ]
             results = execute(*args, *values, *leaves)
             if not replaced:
@@ -72,3 +61,16 @@ def stateful(
                 store.lock.release()
 
     return call
+
+
+def _present(
+    variable: Shared, given_away: bool, backend: Backend, options: Mapping[str, Any]
+) -> Any:
+    """A value in the backend's form, and nobody else's where it is given away."""
+    store = variable.op.store
+    if not isinstance(store.value, backend.kinds[-1]):
+        store.value = backend.array(store.value, variable.type, options)
+        store.owned = True
+    if given_away and not store.owned:
+        return backend.array(backend.numpy(store.value), variable.type, options)
+    return store.value

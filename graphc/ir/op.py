@@ -125,8 +125,9 @@ def distinct(op: Op) -> Any:
 
     Python says that 0.0 and -0.0 are equal, and 1, 1.0 and True, and that NaN is not itself.
     """
-    names = _loose_fields(type(op))
-    return (type(op), *[_exact(getattr(op, name)) for name in names]) if names else op
+    cls: Any = type(op)
+    names = _loose_fields(cls)
+    return (cls, *[_exact(getattr(op, name)) for name in names]) if names else op
 
 
 @cache
@@ -152,7 +153,7 @@ def _exact(value: Any) -> Any:
 
 FORMS: dict[type, Callable[[Any], str]] = {
     type(None): repr,
-    enum.Enum: lambda value: f"{_class_name(type(value))}.{value.name}",
+    enum.Enum: lambda value: f"{_class_name(value.__class__)}.{value.name}",
     int: repr,
     str: repr,
     float: float.hex,

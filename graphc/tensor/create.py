@@ -110,18 +110,28 @@ def _plural(kind: str) -> Callable[..., list[Tensor]]:
             names = (None,) * names[0]
         return [CONSTRUCTORS[kind](name, dtype=dtype) for name in names]
 
-    plural = "matrices" if kind == "matrix" else f"{kind}s"
-    construct.__name__ = construct.__qualname__ = plural
+    construct.__name__ = construct.__qualname__ = plural(kind)
     construct.__doc__ = f"""Several inputs as ``{kind}`` makes them.
 
     Args:
         names: Their names, or a single number: how many.
-        dtype: That of all of them; ``config.floatX`` by default.
+        dtype: That of all of them; that of ``{kind}`` by default.
     """
     return construct
 
 
-scalars, vectors, matrices, rows, cols = map(_plural, ("scalar", "vector", "matrix", "row", "col"))
+def plural(kind: str) -> str:
+    """The name of the constructor that makes several.
+
+    Example:
+        >>> plural("scalar"), plural("dmatrix")
+        ('scalars', 'dmatrices')
+    """
+    return kind[:-2] + "ices" if kind.endswith("matrix") else kind + "s"
+
+
+PLURALS = {plural(kind): _plural(kind) for kind in CONSTRUCTORS if "tensor" not in kind}
+"""``scalars`` to ``matrices``, and ``dvectors`` and the like with their dtype's letter in front."""
 
 
 # Arrays of one value.

@@ -268,7 +268,7 @@ class Elementwise(Op):
     def __call__(self, *values: Any) -> Tensor:
         if len(values) != self.arity:
             if self.commutes and len(values) > self.arity:
-                return reduce(self, values)
+                return reduce(self, values)  # type: ignore[no-any-return]
             raise ArgumentError(
                 f"{self.row} takes {self.arity} operands, not {len(values)}.", "", where_is(here())
             )
@@ -463,7 +463,7 @@ def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
     if isinstance(b.op, Constant) and b.op.shape == ():
         exponent = b.op.value.item()
         if exponent in (0, 1, 2):
-            return (None, g, g * 2 * a)[int(exponent.real)], None
+            return (TABLE["zeros_like"](y), g, g * 2 * a)[int(exponent.real)], None
         return g * exponent * a ** (exponent - 1), None
     # At b = 0 the slope by the base is 0, not 0 * a**-1.
     still = equal(b, 0)
@@ -477,7 +477,21 @@ def _power_by_exponent(g: Any, y: Any, a: Any) -> Any:
     return g * where(zero, 0, y * log(where(zero, 1, a)))
 
 
-power = binary("power", "a ** b", numeric, _power_slope)
+def _power(a: Any, b: Any) -> Any:
+    """NumPy's, but for an integer to a negative power, which NumPy refuses."""
+    if a.dtype.kind != "i" or not np.any(b < 0):
+        return np.power(a, b)
+    unit = np.where(np.abs(a) == 1, np.power(a, b & 1), 0)
+    return np.where(b < 0, unit, np.power(a, np.maximum(b, 0))).astype(a.dtype)
+
+
+power = binary(
+    "power",
+    "a ** b; of an integer and a negative b, what is left of 1 / a ** -b cut to an integer",
+    numeric,
+    _power_slope,
+    _power,
+)
 negative = unary("negative", "-x", numeric, lambda g, y, x: -g)
 abs = unary("abs", "|x|", magnitude, lambda g, y, x: g * sign(x), holomorphic=False)
 sign: Elementwise = unary(
@@ -841,7 +855,7 @@ def where(condition: Any, a: Any = None, b: Any = None) -> Any:
     return Tensor.make(Where(), condition, a, b)
 
 
-clip = _enter(
+_clip = _enter(
     Elementwise(
         "clip",
         "x limited to between low and high; the gradient is x's at and between the limits",
@@ -855,6 +869,32 @@ clip = _enter(
         3,
     )
 )
+
+
+@function
+def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+    """x limited to between two bounds; its gradient passes at and between them.
+
+    Args:
+        x: Real numbers of any shape.
+        min: The lower bound, which broadcasts; none by default.
+        max: The upper bound, which broadcasts and goes before a larger lower one; none by default.
+
+    Returns:
+        An array of the common dtype and shape.
+
+    Raises:
+        DTypeError: One of them is complex.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.clip(gt.as_tensor([-1.0, 0.5, 2.0]), 0, 1).eval(mode="NUMPY").tolist()
+        [0.0, 0.5, 1.0]
+    """
+    if min is None or max is None:
+        lower = as_tensor(x) if min is None else maximum(x, min)
+        return lower if max is None else minimum(lower, max)
+    return _clip(x, min, max)
 
 
 @function

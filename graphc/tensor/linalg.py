@@ -285,7 +285,7 @@ def _norm(x: Tensor, ord: Any, axes: tuple[int, ...]) -> Tensor:
         # At 0 the root has no slope; the part chosen there has slope 0 instead.
         squares = sum(square(x), axes, keepdims=True)
         zero = equal(squares, 0)
-        return where(zero, 0, sqrt(where(zero, 1, squares)))
+        return where(zero, 0, sqrt(where(zero, 1, squares)))  # type: ignore[no-any-return]
     if ord == 1:
         return sum(x, axes, keepdims=True)
     if ord == math.inf:

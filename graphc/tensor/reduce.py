@@ -39,15 +39,15 @@ __all__ = [
     "ArgMax",
     "ArgMin",
     "Composite",
-    "LogSoftmax",
     "LogSumExp",
     "Max",
     "Min",
+    "Peak",
     "Prod",
     "Reduction",
-    "Softmax",
     "Sum",
     "accumulator",
+    "composed",
 ]
 
 
@@ -159,6 +159,18 @@ class Max(Extreme):
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         self.refuse_empty(np.shape(x))
         return np.max(x, self.axes)
+
+
+class Peak(Max):
+    """The largest of each slice, or -inf of an empty one: where ``exp`` of it is taken."""
+
+    __slots__ = ()
+
+    def refuse_empty(self, shape: Sequence[int | None]) -> None:
+        """An empty slice has the peak -inf."""
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return np.max(x, self.axes, initial=-np.inf).astype(x.dtype)
 
 
 class Min(Extreme):
@@ -401,7 +413,7 @@ def mean(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -
     """
     x = _floating(x, dtype)
     axes = axes_of("mean", axis, x.ndim)
-    return sum(x, axes, keepdims=keepdims) / _count(x, axes, real_dtype(x.dtype))
+    return sum(x, axes, keepdims=keepdims) / _count(x, axes, real_dtype(x.dtype))  # type: ignore[no-any-return]
 
 
 @function
@@ -424,7 +436,7 @@ def var(
     axes = axes_of("var", axis, x.ndim)
     centred = x - mean(x, axes, keepdims=True)
     squares = square(abs(centred)) if is_complex(x.dtype) else square(centred)
-    return sum(squares, axes, keepdims=keepdims) / (_count(x, axes, squares.dtype) - ddof)
+    return sum(squares, axes, keepdims=keepdims) / (_count(x, axes, squares.dtype) - ddof)  # type: ignore[no-any-return]
 
 
 @function
@@ -469,9 +481,8 @@ class Composite(Op):
 
 
 def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    # The largest of each slice, 0 where that is infinite: inf - inf is never formed. An empty
-    # slice has no largest: -inf stands beside it.
-    largest = Tensor.make(Max(axes), x)
+    # The largest of each slice, 0 where that is infinite: inf - inf is never formed.
+    largest = Tensor.make(Peak(axes), x)
     return restored(where(isfinite(largest), largest, 0), axes)
 
 
@@ -495,37 +506,8 @@ class LogSumExp(Composite):
         return (restored(g, self.axes) * exp(x - restored(y, self.axes)),)
 
 
-class Softmax(Composite):
-    """``exp(x) / sum(exp(x))`` within each slice, without overflow."""
-
-    __slots__ = ()
-
-    def expand(self, x: Tensor) -> Tensor:
-        weights = exp(x - restored(Tensor.make(Max(self.axes), x), self.axes))
-        return weights / sum(weights, self.axes, keepdims=True)
-
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        return (y * (g - sum(g * y, self.axes, keepdims=True)),)
-
-
-class LogSoftmax(Composite):
-    """``log(softmax(x))`` within each slice, exact also where softmax is 0."""
-
-    __slots__ = ()
-
-    @property
-    def name(self) -> str:
-        return "log_softmax"
-
-    def expand(self, x: Tensor) -> Tensor:
-        shifted = x - restored(Tensor.make(Max(self.axes), x), self.axes)
-        return shifted - log(sum(exp(shifted), self.axes, keepdims=True))
-
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        return (g - exp(y) * sum(g, self.axes, keepdims=True),)
-
-
-def _composed(op: type[Composite], x: Any, axis: Axis) -> Tensor:
+def composed(op: type[Composite], x: Any, axis: Axis) -> Tensor:
+    """A composite of an array over axes; integers and bool become float64."""
     x = _floating(x)
     return Tensor.make(op(axes_of(op.__name__.lower(), axis, x.ndim)), x)
 
@@ -540,11 +522,12 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
         keepdims: Keep the reduced axes, of length 1.
 
     Returns:
-        An array of x's dtype without ``axis``; ``-inf`` where every element is ``-inf``.
+        An array of x's dtype without ``axis``; ``-inf`` where every element is ``-inf``, or none is
+        there.
 
     Raises:
         DTypeError: x is complex.
-        ShapeError: x has no such axis, or a slice is empty.
+        ShapeError: x has no such axis.
 
     Source: Blanchard, Higham & Higham, IMA J. Numer. Anal. 41(4), 2021.
 
@@ -552,31 +535,7 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
         >>> import graphc.tensor as gt
         >>> x = gt.vector("x")
         >>> float(gt.logsumexp(x).eval({x: [1000.0, 1000.0]}, mode="NUMPY")) - 1000
-        0.6931471805599...
+        0.69314718055...
     """
-    y = _composed(LogSumExp, x, axis)
+    y = composed(LogSumExp, x, axis)
     return restored(y, axes_of("logsumexp", axis, as_tensor(x).ndim)) if keepdims else y
-
-
-@function
-def softmax(x: Any, axis: Axis = None) -> Tensor:
-    """``exp(x) / sum(exp(x))`` over axes, without overflow: positive numbers that add up to 1.
-
-    Args:
-        x: Logarithms of weights; real, any shape.
-        axis: The axes that are added over, all by default.
-
-    Returns:
-        An array of x's shape and floating dtype.
-
-    Raises:
-        DTypeError: x is complex.
-        ShapeError: x has no such axis, or a slice is empty.
-    """
-    return _composed(Softmax, x, axis)
-
-
-@function
-def log_softmax(x: Any, axis: Axis = None) -> Tensor:
-    """``log(softmax(x, axis))``, exact also where softmax rounds to 0; arguments as there."""
-    return _composed(LogSoftmax, x, axis)

@@ -16,6 +16,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.ir import DTYPES, is_complex, is_inexact, numpy_dtype
 from graphc.tensor.linalg import DotGeneral
+from graphc.tensor.reduce import Peak
 from tests.contract.values import awkward
 
 __all__ = ["BARRIERS", "FAMILIES", "Case"]
@@ -195,6 +196,9 @@ FAMILIES: dict[str, dict[str, Case]] = {
         "prod of nothing": Case(lambda n, x: n.prod(x, 0), (EMPTY,), EVERY),
         "max": Case(lambda n, x: n.max(x, 1), (X,), REAL),
         "max of all": Case(lambda n, x: n.max(x), (X,), REAL),
+        "peak": Case(
+            lambda x: gt.Tensor.make(Peak((1,)), x), (X,), FLOATING, lambda x: np.max(x, 1)
+        ),
         "max with NaN": Case(lambda n, x: n.max(x, 0), ((7, 4),), FLOATING, special=True),
         "min": Case(lambda n, x: n.min(x, (0, 1)), (X,), REAL),
         "min with NaN": Case(lambda n, x: n.min(x, 0), ((7, 4),), FLOATING, special=True),

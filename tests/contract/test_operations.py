@@ -19,7 +19,7 @@ from graphc.link import load, names
 from graphc.rewrite.rule import PASSES
 from graphc.tensor.elementwise import ROWS, Elementwise
 from graphc.tensor.index import Nonzero
-from graphc.tensor.reduce import Composite
+from graphc.tensor.reduce import Composite, Peak
 from graphc.tensor.shape import Length, Shape
 from tests.contract.differences import SMOOTH, slopes
 from tests.contract.operations import BARRIERS, FAMILIES, Case
@@ -192,8 +192,6 @@ EMPTY_EXTREMES: dict[str, Callable[[Any], Any]] = {
     "min": gt.min,
     "argmax": lambda x: gt.argmax(x, 0),
     "argmin": gt.argmin,
-    "softmax": lambda x: gt.softmax(x, 0),
-    "logsumexp": lambda x: gt.logsumexp(x, 0),
 }
 
 
@@ -204,3 +202,14 @@ def test_an_empty_slice_has_no_extreme_value(name: str, backend: str) -> None:
     f = graphc.function([x], EMPTY_EXTREMES[name](x), backend)
     with pytest.raises(GraphcError, match="a slice is empty"):
         f(np.zeros((0, 3)))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_empty_slice_has_the_peak_minus_infinity(backend: str) -> None:
+    x = gt.matrix("x")
+    sums = [gt.logsumexp(x, 0), gt.log(gt.exp(x).sum(0))]
+    outputs = [gt.Tensor.make(Peak((0,)), x), *sums, gt.softmax(x, 0), gt.log_softmax(x, 0)]
+    found = graphc.function([x], outputs, backend, returns="numpy")(np.zeros((0, 3)))
+    for y in found[:3]:
+        np.testing.assert_array_equal(y, [-np.inf] * 3)
+    assert [y.shape for y in found[3:]] == [(0, 3), (0, 3)]

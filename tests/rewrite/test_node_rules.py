@@ -15,7 +15,7 @@ from graphc.tensor import Tensor
 from graphc.tensor.create import Arange, Eye
 from graphc.tensor.elementwise import Cast
 from graphc.tensor.index import HOLE, Index, Range
-from graphc.tensor.reduce import LogSoftmax, LogSumExp, Max, Prod, Softmax, Sum
+from graphc.tensor.reduce import LogSumExp, Max, Prod, Sum
 from graphc.tensor.shape import (
     BroadcastTo,
     Concatenate,
@@ -26,6 +26,7 @@ from graphc.tensor.shape import (
     Squeeze,
     Transpose,
 )
+from graphc.tensor.special import LogSoftmax, Softmax
 from tests.rewrite.exact import tolerance, values_of
 
 x, w = gt.matrix("x"), gt.vector("w")
@@ -256,7 +257,6 @@ LEFT_ALONE: dict[str, list[Node]] = {
     "extreme_of_broadcast": [gt.max(repeated_scalar), gt.max(make(BroadcastTo((0, 4), ()), w), 1)],
     "log_of_sum_of_exp": [
         gt.log(gt.sum(gt.exp(gt.zvector()))),
-        gt.log(gt.sum(gt.exp(gt.zeros((0,))))),
         gt.log(gt.sum(x)),
     ],
     "exp_over_sum_of_exp": [

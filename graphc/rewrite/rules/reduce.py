@@ -5,18 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from graphc.ir import Node, is_float, is_numeric, numpy_dtype
-from graphc.rewrite.lengths import fitted, length_of
+from graphc.rewrite.lengths import length_of
 from graphc.rewrite.rule import rewrite
-from graphc.tensor.elementwise import cast, divide, exp, log, multiply, negative
+from graphc.tensor.elementwise import cast, exp, log, negative
 from graphc.tensor.reduce import (
     All,
     Any_,
-    LogSoftmax,
     LogSumExp,
     Max,
     Min,
     Reduction,
-    Softmax,
     Sum,
 )
 from graphc.tensor.shape import (
@@ -24,7 +22,6 @@ from graphc.tensor.shape import (
     ExpandDims,
     Transpose,
     broadcast_to,
-    expand_dims,
     squeeze,
 )
 from graphc.tensor.tensor import Tensor
@@ -155,7 +152,7 @@ def _unrepeated(node: Node) -> tuple[Tensor, list[int | Node]] | None:
 @rewrite("stabilize", log)
 def log_of_sum_of_exp(node: Node, op: object) -> Node | None:
     """The largest exponential of each slice is taken out before it overflows."""
-    total, restored = _summed(node.inputs[0])
+    total, restored = summed(node.inputs[0])
     if total is None or total.inputs[0].op is not exp:
         return None
     (x,) = total.inputs[0].inputs
@@ -163,7 +160,7 @@ def log_of_sum_of_exp(node: Node, op: object) -> Node | None:
     return Tensor.make(ExpandDims(restored), y) if restored else y
 
 
-def _summed(y: Node) -> tuple[Node | None, tuple[int, ...]]:
+def summed(y: Node) -> tuple[Node | None, tuple[int, ...]]:
     """The sum of slices of real numbers that an array is, and where its axes were put back."""
     restored: tuple[int, ...] = ()
     if isinstance(y.op, ExpandDims):
@@ -171,63 +168,4 @@ def _summed(y: Node) -> tuple[Node | None, tuple[int, ...]]:
         (y,) = y.inputs
     if not isinstance(y.op, Sum) or not is_float(y.type.dtype):
         return None, ()
-    # Slices known to be empty have the sum 0, and no largest element to take out.
-    empty = any(y.inputs[0].type.shape[axis] == 0 for axis in y.op.axes)
-    return (None, ()) if empty else (y, restored)
-
-
-@rewrite("stabilize", log)
-def log_of_softmax(node: Node, op: object) -> Node | None:
-    """Where softmax is 0, its logarithm goes on."""
-    (weights,) = node.inputs
-    if not isinstance(weights.op, Softmax):
-        return None
-    return Tensor.make(LogSoftmax(weights.op.axes), *weights.inputs)
-
-
-@rewrite("stabilize", divide)
-def exp_over_sum_of_exp(node: Node, op: object) -> Node | None:
-    """``inf / inf`` is NaN from x = 710 on; softmax takes the largest out first."""
-    g, weights, axes = _share_of_sum(node) or (None, node, ())
-    if g is not weights or weights.op is not exp:
-        return None
-    return Tensor.make(Softmax(axes), *weights.inputs)
-
-
-@rewrite("stabilize", multiply)
-def exp_times_share_of_sum(node: Node, op: object) -> Node | None:
-    """The slope of log(sum(exp(x))), where exp overflows."""
-    for terms, share in (node.inputs, node.inputs[::-1]):
-        g, weights, axes = _share_of_sum(share) or (None, node, ())
-        if g is not None and weights is terms and weights.op is exp:
-            return fitted(multiply(g, Tensor.make(Softmax(axes), *weights.inputs)), node)
-    return None
-
-
-def _share_of_sum(y: Node) -> tuple[Node, Node, tuple[int, ...]] | None:
-    """The parts of ``g / sum(terms, axes)`` with the axes put back: g, terms and axes."""
-    restored: tuple[int, ...] = ()
-    if isinstance(y.op, ExpandDims):
-        restored = y.op.axes
-        (y,) = y.inputs
-    if y.op is not divide or y.inputs[0].type.ndim not in {0, y.type.ndim}:
-        return None
-    g, below = y.inputs
-    total, again = _summed(below)
-    if total is None or (restored and again):
-        return None
-    (terms,) = total.inputs
-    axes: tuple[int, ...] = total.op.axes  # type: ignore[attr-defined]
-    placed = restored or again
-    if placed != axes and (placed or len(axes) != terms.type.ndim):
-        return None
-    return expand_dims(g, restored) if restored and g.type.ndim else g, terms, axes
-
-
-@rewrite("specialize", exp)
-def exp_of_log_softmax(node: Node, op: object) -> Node | None:
-    """The exponential of log_softmax is softmax."""
-    (x,) = node.inputs
-    if not isinstance(x.op, LogSoftmax):
-        return None
-    return Tensor.make(Softmax(x.op.axes), *x.inputs)
+    return y, restored

@@ -1,0 +1,69 @@
+"""Rules of softmax and its logarithm."""
+
+from __future__ import annotations
+
+from graphc.ir import Node
+from graphc.rewrite.lengths import fitted
+from graphc.rewrite.rule import rewrite
+from graphc.rewrite.rules.reduce import summed
+from graphc.tensor.elementwise import divide, exp, log, multiply
+from graphc.tensor.shape import ExpandDims, expand_dims
+from graphc.tensor.special import LogSoftmax, Softmax
+from graphc.tensor.tensor import Tensor
+
+
+@rewrite("stabilize", log)
+def log_of_softmax(node: Node, op: object) -> Node | None:
+    """Where softmax is 0, its logarithm goes on."""
+    (weights,) = node.inputs
+    if not isinstance(weights.op, Softmax):
+        return None
+    return Tensor.make(LogSoftmax(weights.op.axes), *weights.inputs)
+
+
+@rewrite("stabilize", divide)
+def exp_over_sum_of_exp(node: Node, op: object) -> Node | None:
+    """``inf / inf`` is NaN from x = 710 on; softmax takes the largest out first."""
+    g, weights, axes = _share_of_sum(node) or (None, node, ())
+    if g is not weights or weights.op is not exp:
+        return None
+    return Tensor.make(Softmax(axes), *weights.inputs)
+
+
+@rewrite("stabilize", multiply)
+def exp_times_share_of_sum(node: Node, op: object) -> Node | None:
+    """The slope of log(sum(exp(x))), where exp overflows."""
+    for terms, share in (node.inputs, node.inputs[::-1]):
+        g, weights, axes = _share_of_sum(share) or (None, node, ())
+        if g is not None and weights is terms and weights.op is exp:
+            return fitted(multiply(g, Tensor.make(Softmax(axes), *weights.inputs)), node)
+    return None
+
+
+def _share_of_sum(y: Node) -> tuple[Node, Node, tuple[int, ...]] | None:
+    """The parts of ``g / sum(terms, axes)`` with the axes put back: g, terms and axes."""
+    restored: tuple[int, ...] = ()
+    if isinstance(y.op, ExpandDims):
+        restored = y.op.axes
+        (y,) = y.inputs
+    if y.op is not divide or y.inputs[0].type.ndim not in {0, y.type.ndim}:
+        return None
+    g, below = y.inputs
+    total, again = summed(below)
+    if total is None or (restored and again):
+        return None
+    (terms,) = total.inputs
+    axes: tuple[int, ...] = total.op.axes  # type: ignore[attr-defined]
+    placed = restored or again
+    if placed != axes and (placed or len(axes) != terms.type.ndim):
+        return None
+    return expand_dims(g, restored) if restored and g.type.ndim else g, terms, axes
+
+
+@rewrite("specialize", exp)
+def exp_of_log_softmax(node: Node, op: object) -> Node | None:
+    """The exponential of log_softmax is softmax."""
+    (x,) = node.inputs
+    if not isinstance(x.op, LogSoftmax):
+        return None
+    return Tensor.make(Softmax(x.op.axes), *x.inputs)

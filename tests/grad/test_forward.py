@@ -1,0 +1,93 @@
+"""Tangents are Jacobians times vectors, also where only a pullback is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.errors import ArgumentError, DisconnectedInputError, UnsupportedOperationError
+from graphc.ir import Op
+from graphc.tensor import Tensor
+from tests.reference import evaluate
+
+x, y = gt.vector("x"), gt.vector("y")
+
+
+def test_several_tangents_come_as_a_list() -> None:
+    pushed = graphc.pushforward([x * y, gt.exp(x)], [x, y], [gt.ones_like(x), x])
+    found = evaluate(pushed, {x: [1.0, 2.0], y: [3.0, 4.0]})
+    np.testing.assert_allclose(found[0], [3 + 1, 4 + 4])
+    np.testing.assert_allclose(found[1], np.exp([1.0, 2.0]))
+
+
+def test_it_has_an_older_name() -> None:
+    assert graphc.Rop(x**2, x, y) is graphc.pushforward(x**2, x, y)
+
+
+@pytest.mark.parametrize(("returned", "none"), [("zero", False), ("none", True)])
+def test_an_output_without_influence(returned: Any, none: bool) -> None:
+    with pytest.raises(DisconnectedInputError):
+        graphc.pushforward(gt.exp(y), x, x)
+    pushed = graphc.pushforward(gt.exp(y), x, x, "ignore", returned)
+    assert (pushed is None) is none
+
+
+@pytest.mark.parametrize("tangents", [[x, x], gt.scalar()], ids=["number", "rank"])
+def test_tangents_that_do_not_fit_are_refused(tangents: Any) -> None:
+    with pytest.raises(ArgumentError):
+        graphc.pushforward(x, x, tangents)
+
+
+def test_tangents_of_lengths_that_are_not_continuous_do_not_arrive() -> None:
+    with pytest.raises(DisconnectedInputError):
+        graphc.pushforward(gt.floor(x), x, x)
+    with pytest.raises(DisconnectedInputError):
+        graphc.pushforward(x.argmax(), x, x)
+
+
+@dataclass(frozen=True, slots=True)
+class Twice(Op):
+    """Twice its operand, with a choice of pullbacks and no pushforward."""
+
+    linear: bool
+
+    def infer(self, x: Any) -> Any:
+        return x
+
+    def pullback(self, g: Any, y: Any, x: Any) -> Any:
+        return (2 * g,) if self.linear else (2 * g * g,)
+
+
+def test_a_pullback_is_a_pushforward() -> None:
+    pushed = graphc.pushforward(Tensor.make(Twice(True), x), x, y)
+    assert evaluate([pushed], {y: [1.0, 2.0], x: [0.0, 0.0]})[0].tolist() == [2.0, 4.0]
+
+
+def test_a_pullback_that_is_not_linear_is_none() -> None:
+    with pytest.raises(UnsupportedOperationError, match="not linear"):
+        graphc.pushforward(Tensor.make(Twice(False), x), x, y)
+
+
+CHAINS: dict[str, Callable[[Any], Any]] = {
+    "elementwise": lambda a: gt.tanh(gt.exp(a) * a),
+    "reductions": lambda a: gt.softmax(a) * a.max() + a.prod(),
+    "indices": lambda a: a[::-1][1:].set(2.0) * a[1],
+}
+
+
+@pytest.mark.parametrize("what", CHAINS)
+def test_forward_and_reverse_agree(what: str) -> None:
+    point, v = np.array([0.3, 0.7, 0.5]), np.array([1.0, -2.0, 0.5])
+    z = gt.tensor(shape=(3,))
+    out = CHAINS[what](z)
+    w = gt.constant(np.arange(1.0, 1 + len(evaluate([out], {z: point})[0])))
+    pushed = (graphc.pushforward(out, z, gt.constant(v)) * w).sum()
+    pulled = (graphc.pullback(out, z, w) * v).sum()
+    a, b = evaluate([pushed, pulled], {z: point})
+    np.testing.assert_allclose(a, b, rtol=1e-12)

@@ -1,0 +1,103 @@
+"""An operation is its parameters: they say what it is, in every process."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc.tensor as gt
+from graphc.errors import InvalidGraphError, UnsupportedOperationError
+from graphc.ir import Graph, Op, TensorType, encode
+from graphc.tensor import Tensor
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+@dataclass(frozen=True)
+class Pair:
+    a: int
+    b: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scale(Op):
+    """A user's own operation."""
+
+    factor: Any
+
+    def infer(self, x: Any) -> Any:
+        return x
+
+
+class Careless(Op):
+    def infer(self, x: Any) -> Any:
+        return x
+
+
+VALUES: list[Any] = [
+    None, True, False, 0, 1, -1, 0.0, -0.0, 1.0, float("nan"), float("inf"), "", "1", "None",
+    b"", b"1", (), (1,), (1, 2), ((1,), 2), (1, (2,)), Colour.RED, Colour.BLUE, Pair(1, 2.0),
+    Pair(2, 1.0), Scale(1), Scale(2), TensorType("int8", (1,)), TensorType("int8", (None,)),
+]  # fmt: skip
+
+
+def test_parameters_that_differ_are_encoded_differently() -> None:
+    assert len({encode(v) for v in VALUES}) == len(VALUES)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.zeros(3), [1, 2], {1}, object(), lambda: 1],
+    ids=["array", "list", "set", "object", "function"],
+)
+def test_parameters_without_a_form_in_every_process_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidGraphError, match="equal across processes"):
+        encode(value)
+
+
+def test_an_operation_that_is_no_dataclass_has_no_key() -> None:
+    x = gt.scalar()
+    with pytest.raises(InvalidGraphError, match="Careless is no dataclass"):
+        Graph([x], [Tensor.make(Careless(), x)]).key()
+
+
+def test_users_operations_are_interned_by_their_parameters() -> None:
+    x = gt.scalar()
+    assert Tensor.make(Scale(2), x) is Tensor.make(Scale(2), x)
+    assert Tensor.make(Scale(2), x) is not Tensor.make(Scale(3), x)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0.0, -0.0), (1, True), (1, 1.0), (0, False)])
+def test_parameters_that_python_calls_equal_are_not_confused(a: Any, b: Any) -> None:
+    x = gt.scalar()
+    assert Tensor.make(Scale(a), x) is not Tensor.make(Scale(b), x)
+
+
+def test_a_parameter_that_is_not_a_number_is_itself() -> None:
+    x = gt.scalar()
+    assert Tensor.make(Scale(float("nan")), x) is Tensor.make(Scale(float("nan")), x)
+
+
+@pytest.mark.parametrize(
+    ("use", "missing"),
+    [
+        (lambda op, x: op.perform(np.zeros(())), "perform"),
+        (lambda op, x: op.pullback(x, x, x), "pullback"),
+        (lambda op, x: op.batch(3, [True], x), "batch"),
+    ],
+)
+def test_what_an_operation_lacks_is_named(use: Any, missing: str) -> None:
+    with pytest.raises(UnsupportedOperationError, match=f"Give Careless a {missing}"):
+        use(Careless(), gt.scalar())
+
+
+def test_an_operation_without_a_type_rule_makes_no_node() -> None:
+    with pytest.raises(NotImplementedError, match="Bare has no type rule"):
+        Tensor.make(type("Bare", (Op,), {})(), gt.scalar())
