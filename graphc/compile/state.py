@@ -1,4 +1,8 @@
-"""The shared variables of a function: read, given away where that is safe, and replaced."""
+"""The shared variables of a function: read, given away where that is safe, and replaced.
+
+As with ``quick``, the code is written out for the variables there are: loops over them would cost
+about as much as the backend's own call.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from graphc.compile.shared import Shared
+from graphc.ir import INTERNAL
 from graphc.link import Backend, Executable
 
 __all__ = ["stateful"]
@@ -33,44 +38,51 @@ def stateful(
     Returns:
         Takes the arguments, and the leaves as ``leaves=``; gives the outputs.
     """
-    stores = [x.op.store for x in shared]
-    replaced = [(x.op.store, fresh) for x, fresh in updates]
-    kind = backend.kinds[-1]
-    places = [(x, x.op.store, i in given_away) for i, x in enumerate(shared)]
-
-    def call(*args: Any, leaves: Sequence[Any] = ()) -> Any:
-        for store in stores:
-            store.lock.acquire()
-        try:
-            values = [
-                store.value
-                if store.value.__class__ is kind and (store.owned or not given)
-                else _present(variable, given, backend, options)
-                for variable, store, given in places
-            ]
-            results = execute(*args, *values, *leaves)
-            if not replaced:
-                return results
-            n = len(results) - len(replaced)
-            for (store, fresh), value in zip(replaced, results[n:], strict=True):
-                store.value = value
-                store.owned = fresh
-            return results[:n]
-        finally:
-            for store in stores:
-                store.lock.release()
-
+    count = range(len(shared))
+    lines = [f"acquire{i}()" for i in count]
+    lines.append("try:")
+    for i in count:
+        foreign = f"v{i}.__class__ is not kind" + (f" or not s{i}.owned" if i in given_away else "")
+        lines += [f"    v{i} = s{i}.value", f"    if {foreign}: v{i} = present{i}()"]
+    values = "".join(f"v{i}, " for i in count)
+    lines.append(f"    results = execute(*args, {values}*leaves)")
+    for k, (x, fresh) in enumerate(updates):
+        i, place = shared.index(x), k - len(updates)
+        lines.append(f"    s{i}.value = results[{place}]; s{i}.owned = {fresh}")
+    lines.append(f"    return results[:-{len(updates)}]" if updates else "    return results")
+    lines.append("finally:")
+    lines += [f"    release{i}()" for i in count]
+    source = "\n    ".join(["def call(*args, leaves=()):", *lines])
+    namespace: dict[str, Any] = {"execute": execute, "kind": backend.kinds[-1]}
+    for i, x in enumerate(shared):
+        store = x.op.store
+        namespace |= {
+            f"s{i}": store,
+            f"acquire{i}": store.lock.acquire,
+            f"release{i}": store.lock.release,
+            f"present{i}": _Present(x, i in given_away, backend, options),
+        }
+    exec(compile(source, f"{INTERNAL}state>", "exec"), namespace)
+    call: Executable = namespace["call"]
     return call
 
 
-def _present(
-    variable: Shared, given_away: bool, backend: Backend, options: Mapping[str, Any]
-) -> Any:
-    """A value in the backend's form, and nobody else's where it is given away."""
-    store = variable.op.store
-    if not isinstance(store.value, backend.kinds[-1]):
-        store.value = backend.array(store.value, variable.type, options)
-        store.owned = True
-    if given_away and not store.owned:
-        return backend.array(backend.numpy(store.value), variable.type, options)
-    return store.value
+class _Present:
+    """A variable's value in the backend's form, and nobody else's where it is given away."""
+
+    def __init__(
+        self, variable: Shared, given_away: bool, backend: Backend, options: Mapping[str, Any]
+    ) -> None:
+        self.variable = variable
+        self.given_away = given_away
+        self.backend = backend
+        self.options = options
+
+    def __call__(self) -> Any:
+        store, backend, type = self.variable.op.store, self.backend, self.variable.type
+        if not isinstance(store.value, backend.kinds[-1]):
+            store.value = backend.array(store.value, type, self.options)
+            store.owned = True
+        if self.given_away and not store.owned:
+            return backend.array(backend.numpy(store.value), type, self.options)
+        return store.value

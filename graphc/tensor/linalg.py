@@ -46,7 +46,9 @@ class DotGeneral(Op):
 
     @property
     def name(self) -> str:
-        return "dot_general"
+        # The rows of a matrix with the columns of another, or with a vector: written a @ b.
+        rows_by_columns = self.contract == ((1,), (0,)) and not self.batch_axes[0]
+        return "matmul" if rows_by_columns else "dot_general"
 
     def free(self, side: int, ndim: int) -> tuple[int, ...]:
         """The axes of one operand that are neither summed over nor batch axes."""

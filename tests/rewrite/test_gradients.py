@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 import graphc
 import graphc.tensor as gt
@@ -16,6 +17,7 @@ from tests.rewrite.exact import values_of
 
 x = gt.vector("x")
 POINTS = np.array([-800.0, -40.0, -1.0, 0.0, 1.0, 40.0, 800.0])
+WEIGHTS = np.arange(7.0)
 
 
 def logistic(x: Any) -> Any:
@@ -49,6 +51,10 @@ LOSSES: dict[str, tuple[Loss, np.ndarray]] = {
     "log(sum(exp(x)))": (
         lambda x: gt.log(gt.sum(gt.exp(x))),
         np.array([0, 0, 0, 0, 0, 0, 1.0]),
+    ),
+    "cross-entropy": (
+        lambda x: -WEIGHTS * gt.log(gt.softmax(x)),
+        21 * special.softmax(POINTS) - WEIGHTS,
     ),
 }
 

@@ -35,6 +35,7 @@ truth = gt.tensor("truth", dtype="bool", shape=(None,))
 small = gt.tensor("small", dtype="int8", shape=(None,))
 half = gt.tensor("half", dtype="float16", shape=(None,))
 scalar = gt.scalar("scalar")
+shares = gt.softmax(x, 1)
 n = gt.lscalar("n")
 
 random = np.random.default_rng(0)
@@ -144,6 +145,12 @@ EXAMPLES: dict[str, list[Example]] = {
         (gt.log(gt.sum(gt.exp(x), 0, keepdims=True)), gt.logsumexp(x, 0, keepdims=True)),
     ],
     "log_of_softmax": [(gt.log(gt.softmax(x, 1)), make(LogSoftmax((1,)), x))],
+    "softmax_times_share": [
+        (shares * (x / shares), x),
+        (shares * (x / shares - 2), x - shares * 2.0),
+        (shares * (gt.expand_dims(w, 0) - x / shares), shares * gt.expand_dims(w, 0) - x),
+        (shares * (x / shares + gt.tanh(x)), x + shares * gt.tanh(x)),
+    ],
     "exp_over_sum_of_exp": [
         (gt.exp(x) / gt.sum(gt.exp(x), 1, keepdims=True), make(Softmax((1,)), x)),
         (gt.exp(x) / gt.sum(gt.exp(x)), make(Softmax((0, 1)), x)),

@@ -6,7 +6,7 @@ from graphc.ir import Node
 from graphc.rewrite.lengths import fitted
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.reduce import summed
-from graphc.tensor.elementwise import divide, exp, log, multiply
+from graphc.tensor.elementwise import add, divide, exp, log, multiply, subtract
 from graphc.tensor.shape import ExpandDims, expand_dims
 from graphc.tensor.special import LogSoftmax, Softmax
 from graphc.tensor.tensor import Tensor
@@ -67,3 +67,30 @@ def exp_of_log_softmax(node: Node, op: object) -> Node | None:
     if not isinstance(x.op, LogSoftmax):
         return None
     return Tensor.make(Softmax(x.op.axes), *x.inputs)
+
+
+@rewrite("stabilize", multiply)
+def softmax_times_share(node: Node, op: object) -> Node | None:
+    """The slope of a log(softmax(x)) by x, where softmax is 0 in rounding and 0 / 0 NaN.
+
+    ``p * (a / p)`` is ``a``, and ``p * (a / p + s)`` is ``a + p * s``. A NaN of x is lost.
+    """
+    for p, factor in (node.inputs, node.inputs[::-1]):
+        if not isinstance(p.op, Softmax):
+            continue
+        whole = _above(factor, p)
+        if whole is not None:
+            return fitted(whole, node)
+        if factor.op is add or factor.op is subtract:
+            left, right = factor.inputs
+            a, b = _above(left, p), _above(right, p)
+            if a is not None:
+                return fitted(factor.op(a, multiply(p, right)), node)
+            if b is not None:
+                return fitted(factor.op(multiply(p, left), b), node)
+    return None
+
+
+def _above(y: Node, p: Node) -> Node | None:
+    """The a of ``a / p``."""
+    return y.inputs[0] if y.op is divide and y.inputs[1] is p else None
