@@ -13,7 +13,7 @@ from jax import lax
 from graphc.grad.barriers import Barrier
 from graphc.ir import numpy_dtype
 from graphc.link.jax.backend import backend
-from graphc.tensor.elementwise import ROWS, Cast, Where
+from graphc.tensor.elementwise import ROWS, Cast, Elementwise, Where
 
 __all__ = ["fitted"]
 
@@ -205,27 +205,14 @@ LAX: dict[str, Callable[..., Any]] = {
     "negative": lax.neg,
     "abs": absolute,
     "sign": sign,
-    "square": lax.square,
     "sqrt": beside_the_cut(lax.sqrt, "imag", "imag"),
     "reciprocal": lambda x: lax.div(_same(x, 1), x),
-    "exp": lax.exp,
     "exp2": in_float32(lax.exp2),
-    "expm1": lax.expm1,
-    "log": lax.log,
-    "log2": jnp.log2,
-    "log10": jnp.log10,
-    "log1p": lax.log1p,
     "logaddexp": in_float32(jnp.logaddexp),
-    "sin": lax.sin,
-    "cos": lax.cos,
-    "tan": lax.tan,
     "arcsin": beside_the_cut(lax.asin, "imag", "imag"),
     "arccos": beside_the_cut(lax.acos, "imag", "imag", -1),
     "arctan": lax.atan,
     "arctan2": lax.atan2,
-    "sinh": lax.sinh,
-    "cosh": lax.cosh,
-    "tanh": lax.tanh,
     "arcsinh": beside_the_cut(lax.asinh, "real", "real"),
     "arccosh": beside_the_cut(lax.acosh, "imag", "imag"),
     "arctanh": lax.atanh,
@@ -234,11 +221,6 @@ LAX: dict[str, Callable[..., Any]] = {
     "sigmoid": lax.logistic,
     "softplus": softplus,
     "log1mexp": log1mexp,
-    "erf": lax.erf,
-    "erfc": lax.erfc,
-    "floor": lax.floor,
-    "ceil": lax.ceil,
-    "trunc": jnp.trunc,
     "round": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),
     "maximum": lax.max,
     "minimum": lax.min,
@@ -256,31 +238,29 @@ LAX: dict[str, Callable[..., Any]] = {
     "logical_or": lax.bitwise_or,
     "logical_xor": lax.bitwise_xor,
     "invert": lax.bitwise_not,
-    "bitwise_and": lax.bitwise_and,
-    "bitwise_or": lax.bitwise_or,
-    "bitwise_xor": lax.bitwise_xor,
     "left_shift": lax.shift_left,
     "right_shift": right_shift,
     "imag": imag,
     "real": lambda x: lax.real(x) if x.dtype.kind == "c" else x,
     "conj": lambda x: lax.conj(x) if x.dtype.kind == "c" else x,
-    "angle": jnp.angle,
-    "complex": lax.complex,
     "clip": clip,
 }
-"""What computes each row, given operands of one dtype in their common shape."""
+"""What computes a row, given operands of one dtype in their common shape. A row that is not here
+is the function of its name in jax.lax, or else in jax.numpy."""
 
 
-def _enter(name: str, compute: Callable[..., Any]) -> None:
-    row = ROWS[name]
+def _enter(row: Elementwise) -> None:
+    compute = LAX.get(row.row) or getattr(lax, row.row, None) or getattr(jnp, row.row, None)
+    if compute is None:
+        return
     if row.arity == 1:
         backend.lower(row)(lambda op, x: compute(x))
     else:
         backend.lower(row)(lambda op, *xs: compute(*fitted(*xs)))
 
 
-for _name, _compute in LAX.items():
-    _enter(_name, _compute)
+for _row in ROWS.values():
+    _enter(_row)
 
 
 @backend.lower(Cast)
