@@ -93,7 +93,14 @@ def converted(given: Any, wanted: In, place: int, kinds: tuple[type, ...]) -> An
             _described(given if is_weak(given) else array),
             f"Cast it, value.astype({target.dtype!r}), or pass allow_input_downcast=True.",
         )
-    return np.asarray(array).astype(target.numpy_dtype)
+    try:
+        return np.asarray(array).astype(target.numpy_dtype)
+    except TypeError as error:
+        # A value that JAX traces has no numbers to convert.
+        remedy = "Give it that dtype; float64 in traced code wants jax_enable_x64."
+        raise _refused(
+            DTypeError, wanted, place, f"a traced {_described(array)}", remedy
+        ) from error
 
 
 def _array(given: Any, wanted: In, place: int, kinds: tuple[type, ...]) -> Any:

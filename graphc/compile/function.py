@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from graphc.compile.arguments import MISSING, In, Out, converted, goes_into, is_
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.plan import Plan
 from graphc.compile.quick import quick
-from graphc.compile.shared import Shared, shared
+from graphc.compile.shared import Shared
 from graphc.compile.state import stateful
 from graphc.errors import ArgumentError, DTypeError, MissingInputError, UnusedInputError
 from graphc.ir import (
@@ -270,6 +271,12 @@ class Function:
         self._outputs = len(outputs)
         ends = [*outputs, *(new for _, new in recipe.updates)]
         variables = [wanted.variable for wanted in self._ins]
+        # A computed node that is an input is nothing but an input here, or a rewrite of something
+        # else could give that very node.
+        cut = {x: Node.input(x.type) for x in variables if not isinstance(x.op, Input)}
+        if cut:
+            ends = replaced(ends, cut)
+            variables = [cut.get(x, x) for x in variables]
         found = [x for x in toposort(ends, variables) if isinstance(x, Shared)]
         self._shared = sorted({*found, *(x for x, _ in recipe.updates)}, key=lambda x: x.serial)
         asked = Graph([*variables, *self._shared], ends)
@@ -302,7 +309,8 @@ class Function:
             given_up = x in updated and x not in kept and "fallback" not in options
             if given_up and _of_equal_lengths(updated[x], x):
                 donated.append(i)
-        fresh = [y not in passed and graph.outputs.count(y) == 1 for y in new]
+        times = Counter(graph.outputs)
+        fresh = [y not in passed and times[y] == 1 for y in new]
         updates = [(x, own) for (x, _), own in zip(self._recipe.updates, fresh, strict=True)]
         leaves = [backend.array(x.op.array, x.type, options) for x in graph.leaves]  # type: ignore[attr-defined]
         places = tuple(len(self._ins) + i for i in donated)
@@ -444,11 +452,9 @@ class Function:
     def __copy__(self) -> Function:
         return self
 
-    def __deepcopy__(self, _: dict[int, Any]) -> Function:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Function:
         """A function of its own, with shared variables of its own."""
-        copies: dict[Node, Node] = {}
-        for x in self._shared:
-            copies[x] = shared(x.get_value(), x.name, shape=x.type.shape)
+        copies: dict[Node, Node] = {x: deepcopy(x, memo) for x in self._shared}
         recipe = self._recipe
         outputs = recipe.outputs
         if outputs is not None:
@@ -525,6 +531,8 @@ def evaluate(x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = 
             _evaluated.move_to_end(key)
     if known is None:
         known = function(list(given), x, mode=chosen, on_unused_input="ignore", returns="numpy")
+        if known.graph.leaves:
+            return known(*given.values())  # which holds their values of now, not of the next time
         with _evaluating:
             _evaluated[key] = known
             if len(_evaluated) > EVALUATED:

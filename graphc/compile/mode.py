@@ -9,6 +9,7 @@ from typing import Any
 from graphc.config import config
 from graphc.errors import ModeError
 from graphc.link import Backend, load
+from graphc.rewrite.passes import selected
 
 __all__ = ["Mode", "get_mode"]
 
@@ -26,6 +27,7 @@ class Mode:
 
     Raises:
         ModeError: No such backend, or an option that it does not have.
+        ArgumentError: No rule, pass or subject to exclude has that name.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -45,6 +47,7 @@ class Mode:
             self, "excluding", frozenset([excluding] if isinstance(excluding, str) else excluding)
         )
         object.__setattr__(self, "options", dict(options))
+        selected(self.excluding, None)
         known = self.backend.options
         unknown = sorted(set(options) - known)
         if unknown:

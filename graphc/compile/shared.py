@@ -71,6 +71,13 @@ class Shared(Tensor):
 
     op: SharedInput
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Shared:
+        """A variable of its own, with the present value."""
+        if id(self) not in memo:
+            memo[id(self)] = shared(self.get_value(), self.name, shape=self.type.shape)
+        copied: Shared = memo[id(self)]
+        return copied
+
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
         """Its present value.
 

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from graphc.compile.shared import Shared
-from graphc.ir import INTERNAL
+from graphc.errors import ArgumentError
+from graphc.ir import INTERNAL, here, where
 from graphc.link import Backend, Executable
 
 __all__ = ["stateful"]
@@ -46,14 +47,21 @@ def stateful(
         lines += [f"    v{i} = s{i}.value", f"    if {foreign}: v{i} = present{i}()"]
     values = "".join(f"v{i}, " for i in count)
     lines.append(f"    results = execute(*args, {values}*leaves)")
+    if updates:
+        lines.append("    if results[-1].__class__ is not kind: traced()")
+    places = {x: i for i, x in enumerate(shared)}
     for k, (x, fresh) in enumerate(updates):
-        i, place = shared.index(x), k - len(updates)
+        i, place = places[x], k - len(updates)
         lines.append(f"    s{i}.value = results[{place}]; s{i}.owned = {fresh}")
     lines.append(f"    return results[:-{len(updates)}]" if updates else "    return results")
     lines.append("finally:")
     lines += [f"    release{i}()" for i in count]
     source = "\n    ".join(["def call(*args, leaves=()):", *lines])
-    namespace: dict[str, Any] = {"execute": execute, "kind": backend.kinds[-1]}
+    namespace: dict[str, Any] = {
+        "execute": execute,
+        "kind": backend.kinds[-1],
+        "traced": _refuse_traced,
+    }
     for i, x in enumerate(shared):
         store = x.op.store
         namespace |= {
@@ -65,6 +73,15 @@ def stateful(
     exec(compile(source, f"{INTERNAL}state>", "exec"), namespace)
     call: Executable = namespace["call"]
     return call
+
+
+def _refuse_traced() -> None:
+    raise ArgumentError(
+        "A function that updates shared variables was called while JAX traces: the new values are "
+        "not there yet.",
+        "Call it outside of jax.jit, jax.vmap and jax.grad, or return the new values as outputs.",
+        where(here()),
+    )
 
 
 class _Present:

@@ -17,9 +17,19 @@ from graphc.grad.reverse import (
     listed,
     typed_like,
 )
-from graphc.ir import Node, Pick, TupleType, derived_from, here, is_inexact, toposort, where
+from graphc.ir import (
+    Node,
+    Pick,
+    TupleType,
+    derived_from,
+    here,
+    is_inexact,
+    replaced,
+    toposort,
+    where,
+)
 from graphc.tensor import Tensor, as_tensor, cast
-from graphc.tensor.reduce import Composite
+from graphc.tensor.shape import Length, Shape
 
 __all__ = ["Rop", "push", "pushforward"]
 
@@ -46,12 +56,6 @@ def _pushed(node: Node, arriving: list[Any]) -> Any:
 
 def _through_pullback(node: Node, arriving: list[Any]) -> Any:
     """The pullback is linear in the cotangent: its own pullback by it is the pushforward."""
-    if isinstance(node.op, Composite) and type(node.op).pullback is Composite.pullback:
-        (pushed,) = push(
-            [node.op.expand(*node.inputs)],  # type: ignore[arg-type]
-            {x: t for x, t in zip(node.inputs, arriving, strict=True) if t is not None},
-        )
-        return pushed
     several = isinstance(node.type, TupleType)
     picks = [Node.make(Pick(i), node) for i in range(len(node.type.items))] if several else [node]
     dummies = [typed_like(y, "cotangent") for y in picks]
@@ -60,15 +64,22 @@ def _through_pullback(node: Node, arriving: list[Any]) -> Any:
     for part, tangent in zip(parts, arriving, strict=True):
         if part is not None and tangent is not None:
             given[part] = given[part] + tangent if part in given else tangent
-    made = cotangents(given, dummies)
-    left = set(toposort([y for y in made if y is not None])) & set(dummies)
-    if left:
+    # What lies behind the node is not of this step: without a stop, a chain takes quadratic time.
+    behind = [node, *node.inputs, *(t for t in arriving if t is not None)]
+    made = cotangents(given, dummies, behind)
+    # Of a cotangent itself nothing is left; its lengths are those of the result.
+    found = [y for y in made if y is not None]
+    measured = [y for y in toposort(found, behind) if isinstance(y.op, Length | Shape)]
+    if not set(toposort(found, [*behind, *measured])).isdisjoint(dummies):
         raise UnsupportedOperationError(
             f"The pullback of {node!r} is not linear in its cotangent.",
             "Give the operation a pushforward.",
             node.where,
         )
-    return made if several else made[0]
+    swaps = dict(zip(dummies, picks, strict=True)) | {y: y for y in behind}
+    result = iter(replaced(found, swaps))
+    pushed = [None if y is None else next(result) for y in made]
+    return pushed if several else pushed[0]
 
 
 def pushforward(

@@ -25,7 +25,6 @@ from graphc.ir import (
 )
 from graphc.tensor import Tensor, as_tensor, cast, ones_like, where as select, zeros_like
 from graphc.tensor.elementwise import repeated_like, split_mask
-from graphc.tensor.reduce import Composite
 
 __all__ = ["Disconnected", "Lop", "ReturnDisconnected", "cotangents", "grad", "listed", "pullback"]
 
@@ -73,8 +72,6 @@ def _spread(node: Node, waiting: dict[Node, Any], reached: set[Node]) -> None:
 
 def _pulled_back(node: Node, g: Any) -> Sequence[Any]:
     op = node.op
-    if isinstance(op, Composite) and type(op).pullback is Composite.pullback:
-        return cotangents({op.expand(*node.inputs): g}, node.inputs)  # type: ignore[arg-type]
     if op.rearranges and any(x.inputs for x in node.inputs):
         return _rearranged(node, g)
     return op.pullback(g, node, *node.inputs)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
 from graphc.errors import FrozenError, MissingInputError
-from graphc.ir.node import Input, Leaf, Node, toposort
+from graphc.ir.node import Input, Leaf, Node, Wiring, rebuilt, toposort, wired
+from graphc.ir.op import Op
 
 __all__ = ["Graph", "replaced"]
 
@@ -71,16 +72,14 @@ class Graph:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # One flat list for all, so that inputs and outputs share their nodes again.
-        nodes = toposort([*self.inputs, *self.outputs])
-        place = {node: i for i, node in enumerate(nodes)}
-        wiring = [(node.op, [place[x] for x in node.inputs]) for node in nodes]
+        wiring, place = wired([*self.inputs, *self.outputs])
         ends = [[place[x] for x in part] for part in (self.inputs, self.outputs)]
-        return _rebuilt_graph, (wiring, *ends)
+        return _rebuilt, (wiring, *ends)
 
     def key(self) -> str:
         """A hash of the structure: equal in every process, and blind to names and to arrays.
 
-        Two graphs of equal keys run as one program, given their own leaves.
+        Graphs of equal keys are equal, but for the arrays that they hold as leaves.
         """
         key = self._key
         if key is None:
@@ -104,31 +103,52 @@ class Graph:
         return Graph(inputs, replaced(self.outputs, replacements))
 
 
-def _rebuilt_graph(wiring: list[Any], inputs: list[int], outputs: list[int]) -> Graph:
-    nodes: list[Node] = []
-    for op, places in wiring:
-        nodes.append(Node.make(op, *[nodes[i] for i in places]))
+def _rebuilt(wiring: Wiring, inputs: list[int], outputs: list[int]) -> Graph:
+    nodes = rebuilt(wiring)
     return Graph([nodes[i] for i in inputs], [nodes[i] for i in outputs])
 
 
 def _key(graph: Graph) -> str:
-    digest = hashlib.blake2b(digest_size=20)
-    tokens: dict[Any, str] = {}
-    place: dict[Node, int] = {}
-    given = set(graph.inputs)
-    for i, node in enumerate(graph.nodes):
-        place[node] = i
+    """The nodes' tokens and wiring, in an order that the age of nodes has no part in.
+
+    Commuting operands are visited in the order of their own digests. These take every leaf of a
+    type for the same; which is which, the wiring by numbers tells.
+    """
+    given: dict[Node, int] = {x: i for i, x in enumerate(graph.inputs)}
+    tokens: dict[Op, bytes] = {}
+    digests: dict[Node, bytes] = {}
+    for node in graph.nodes:
         if node in given:
-            digest.update(f"input {node.type!r}\n".encode())
+            digests[node] = f"input {given[node]} {node.type!r}".encode()
             continue
         token = tokens.get(node.op)
         if token is None:
-            token = tokens[node.op] = node.op.token()
-        operands = " ".join([str(place[x]) for x in node.inputs])
-        digest.update(f"{token} {operands}\n".encode())
-    ends = (*graph.inputs, *graph.outputs)
-    digest.update(" ".join([str(place[node]) for node in ends]).encode())
-    return digest.hexdigest()
+            token = tokens[node.op] = node.op.token().encode()
+        parts = [digests[x] for x in node.inputs]
+        if node.op.is_commutative():
+            parts.sort()
+        digests[node] = blake2b(b" ".join([token, *parts]), digest_size=12).digest()
+    numbers = dict(given)
+    whole = blake2b(b" ".join([digests[x] for x in graph.inputs]), digest_size=20)
+    stack = list(graph.outputs)[::-1]
+    while stack:
+        node = stack[-1]
+        operands = (
+            sorted(node.inputs, key=digests.__getitem__)
+            if node.op.is_commutative()
+            else node.inputs
+        )
+        waiting = [] if node in numbers else [x for x in operands if x not in numbers]
+        if waiting:
+            stack += waiting[::-1]
+            continue
+        stack.pop()
+        if node not in numbers:
+            numbers[node] = len(numbers)
+            wiring = " ".join([str(numbers[x]) for x in operands])
+            whole.update(tokens[node.op] + f" {wiring}\n".encode())
+    whole.update(" ".join([str(numbers[y]) for y in graph.outputs]).encode())
+    return whole.hexdigest()
 
 
 def replaced(outputs: Sequence[Node], replacements: Mapping[Node, Node]) -> list[Node]:

@@ -17,7 +17,7 @@ from graphc.ir.op import Op, distinct
 from graphc.ir.site import Site, derived_from, here, where
 from graphc.ir.types import TensorType, TupleType, Type
 
-__all__ = ["Constant", "Input", "Leaf", "Node", "Pick", "toposort"]
+__all__ = ["Constant", "Input", "Leaf", "Node", "Pick", "Wiring", "rebuilt", "toposort", "wired"]
 
 TINY = 10
 """Arrays of fewer elements are compared by value; larger ones by identity, as leaves."""
@@ -134,10 +134,7 @@ class Node:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Flat, because nested pickling would overflow the stack on a long chain.
-        nodes = toposort([self])
-        place = {node: i for i, node in enumerate(nodes)}
-        wiring = [(node.op, [place[x] for x in node.inputs]) for node in nodes]
-        return _rebuilt, (wiring,)
+        return _last, (wired([self])[0],)
 
 
 def _new(op: Op, inputs: tuple[Node, ...], made: Type, site: Site | None) -> Node:
@@ -158,11 +155,26 @@ set_serial = Node.__dict__["serial"].__set__
 set_site = Node.__dict__["site"].__set__
 
 
-def _rebuilt(wiring: list[tuple[Op, list[int]]]) -> Node:
+Wiring = list[tuple[Op, list[int]]]
+
+
+def wired(outputs: Iterable[Node]) -> tuple[Wiring, dict[Node, int]]:
+    """Nodes as a flat list of operations and the places of inputs, and where each node stands."""
+    nodes = toposort(outputs)
+    place = {node: i for i, node in enumerate(nodes)}
+    return [(node.op, [place[x] for x in node.inputs]) for node in nodes], place
+
+
+def rebuilt(wiring: Wiring) -> list[Node]:
+    """The nodes of a flat list."""
     nodes: list[Node] = []
     for op, places in wiring:
-        nodes.append(Node.make(op, *[nodes[i] for i in places]))
-    return nodes[-1]
+        nodes.append(Node.make(op, *op.arranged([nodes[i] for i in places])))
+    return nodes
+
+
+def _last(wiring: Wiring) -> Node:
+    return rebuilt(wiring)[-1]
 
 
 class Input(Op):

@@ -88,6 +88,10 @@ class Op:
             f"{self.name} has no rule for batches.", f"Give {type(self).__qualname__} a batch."
         )
 
+    def is_commutative(self) -> bool:
+        """Whether its two operands may change places."""
+        return False
+
     def arranged(self, inputs: Sequence[Node]) -> tuple[Node, ...]:
         """The inputs in the order that stands for all orders of equal meaning."""
         return tuple(inputs)
@@ -136,18 +140,27 @@ def _loose_fields(cls: Any) -> tuple[str, ...]:
     if not dataclasses.is_dataclass(cls) or cls.__eq__ is object.__eq__:
         return ()
     fields = dataclasses.fields(cls)
-    loose = [field for field in fields if re.search("float|Any|object", str(field.type))]
-    return tuple(field.name for field in fields) if loose else ()
+    words = {word for field in fields for word in re.findall(r"\w+", str(field.type))}
+    return () if words <= PLAIN else tuple(field.name for field in fields)
+
+
+PLAIN = {"int", "str", "bytes", "tuple", "None", "Shape", "StaticShape"}
+"""The words of annotations whose values are equal only where they are the same."""
 
 
 def _exact(value: Any) -> Any:
     match value:
         case float():
             return float, value.hex()
+        case complex():
+            return complex, value.real.hex(), value.imag.hex()
         case bool() | int():
             return type(value), value
         case tuple():
             return tuple(map(_exact, value))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type | Op):
+        fields = dataclasses.fields(value)
+        return type(value), *[_exact(getattr(value, field.name)) for field in fields]
     return value
 
 
@@ -157,6 +170,7 @@ FORMS: dict[type, Callable[[Any], str]] = {
     int: repr,
     str: repr,
     float: float.hex,
+    complex: lambda value: f"{value.real.hex()} {value.imag.hex()}",
     bytes: lambda value: hashlib.blake2b(value, digest_size=16).hexdigest(),
     Op: lambda value: value.token(),
     Type: repr,

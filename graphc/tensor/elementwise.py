@@ -286,6 +286,9 @@ class Elementwise(Op):
             xs = [cast(x, rule[0]) for x in xs]
         return Tensor.make(self, *self.arranged(xs))
 
+    def is_commutative(self) -> bool:
+        return self.commutes
+
     def arranged(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
         """Operands that may change places stand with constants first, then by age."""
         if not self.commutes:

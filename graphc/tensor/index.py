@@ -31,7 +31,7 @@ from graphc.tensor.elementwise import (
     where,
     with_rank,
 )
-from graphc.tensor.shape import Shape, expand_dims, length, moveaxis, repeated
+from graphc.tensor.shape import BroadcastTo, Shape, expand_dims, length, moveaxis, repeated
 from graphc.tensor.tensor import Tensor, as_tensor, axes_of, constant, function
 
 __all__ = ["HOLE", "Entry", "Index", "IndexUpdate", "Nonzero", "Range", "selection"]
@@ -457,6 +457,15 @@ class _Parser:
             return HOLE
         return int(bound)
 
+    def fitted(self, mask: Tensor) -> Tensor:
+        """The mask, with its lengths checked at run time where the types leave them open."""
+        wanted = [length(self.x, self.axis + i) for i in range(mask.ndim)]
+        if mask.type.shape == tuple(wanted):
+            return mask
+        static = tuple(None if isinstance(n, Tensor) else n for n in wanted)
+        symbolic = [n for n in wanted if isinstance(n, Tensor)]
+        return Tensor.make(BroadcastTo(static, ()), mask, *symbolic)
+
     def mask(self, mask: Tensor) -> None:
         if not mask.ndim:
             raise self.refused(mask, "A bool scalar is no index; use gt.where.")
@@ -469,7 +478,7 @@ class _Parser:
                     where_is(here()),
                 )
         self.entries += [HOLE] * mask.ndim
-        self.symbolic += nonzero(mask)
+        self.symbolic += nonzero(self.fitted(mask))
         self.axis += mask.ndim
 
 

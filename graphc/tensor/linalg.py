@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import ArgumentError, ShapeError
+from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import Check, Op, Shape, TensorType, here, is_inexact, where as where_is
 from graphc.tensor.elementwise import abs, cast, conj, equal, power, sqrt, square, where, widened
 from graphc.tensor.reduce import max, min, sum
@@ -57,7 +57,8 @@ class DotGeneral(Op):
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
         if a.dtype != b.dtype:
-            raise ShapeError(f"dot_general({a!r}, {b!r}): one dtype is wanted.")
+            problem = f"{self.name}({a!r}, {b!r}): one dtype is wanted."
+            raise DTypeError(problem, "", where_is(here()))
         for i, j in self._pairs():
             n, m = a.shape[i], b.shape[j]
             if n is not None and m is not None and n != m:

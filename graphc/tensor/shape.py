@@ -250,6 +250,11 @@ class Reshape(Op):
         target = target_shape(self.shape, symbolic, least=-1)
         elements = math.prod(x_shape)
         known = math.prod(n for n in target if n != -1)
+        if not known and -1 in target:
+            raise ShapeError(
+                f"reshape: beside a length of 0, any length stands for -1 in {target}.",
+                "Give that length.",
+            )
         full = tuple((elements // known if known else 0) if n == -1 else n for n in target)
         if math.prod(full) != elements or min(full, default=0) < 0:
             raise ShapeError(
@@ -330,7 +335,10 @@ def flatten(x: Any, ndim: int = 1) -> Tensor:
     x = as_tensor(x)
     if not 1 <= ndim <= max(x.ndim, 1):
         raise ShapeError(f"flatten: {x!r} has no form of {ndim} axes.", "", where(here()))
-    return reshape(x, (*lengths(x)[: ndim - 1], -1)) if ndim != x.ndim else x
+    if ndim == x.ndim:
+        return x  # type: ignore[no-any-return]
+    rest = lengths(x)[ndim - 1 :]
+    return reshape(x, (*lengths(x)[: ndim - 1], math.prod(rest)))
 
 
 @dataclass(frozen=True, slots=True)

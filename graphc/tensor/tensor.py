@@ -283,7 +283,7 @@ class Tensor(Node):
         return TABLE["eval"](self, values, **options)
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *METHODS})
+        return sorted({*object.__dir__(self), *(name for name in METHODS if name in TABLE)})
 
     def __getattr__(self, name: str) -> Any:
         # Reached only where a class has no such attribute: NumPy-like methods by table.

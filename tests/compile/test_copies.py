@@ -188,3 +188,12 @@ def test_64_bits_are_right_in_every_thread(threads: int) -> None:
     with ThreadPoolExecutor(threads) as pool:
         for y in pool.map(f, [ONES] * 20):
             assert np.asarray(y)[0] == 1 / 3
+
+
+def test_what_is_copied_together_shares_its_copies() -> None:
+    w = graphc.shared(1.0, name="w")
+    f = graphc.function([], w, updates=[(w, w + 1)], mode="NUMPY")
+    g = graphc.function([], w * 10, mode="NUMPY")
+    own, (f2, g2) = copy.deepcopy((w, (f, g)))
+    f2()
+    assert (float(g2()), float(own.get_value()), float(w.get_value())) == (20.0, 2.0, 1.0)

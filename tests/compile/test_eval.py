@@ -91,3 +91,11 @@ def test_many_threads_can_evaluate_at_once() -> None:
         found = list(pool.map(lambda z: z.eval({x: VALUE}, mode="NUMPY"), expressions * 3))
     for i, value in enumerate(found):
         np.testing.assert_array_equal(value, VALUE * (i % 100))
+
+
+def test_eval_reads_a_large_array_anew() -> None:
+    values = np.zeros(20)
+    total = gt.constant(values).sum()
+    assert float(total.eval(mode="NUMPY")) == 0
+    values[:] = 1
+    assert float(total.eval(mode="NUMPY")) == 20

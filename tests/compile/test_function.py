@@ -13,7 +13,14 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import ArgumentError, DTypeError, MissingInputError, UnusedInputError
+from graphc.errors import (
+    ArgumentError,
+    BoundsError,
+    DTypeError,
+    MissingInputError,
+    RuntimeShapeError,
+    UnusedInputError,
+)
 
 Pair = namedtuple("Pair", "a b")
 x, y = gt.vector("x"), gt.vector("y")
@@ -258,3 +265,34 @@ def test_clone_replace_keeps_the_structure() -> None:
 
 def test_clone_replace_without_replacements_gives_the_same_graph() -> None:
     assert graphc.clone_replace(gt.exp(x)) is gt.exp(x)
+
+
+def test_an_input_that_is_computed_is_nothing_but_an_input(mode: str) -> None:
+    a = gt.scalar("a")
+    e = gt.exp(a)
+    f = graphc.function([a, e], gt.exp(gt.negative(-a)) * e, mode=mode)
+    assert float(f(0.0, 5.0)) == 5.0
+
+
+def test_an_empty_array_has_no_length_for_minus_one(mode: str) -> None:
+    m = gt.matrix("m")
+    f = graphc.function([m], m.reshape((m.shape[0], -1)), mode=mode)
+    with pytest.raises(RuntimeShapeError, match="any length stands for -1"):
+        f(np.zeros((0, 3)))
+    flat = graphc.function([m], gt.expand_dims(m, 0).flatten(2), mode=mode)
+    assert flat(np.zeros((0, 3))).shape == (1, 0)
+
+
+@pytest.mark.parametrize("wrong", [[True, False], [True, False, True, False]])
+def test_a_mask_of_another_length_is_refused(mode: str, wrong: list[bool]) -> None:
+    v = gt.vector("v")
+    with pytest.raises(RuntimeShapeError):
+        graphc.function([v], v[np.array(wrong)], mode=mode)([1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("place", [3, -4])
+def test_a_constant_place_outside_an_array_is_refused(mode: str, place: int) -> None:
+    v = gt.vector("v")
+    for y in (v[[0, place]], v[[0, place]].inc(1.0)):
+        with pytest.raises(BoundsError, match="out of bounds"):
+            graphc.function([v], y, mode=mode)([1.0, 2.0, 3.0])

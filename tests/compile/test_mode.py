@@ -175,3 +175,8 @@ def test_a_plan_tells_the_library_and_its_device() -> None:
 
 def test_a_plan_of_no_outputs_can_be_told(mode: str) -> None:
     assert "  return\n" in str(graphc.function([], mode=mode).plan())
+
+
+def test_a_misspelt_pass_is_refused_by_the_mode() -> None:
+    with pytest.raises(ArgumentError, match="canonicalise"):
+        graphc.Mode("NUMPY", excluding=["canonicalise"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import jax
@@ -341,3 +342,18 @@ def test_gradients_by_shared_variables_descend(mode: str) -> None:
     losses = [float(step(ONES)) for _ in range(20)]
     assert losses == sorted(losses, reverse=True)
     np.testing.assert_allclose(w.get_value(), ONES, atol=1e-5)
+
+
+@pytest.mark.parametrize("transform", [jax.jit, jax.vmap])
+def test_an_update_while_jax_traces_is_refused_and_leaves_the_value(transform: Any) -> None:
+    w = graphc.shared(np.ones(3, "float32"))
+    v = gt.vector("v", dtype="float32")
+    f = graphc.function([v], (v * w).sum(), updates=[(w, w + v.sum())], mode="JAX")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of buffers that a trace does not give back
+        with pytest.raises(ArgumentError, match="while JAX traces"):
+            transform(f)(
+                np.ones((2, 3), "float32") if transform is jax.vmap else np.ones(3, "float32")
+            )
+    np.testing.assert_array_equal(w.get_value(), np.ones(3))
+    assert float(f(np.ones(3, "float32"))) == 3.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -166,3 +167,26 @@ def test_a_sort_stops_at_what_is_known() -> None:
     y = gt.exp(x)
     z = gt.sin(y)
     assert toposort([z], [y]) == [z]
+
+
+def test_a_key_does_not_depend_on_what_was_built_before() -> None:
+    def key() -> str:
+        a = gt.scalar("a")
+        return Graph([a], [gt.sin(a) + gt.exp(gt.constant(3.5)) * gt.cos(a)]).key()
+
+    before = key()
+    kept = gt.exp(gt.constant(3.5))
+    assert key() == before, kept
+
+
+def test_a_key_tells_one_leaf_from_two() -> None:
+    one, two = (gt.constant(np.arange(20.0)) for _ in range(2))
+    assert Graph([], [one * one]).key() != Graph([], [one * two]).key()
+
+
+def test_a_restored_graph_is_made_of_the_nodes_that_building_it_makes() -> None:
+    a = gt.scalar("a")
+    e = gt.exp(a)
+    restored = pickle.loads(pickle.dumps(Graph([a], [e, gt.sin(a) + e])))
+    (b,) = restored.inputs
+    assert restored.outputs[1] is gt.sin(b) + gt.exp(b)

@@ -74,7 +74,17 @@ def test_users_operations_are_interned_by_their_parameters() -> None:
     assert Tensor.make(Scale(2), x) is not Tensor.make(Scale(3), x)
 
 
-@pytest.mark.parametrize(("a", "b"), [(0.0, -0.0), (1, True), (1, 1.0), (0, False)])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (0.0, -0.0),
+        (1, True),
+        (1, 1.0),
+        (0, False),
+        (0j, complex(0, -0.0)),
+        (Pair(1, 0.0), Pair(1, -0.0)),
+    ],
+)
 def test_parameters_that_python_calls_equal_are_not_confused(a: Any, b: Any) -> None:
     x = gt.scalar()
     assert Tensor.make(Scale(a), x) is not Tensor.make(Scale(b), x)

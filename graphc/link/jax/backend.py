@@ -30,7 +30,8 @@ def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
     """A JAX array of that dtype on the mode's device; a NumPy array is copied."""
     if isinstance(value, jax.Array) and value.dtype == type.numpy_dtype:
         return value
-    with jax.enable_x64(True):
+    # An array that is kept is made at once, also where the user's code is being traced.
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():
         return jax.device_put(np.array(value, type.numpy_dtype), device_of(options))
 
 

@@ -83,14 +83,22 @@ def is_basic(op: Index | IndexUpdate) -> bool:
     return not any(isinstance(entry, Hole) for entry in op.entries)
 
 
-def _filled(op: Index | IndexUpdate, symbolic: Sequence[Any]) -> Any:
-    return selection(op.entries, symbolic)
+def _filled(op: Index | IndexUpdate, x: Any, symbolic: Sequence[Any]) -> Any:
+    """The index; places that are known here must be within the array."""
+    index = selection(op.entries, symbolic)
+    axes = (entry for entry in index if entry is not None)
+    for axis, (entry, n) in enumerate(zip(axes, x.shape, strict=True)):
+        if isinstance(entry, np.ndarray) and entry.size:
+            for i in (entry.min(), entry.max()):
+                if not -n <= i < n:
+                    raise IndexError(f"index {i} is out of bounds for axis {axis} of length {n}")
+    return index
 
 
 @backend.lower(Index)
 def getitem(op: Index, x: Any, *symbolic: Any) -> Any:
     """A basic index slices; others gather."""
-    index = _filled(op, symbolic)
+    index = _filled(op, x, symbolic)
     if is_basic(op):
         return Box.of(index, x.shape).read(x)
     return jnp.asarray(x)[index]
@@ -99,7 +107,7 @@ def getitem(op: Index, x: Any, *symbolic: Any) -> Any:
 @backend.lower(IndexUpdate)
 def update(op: IndexUpdate, x: Any, value: Any, *symbolic: Any) -> Any:
     """A basic index pads or writes a slice; others scatter, repeated indices adding up."""
-    index = _filled(op, symbolic)
+    index = _filled(op, x, symbolic)
     if is_basic(op):
         box = Box.of(index, x.shape)
         if op.accumulate:

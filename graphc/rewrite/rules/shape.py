@@ -199,7 +199,9 @@ def broadcast_to_of_one_element(node: Node, op: BroadcastTo) -> Node | None:
     bare = _bare(x) if x.type.ndim and not isinstance(x.op, BroadcastTo) else None
     if bare is None or any(n != 1 for n in x.type.shape):
         return None
-    return broadcast_to(bare, _wanted(node))
+    # An axis that is not repeated must have the length wanted, which is seen to at run time.
+    made = broadcast_to(bare, _wanted(node))
+    return made if node.type.admits(made.type) else None
 
 
 @rewrite("canonicalize", BroadcastTo)
