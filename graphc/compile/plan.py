@@ -68,7 +68,8 @@ class Plan:
     def _name(self, node: Node) -> str:
         if self._inline(node):
             return label(node)
-        return f"{'a' if node in self.program.arguments else 'v'}{self.program.places[node]}"
+        place = self.program.places[node]
+        return f"{'a' if place < len(self.program.arguments) else 'v'}{place}"
 
     def _step(self, node: Node) -> str:
         operands = ", ".join(self._name(x) for x in node.inputs)

@@ -31,15 +31,14 @@ def quick(
     """
     names = [f"a{i}" for i in range(len(dtypes))]
     right = [f"{a}.__class__ in kinds and {a}.dtype is d{i}" for i, a in enumerate(names)]
+    # Parameters by position only leave every name free for an input: self, a0.
     source = f"""
-def __call__(self, {"".join(f"{a}=absent, " for a in names)}*rest, **named):
+def __call__(self, {"".join(f"{a}=absent, " for a in names)}/, *rest, **named):
     if {" and ".join([*right, "not rest", "not named"])}:
         return execute({", ".join(names)})
     args = [a for a in ({"".join(f"{a}, " for a in names)}) if a is not absent]
     return base.__call__(self, *args, *rest, **named)
 """
-    # Parameters by position only leave every name free for an input: self, a0.
-    source = source.replace("*rest,", "/, *rest,", 1)
     namespace: dict[str, Any] = {
         "absent": object(),
         "base": base,

@@ -10,8 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from graphc.errors import DynamicShapeError
 from graphc.ir import TINY, Constant, Graph, Leaf, Node, Pick, TensorType, is_inexact
 from graphc.tensor.index import Nonzero
@@ -103,10 +101,3 @@ def _check_input(node: Node, user: Node) -> None:
             "or vectors; or use mode='NUMPY'.",
             user.where,
         )
-
-
-def picked(node: Node, value: Any) -> Any:
-    """A host value as NumPy's, in the node's dtype."""
-    if isinstance(node.type, TensorType) and not isinstance(node.op, Pick):
-        return np.asarray(value, node.type.numpy_dtype)
-    return value

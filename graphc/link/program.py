@@ -19,10 +19,10 @@ from graphc.errors import (
     RuntimeShapeError,
     ShapeError,
 )
-from graphc.ir import Check, Constant, Graph, Node
+from graphc.ir import Check, Constant, Graph, Node, Pick, TupleType
 from graphc.link.backend import Backend
 from graphc.link.checks import admit, equal_lengths
-from graphc.link.host import Host, picked
+from graphc.link.host import Host
 from graphc.link.source import Source
 from graphc.tensor.elementwise import Cast, Elementwise, Where
 from graphc.tensor.shape import Length, Shape
@@ -202,7 +202,10 @@ def _by_numpy(node: Node) -> Callable[..., Any]:
 
     def compute(*values: Any) -> Any:
         with np.errstate(all="ignore"):
-            return picked(node, op.perform(*values))
+            found = op.perform(*values)
+        # Several results come as a tuple; each is picked in its own dtype.
+        several = isinstance(node.type, TupleType) or isinstance(op, Pick)
+        return found if several else np.asarray(found, node.type.numpy_dtype)
 
     return compute
 

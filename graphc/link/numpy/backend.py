@@ -29,11 +29,14 @@ def compile(program: Program, options: Mapping[str, Any], donated: tuple[int, ..
         with np.errstate(all="ignore"):
             found = run(*arguments)
         results: list[Any] = []
+        taken = {id(x) for x in arguments}
         for y, dtype in zip(found, dtypes, strict=True):
             y = np.asarray(y, dtype)
             # A view of an argument, or the argument itself, would change with it.
-            shared = not y.flags.owndata or [1 for x in (*arguments, *results) if x is y]
-            results.append(y.copy() if shared else y)
+            if not y.flags.owndata or id(y) in taken:
+                y = y.copy()
+            taken.add(id(y))
+            results.append(y)
         return results[0] if program.single else results
 
     return execute
