@@ -392,7 +392,7 @@ def _enter(row: Elementwise) -> Elementwise:
     return row
 
 
-def _from_scipy(name: str) -> Callable[..., Any]:
+def from_scipy(name: str) -> Callable[..., Any]:
     """SciPy's function, in the operand's dtype also where SciPy has it in wider ones only."""
 
     def reference(x: np.ndarray[Any, Any]) -> Any:
@@ -462,39 +462,6 @@ remainder = binary(
 )
 
 
-def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    if isinstance(b.op, Constant) and b.op.shape == ():
-        exponent = b.op.value.item()
-        if exponent in (0, 1, 2):
-            return (TABLE["zeros_like"](y), g, g * 2 * a)[int(exponent.real)], None
-        return g * exponent * a ** (exponent - 1), None
-    # At b = 0 the slope by the base is 0, not 0 * a**-1.
-    still = equal(b, 0)
-    by_base = g * where(still, 0, b * a ** where(still, 1, b - 1))
-    return by_base, _power_by_exponent(g, y, a)
-
-
-def _power_by_exponent(g: Any, y: Any, a: Any) -> Any:
-    # At a = 0 the power does not move with b > 0: 0, not 0 * log(0).
-    zero = equal(a, 0)
-    return g * where(zero, 0, y * log(where(zero, 1, a)))
-
-
-def _power(a: Any, b: Any) -> Any:
-    """NumPy's, but for an integer to a negative power, which NumPy refuses."""
-    if a.dtype.kind != "i" or not np.any(b < 0):
-        return np.power(a, b)
-    unit = np.where(np.abs(a) == 1, np.power(a, b & 1), 0)
-    return np.where(b < 0, unit, np.power(a, np.maximum(b, 0))).astype(a.dtype)
-
-
-power = binary(
-    "power",
-    "a ** b; of an integer and a negative b, what is left of 1 / a ** -b cut to an integer",
-    numeric,
-    _power_slope,
-    _power,
-)
 negative = unary("negative", "-x", numeric, lambda g, y, x: -g)
 abs = unary("abs", "|x|", magnitude, lambda g, y, x: g * sign(x), holomorphic=False)
 sign: Elementwise = unary(
@@ -515,112 +482,6 @@ def _complex_sign_slope(g: Any, y: Any, x: Any) -> Any:
     across = (g - y * real(g * conj(y))) / where(equal(r, 0), 1, r)
     return where(equal(r, 0), 0, across)
 
-
-# Exponentials and logarithms.
-
-exp = unary("exp", "e ** x", inexact, lambda g, y, x: g * y)
-exp2 = unary("exp2", "2 ** x", inexact, lambda g, y, x: g * y * np.log(2).item())
-expm1 = unary("expm1", "exp(x) - 1, exact for a small x", inexact, lambda g, y, x: g * (y + 1))
-log = unary("log", "The natural logarithm", inexact, lambda g, y, x: g / x)
-log2 = unary("log2", "The logarithm to base 2", inexact, lambda g, y, x: g / (x * np.log(2).item()))
-log10 = unary(
-    "log10", "The logarithm to base 10", inexact, lambda g, y, x: g / (x * np.log(10).item())
-)
-log1p = unary("log1p", "log(1 + x), exact for a small x", inexact, lambda g, y, x: g / (1 + x))
-
-
-logaddexp = binary(
-    "logaddexp",
-    "log(exp(a) + exp(b)) without overflow",
-    real_inexact,
-    lambda g, y, a, b: (g * _weight(a, b), g * _weight(b, a)),
-    commutes=True,
-)
-
-
-def _weight(a: Any, b: Any) -> Any:
-    # The share of exp(a); two equal infinities share evenly, and inf - inf is never formed.
-    return sigmoid(where(equal(a, b), 0, a - b))
-
-
-# Trigonometric and hyperbolic functions.
-
-sin = unary("sin", "The sine", inexact, lambda g, y, x: g * cos(x))
-cos: Elementwise = unary("cos", "The cosine", inexact, lambda g, y, x: -g * sin(x))
-tan = unary("tan", "The tangent", inexact, lambda g, y, x: g * (1 + y * y))
-arcsin = unary("arcsin", "The inverse sine", inexact, lambda g, y, x: g / sqrt(1 - x * x))
-arccos = unary("arccos", "The inverse cosine", inexact, lambda g, y, x: -g / sqrt(1 - x * x))
-arctan = unary("arctan", "The inverse tangent", inexact, lambda g, y, x: g / (1 + x * x))
-arctan2 = binary(
-    "arctan2",
-    "The angle of the point (b, a), in radians",
-    real_inexact,
-    lambda g, y, a, b: (g * b / (a * a + b * b), -g * a / (a * a + b * b)),
-)
-sinh = unary("sinh", "The hyperbolic sine", inexact, lambda g, y, x: g * cosh(x))
-cosh: Elementwise = unary("cosh", "The hyperbolic cosine", inexact, lambda g, y, x: g * sinh(x))
-tanh = unary("tanh", "The hyperbolic tangent", inexact, lambda g, y, x: g * (1 - y * y))
-arcsinh = unary(
-    "arcsinh", "The inverse hyperbolic sine", inexact, lambda g, y, x: g / sqrt(x * x + 1)
-)
-arccosh = unary(
-    "arccosh",
-    "The inverse hyperbolic cosine",
-    inexact,
-    lambda g, y, x: g / (sqrt(x - 1) * sqrt(x + 1)),
-)
-arctanh = unary(
-    "arctanh", "The inverse hyperbolic tangent", inexact, lambda g, y, x: g / (1 - x * x)
-)
-deg2rad = unary("deg2rad", "Degrees as radians", real_inexact, lambda g, y, x: g * (np.pi / 180))
-rad2deg = unary("rad2deg", "Radians as degrees", real_inexact, lambda g, y, x: g * (180 / np.pi))
-
-# Functions of statistics.
-
-
-def _softplus(x: Any) -> Any:
-    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
-
-
-def _log1mexp(x: Any) -> Any:
-    return np.where(x > -np.log(2), np.log(-np.expm1(x)), np.log1p(-np.exp(x))).astype(x.dtype)
-
-
-sigmoid: Elementwise = unary(
-    "sigmoid",
-    "1 / (1 + exp(-x))",
-    real_inexact,
-    lambda g, y, x: g * y * sigmoid(-x),
-    _from_scipy("expit"),
-)
-softplus = unary(
-    "softplus",
-    "log(1 + exp(x)) without overflow",
-    real_inexact,
-    lambda g, y, x: g * sigmoid(x),
-    _softplus,
-)
-log1mexp = unary(
-    "log1mexp",
-    "log(1 - exp(x)) for x < 0, exact at both ends",
-    real_inexact,
-    lambda g, y, x: -g / expm1(-x),
-    _log1mexp,
-)
-erf = unary(
-    "erf",
-    "The error function",
-    real_inexact,
-    lambda g, y, x: g * (2 / np.sqrt(np.pi).item()) * exp(-x * x),
-    _from_scipy("erf"),
-)
-erfc = unary(
-    "erfc",
-    "1 - erf(x), exact for a large x",
-    real_inexact,
-    lambda g, y, x: -g * (2 / np.sqrt(np.pi).item()) * exp(-x * x),
-    _from_scipy("erfc"),
-)
 
 # Rounding.
 
@@ -898,16 +759,3 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
         lower = as_tensor(x) if min is None else maximum(x, min)
         return lower if max is None else minimum(lower, max)
     return _clip(x, min, max)
-
-
-@function
-def log_sigmoid(x: Any) -> Tensor:
-    """``log(sigmoid(x))``, without overflow for a very negative x.
-
-    Args:
-        x: Real numbers of any shape.
-
-    Returns:
-        An array of x's shape, of a floating dtype.
-    """
-    return -softplus(-as_tensor(x))

@@ -12,7 +12,8 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import Check, Op, Shape, TensorType, here, is_inexact, where as where_is
-from graphc.tensor.elementwise import abs, cast, conj, equal, power, sqrt, square, where, widened
+from graphc.tensor.elementwise import abs, cast, conj, equal, sqrt, square, where, widened
+from graphc.tensor.exponential import power
 from graphc.tensor.reduce import max, min, sum
 from graphc.tensor.shape import (
     behind,

@@ -18,18 +18,8 @@ from graphc.ir import (
     real_dtype,
     where as where_is,
 )
-from graphc.tensor.elementwise import (
-    abs,
-    cast,
-    conj,
-    equal,
-    exp,
-    isfinite,
-    log,
-    sqrt,
-    square,
-    where,
-)
+from graphc.tensor.elementwise import abs, cast, conj, equal, isfinite, sqrt, square, where
+from graphc.tensor.exponential import exp, log
 from graphc.tensor.shape import behind, broadcast_to, expand_dims, length, lengths, ravel, squeeze
 from graphc.tensor.tensor import Axis, Tensor, as_tensor, axes_of, function
 

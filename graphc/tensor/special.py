@@ -4,11 +4,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphc.tensor.elementwise import exp, log
+import numpy as np
+
+from graphc.tensor.elementwise import from_scipy, real_inexact, unary
+from graphc.tensor.exponential import exp, log
 from graphc.tensor.reduce import Composite, Peak, composed, restored, sum
 from graphc.tensor.tensor import Axis, Tensor, function
 
 __all__ = ["LogSoftmax", "Softmax", "log_softmax", "softmax"]
+
+
+# Rows.
+
+erf = unary(
+    "erf",
+    "The error function",
+    real_inexact,
+    lambda g, y, x: g * (2 / np.sqrt(np.pi).item()) * exp(-x * x),
+    from_scipy("erf"),
+)
+erfc = unary(
+    "erfc",
+    "1 - erf(x), exact for a large x",
+    real_inexact,
+    lambda g, y, x: -g * (2 / np.sqrt(np.pi).item()) * exp(-x * x),
+    from_scipy("erfc"),
+)
+
+# Composites.
 
 
 class Softmax(Composite):

@@ -21,8 +21,9 @@ from graphc.tensor.elementwise import ROWS, Elementwise
 from graphc.tensor.index import Nonzero
 from graphc.tensor.reduce import Composite, Peak
 from graphc.tensor.shape import Length, Shape
+from tests.contract.case import Case
 from tests.contract.differences import SMOOTH, slopes
-from tests.contract.operations import BARRIERS, FAMILIES, Case
+from tests.contract.operations import BARRIERS, FAMILIES
 from tests.contract.tolerance import assert_agree
 from tests.contract.values import plain
 

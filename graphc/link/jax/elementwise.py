@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import jax.scipy.special
 import numpy as np
 from jax import lax
 
@@ -246,11 +248,13 @@ LAX: dict[str, Callable[..., Any]] = {
     "clip": clip,
 }
 """What computes a row, given operands of one dtype in their common shape. A row that is not here
-is the function of its name in jax.lax, or else in jax.numpy."""
+is the function of its name in jax.lax, jax.numpy or jax.scipy.special."""
 
 
 def _enter(row: Elementwise) -> None:
-    compute = LAX.get(row.row) or getattr(lax, row.row, None) or getattr(jnp, row.row, None)
+    compute = LAX.get(row.row)
+    for library in (lax, jnp, jax.scipy.special):
+        compute = compute or getattr(library, row.row, None)
     if compute is None:
         return
     if row.arity == 1:

@@ -7,7 +7,8 @@ import numpy as np
 from graphc.ir import Node, is_float, is_numeric, numpy_dtype
 from graphc.rewrite.lengths import length_of
 from graphc.rewrite.rule import rewrite
-from graphc.tensor.elementwise import cast, exp, log, negative
+from graphc.tensor.elementwise import cast, negative
+from graphc.tensor.exponential import exp, log
 from graphc.tensor.reduce import (
     All,
     Any_,

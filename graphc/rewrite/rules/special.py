@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from graphc.ir import Node
+from graphc.ir import Node, is_float
 from graphc.rewrite.lengths import fitted
-from graphc.rewrite.rule import rewrite
+from graphc.rewrite.rule import Equation, equation, rewrite
 from graphc.rewrite.rules.reduce import summed
-from graphc.tensor.elementwise import add, divide, exp, log, multiply, subtract
+from graphc.tensor.elementwise import add, divide, multiply, subtract
+from graphc.tensor.exponential import exp, log
 from graphc.tensor.shape import ExpandDims, expand_dims
-from graphc.tensor.special import LogSoftmax, Softmax
+from graphc.tensor.special import LogSoftmax, Softmax, erf, erfc
 from graphc.tensor.tensor import Tensor
 
 
@@ -94,3 +95,18 @@ def softmax_times_share(node: Node, op: object) -> Node | None:
 def _above(y: Node, p: Node) -> Node | None:
     """The a of ``a / p``."""
     return y.inputs[0] if y.op is divide and y.inputs[1] is p else None
+
+
+# The error function.
+
+
+@equation("stabilize", dtypes=is_float)
+def one_minus_erf(x: Tensor) -> Equation:
+    """``erf`` is next to 1 from x = 6 on; erfc keeps the tail."""
+    return Equation(1 - erf(x), erfc(x))
+
+
+@equation("stabilize", dtypes=is_float)
+def one_minus_erfc(x: Tensor) -> Equation:
+    """``erfc`` is next to 1 for a small x; erf keeps its digits."""
+    return Equation(1 - erfc(x), erf(x))
