@@ -176,6 +176,11 @@ def measured(name: str, n: int, *, repeats: int, xla: bool) -> Iterator[Line]:
         Ratio.of([own(s, "lower") for s in ours], [own(s, "lower") for s in theirs]),
         TARGET,
     )
+    yield Line(
+        f"  rewriting, by JAX's trace: {title}",
+        Ratio.of([s["rewrite"] for s in ours], [s["trace"] for s in theirs]),
+        TARGET,
+    )
 
 
 def _enter(name: str) -> None:
@@ -185,7 +190,7 @@ def _enter(name: str) -> None:
         by_hand(PROGRAMS[name](10), xla=True)
         yield from measured(name, 100, repeats=9, xla=True)
         yield from measured(name, 1_000, repeats=5, xla=True)
-        yield from measured(name, 5_000, repeats=3, xla=False)
+        yield from measured(name, 10_000, repeats=3, xla=False)
 
     @benchmark(f"compile {name} by XLA too", long=True)
     def with_xla() -> Iterator[Line]:

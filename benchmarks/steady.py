@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -15,7 +15,7 @@ from benchmarks.call import x64
 from benchmarks.table import Line, benchmark
 from benchmarks.timing import agree, compared
 
-TARGET = 1.05
+TARGET = 1.0
 
 
 @benchmark("steady chain")
@@ -34,22 +34,37 @@ def chain() -> Iterator[Line]:
     yield Line("chain of 30 and a sum, 1e6 float32", compared(f, hand, value), TARGET)
 
 
-def logistic_loss(w: Any, b: Any, x: Any, t: Any, np: Any) -> Any:
+def stable_loss(w: Any, b: Any, x: Any, t: Any, np: Any) -> Any:
     """The mean negative log likelihood of labels t in {-1, 1}."""
     z = t * (x @ w + b)
     return np.logaddexp(0, -z).mean() + 0.01 * (w**2).sum()
 
 
+def naive_loss(w: Any, b: Any, x: Any, t: Any, np: Any) -> Any:
+    """The same as the textbook has it, which overflows for a z below -88 or -710."""
+    z = t * (x @ w + b)
+    return np.log(1 + np.exp(-z)).mean() + 0.01 * (w**2).sum()
+
+
 @benchmark("steady logistic")
 def logistic() -> Iterator[Line]:
+    yield from _logistic(stable_loss, "logistic loss + gradient")
+
+
+@benchmark("steady naive logistic")
+def naive_logistic() -> Iterator[Line]:
+    yield from _logistic(naive_loss, "the same by log(1 + exp)")
+
+
+def _logistic(loss_of: Callable[..., Any], title: str) -> Iterator[Line]:
     random = np.random.default_rng(0)
     for dtype, rtol in (("float32", 1e-5), ("float64", 1e-12)):
         w, b = gt.vector("w", dtype=dtype), gt.scalar("b", dtype=dtype)
         x, t = gt.matrix("x", dtype=dtype), gt.vector("t", dtype=dtype)
-        loss = logistic_loss(w, b, x, t, gt)
+        loss = loss_of(w, b, x, t, gt)
         f = graphc.function([w, b, x, t], [loss, *graphc.grad(loss, [w, b])], mode="JAX")
         hand = jax.jit(
-            jax.value_and_grad(lambda w, b, x, t: logistic_loss(w, b, x, t, jnp), argnums=(0, 1))
+            jax.value_and_grad(lambda w, b, x, t: loss_of(w, b, x, t, jnp), argnums=(0, 1))
         )
         data = random.standard_normal((10_000, 100))
         labels = np.sign(random.standard_normal(10_000))
@@ -59,7 +74,7 @@ def logistic() -> Iterator[Line]:
             ]
             agree(f(*arguments), hand(*arguments), rtol=rtol)
             ratio = compared(f, hand, *arguments, blocks=100)
-        yield Line(f"logistic loss + gradient, 10,000 x 100 {dtype}", ratio, TARGET)
+        yield Line(f"{title}, 10,000 x 100 {dtype}", ratio, TARGET)
 
 
 def kernel_loss(x: Any, v: Any, scale: Any, np: Any) -> Any:

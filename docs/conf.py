@@ -1,12 +1,15 @@
 """The documentation's settings; ``make docs`` builds it, and a warning is an error."""
 
+from importlib import import_module
 from importlib.metadata import version as version_of
+from pkgutil import iter_modules
 
 from docutils.nodes import Node
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import graphc.tensor as gt
+from graphc.tensor.create import CONSTRUCTORS, PLURALS
 from graphc.tensor.elementwise import Elementwise
 
 project = "graphc"
@@ -25,7 +28,7 @@ autodoc_default_options = {"members": True, "imported-members": True}
 autodoc_preserve_defaults = True
 napoleon_numpy_docstring = False
 
-OPERANDS = {1: "x", 2: "a, b"}
+OPERANDS = {1: "x", 2: "a, b", 3: "a, b, c", 4: "a, b, c, x"}
 
 
 class Rows(SphinxDirective):
@@ -43,6 +46,43 @@ class Rows(SphinxDirective):
         )
 
 
+class Subjects(SphinxDirective):
+    """Every other function of ``graphc.tensor``, under the subject whose file it stands in."""
+
+    def run(self) -> list[Node]:
+        found = {name: getattr(gt, name) for name in sorted(gt.__all__)}
+        lettered = {*CONSTRUCTORS, *PLURALS} - {"scalar", "vector", "matrix", "row", "col"}
+        lines: list[str] = []
+        for module in iter_modules(gt.__path__):
+            path = f"{gt.__name__}.{module.name}"
+            own = [
+                name
+                for name, value in found.items()
+                if getattr(value, "__module__", None) == path
+                and getattr(value, "__name__", name) == name
+                and not isinstance(value, Elementwise)
+                and name not in lettered
+            ]
+            if own:
+                title = module.name.replace("_", " ").capitalize()
+                lines += [title, "-" * len(title), "", _first_line(path), ""]
+                lines += [_entry(name, found[name]) for name in own]
+        return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
+
+
+def _first_line(path: str) -> str:
+    return (import_module(path).__doc__ or "").partition("\n")[0]
+
+
+def _entry(name: str, value: object) -> str:
+    if callable(value):
+        kind = "autoclass" if isinstance(value, type) else "autofunction"
+        return f".. {kind}:: {gt.__name__}.{name}\n"
+    meaning = (value.__doc__ or "").partition("\n")[0]
+    return f".. py:data:: {name}\n   :module: {gt.__name__}\n\n   {meaning}\n"
+
+
 def setup(app: Sphinx) -> None:
-    """The directive that ``api/tensor.md`` uses."""
+    """The directives that ``api/tensor.md`` uses."""
     app.add_directive("rows", Rows)
+    app.add_directive("subjects", Subjects)

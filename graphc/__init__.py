@@ -47,6 +47,10 @@ from graphc.grad import (  # noqa: E402
     zero_grad,
 )
 from graphc.rewrite import explain  # noqa: E402
+from graphc.tensor.vectorize import vectorize, vectorize_graph  # noqa: E402
+
+# PyTensor has these beside its arrays too; a lower layer cannot import them.
+vars(sys.modules["graphc.tensor"]).update(grad=grad, hessian=hessian, jacobian=jacobian)
 
 __version__ = "0.1.0"
 
@@ -79,6 +83,8 @@ __all__ = [
     "pullback",
     "pushforward",
     "shared",
+    "vectorize",
+    "vectorize_graph",
     "verify_grad",
     "zero_grad",
 ]

@@ -258,7 +258,8 @@ class Function:
     Attributes:
         name: What messages call it.
         mode: Where it runs.
-        graph: What it computes, rewritten; the shared variables' new values are its last outputs.
+        asked: What it was asked to compute; the shared variables' new values are its last outputs.
+        graph: What it computes: that, rewritten.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -279,8 +280,8 @@ class Function:
             variables = [cut.get(x, x) for x in variables]
         found = [x for x in toposort(ends, variables) if isinstance(x, Shared)]
         self._shared = sorted({*found, *(x for x, _ in recipe.updates)}, key=lambda x: x.serial)
-        asked = Graph([*variables, *self._shared], ends)
-        rewritten = optimize(asked, excluding=self.mode.excluding)
+        self.asked = Graph([*variables, *self._shared], ends)
+        rewritten = optimize(self.asked, excluding=self.mode.excluded, including=self.mode.included)
         graph = inline(rewritten.graph, backend)
         host = None if backend.eager else analyse(graph)
         if host is not None and host.leaves:
@@ -524,7 +525,8 @@ def evaluate(x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = 
     """
     given = _values_by_node(x, {} if values is None else values)
     chosen = get_mode(mode)
-    key = (x, tuple(given), chosen.name, chosen.excluding, tuple(sorted(chosen.options.items())))
+    rules = chosen.excluded, chosen.included
+    key = (x, tuple(given), chosen.name, rules, tuple(sorted(chosen.options.items())))
     with _evaluating:
         known = _evaluated.get(key)
         if known is not None:

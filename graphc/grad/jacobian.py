@@ -57,14 +57,16 @@ def jacobian(
     found = cotangents({y: cotangent}, xs, consider_constant or ())
     n = math.prod(lengths(y))
     rows = reshape(eye(n, dtype=y.dtype), (n, *lengths(y)))
+    reached = [g for g in found if g is not None]
+    slopes = iter(batched(reached, {cotangent: rows}))
     result = []
     for x, g in zip(xs, found, strict=True):
+        shape = (*lengths(y), *lengths(x))
         if g is None:
             zero = disconnected(x, disconnected_inputs, "zero", "The expression")
-            result.append(broadcast_to(zero, (*lengths(y), *lengths(x))))
-            continue
-        (slopes,) = batched([g], {cotangent: rows})
-        result.append(reshape(slopes, (*lengths(y), *lengths(x))))
+            result.append(broadcast_to(zero, shape))
+        else:
+            result.append(reshape(next(slopes), shape))
     return result if several else result[0]
 
 

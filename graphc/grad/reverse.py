@@ -95,6 +95,8 @@ def _added(a: Tensor | None, b: Tensor) -> Tensor:
 
 
 def _checked(node: Node, x: Node, part: Any) -> Tensor:
+    if isinstance(part, GradientError):
+        raise part
     if not isinstance(part, Tensor) or part.ndim != x.type.ndim:
         raise GradientError(
             f"The pullback of {node!r} gave {part!r} for the input {x!r}.",

@@ -10,7 +10,7 @@ import numpy as np
 from graphc.ir.graph import Graph
 from graphc.ir.node import Constant, Input, Leaf, Node, Pick
 
-__all__ = ["dprint", "pprint", "tree"]
+__all__ = ["described", "dprint", "pprint", "tree"]
 
 DEEPEST = 40
 """Trees go on from a new root below this depth, or a long chain would be all indentation."""
@@ -55,7 +55,8 @@ def _parameters(node: Node) -> str:
     return f"{{{inside[:-1]}}}" if bracket and inside != ")" else ""
 
 
-def _described(node: Node) -> str:
+def described(node: Node) -> str:
+    """A node by itself: what it is called, its parameters and its type."""
     if isinstance(node.op, Input | Leaf | Constant):
         return f"{label(node)} {node.type!r}"
     return f"{label(node)}{_parameters(node)} {node.type!r}"
@@ -68,13 +69,13 @@ def tree(outputs: Iterable[Node], depth: int = -1) -> Iterator[str]:
     printed: set[Node] = set()
     for root, _ in roots:
         if root in printed:
-            yield f"{_described(root)} [id {ids[root]}]"
+            yield f"{described(root)} [id {ids[root]}]"
             continue
         stack: list[tuple[Node, str, str, int]] = [(root, "", "", 0)]
         while stack:
             node, first, rest, level = stack.pop()
             name = ids.setdefault(node, _letters(len(ids)))
-            line = f"{first}{_described(node)} [id {name}]"
+            line = f"{first}{described(node)} [id {name}]"
             if node in printed and node.inputs:
                 yield f"{line} ..."
                 continue

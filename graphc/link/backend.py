@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphc.errors import ModeError, UnsupportedOperationError
-from graphc.ir import Constant, Graph, Node, Op, TensorType, here, where
+from graphc.ir import Constant, Graph, Node, Op, Pick, TensorType, here, where
 from graphc.tensor.elementwise import Elementwise
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class Backend:
     eager: bool
     describe: Callable[[Mapping[str, Any]], str]
     options: frozenset[str] = frozenset()
-    lowerings: dict[Any, Callable[..., Any]] = field(default_factory=dict)
+    # Several results are a tuple on every backend.
+    lowerings: dict[Any, Callable[..., Any]] = field(default_factory=lambda: {Pick: Pick.perform})
 
     def lower(self, *ops: type[Op] | Elementwise) -> Callable[[F], F]:
         """Enter the decorated function as the lowering of these operations.

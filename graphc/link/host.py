@@ -14,6 +14,7 @@ from graphc.errors import DynamicShapeError
 from graphc.ir import TINY, Constant, Graph, Leaf, Node, Pick, TensorType, is_inexact
 from graphc.tensor.index import Nonzero
 from graphc.tensor.shape import Length, Shape
+from graphc.tensor.sort import Unique
 
 __all__ = ["Host", "analyse"]
 
@@ -47,7 +48,7 @@ def analyse(graph: Graph) -> Host:
             continue
         if isinstance(node.op, Length | Shape | Constant) or (
             node.inputs
-            and (isinstance(node.op, Nonzero | Pick) or _is_small(node.type))
+            and (isinstance(node.op, Nonzero | Unique | Pick) or _is_small(node.type))
             and all(x in nodes for x in node.inputs)
         ):
             nodes.add(node)
@@ -92,6 +93,13 @@ def _check_input(node: Node, user: Node) -> None:
                 "Write gt.where(mask, a, b) in place of x[mask], with an a that adds nothing where "
                 "the mask is false, or use mode='NUMPY'; a constant mask works, and so does "
                 "x[mask].set(scalar).",
+                user.where,
+            )
+        if isinstance(user.op, Unique):
+            raise DynamicShapeError(
+                f"How many distinct elements {node!r} has is not known while the backend compiles.",
+                "Say how many to give, gt.unique(x, size=..., fill_value=...), or use "
+                "mode='NUMPY'; constants and integer inputs work.",
                 user.where,
             )
         raise DynamicShapeError(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from graphc.ir import Constant, Graph, Leaf, Node, derived_from
 from graphc.link.backend import Backend
+from graphc.tensor.elementwise import Elementwise
 from graphc.tensor.reduce import Composite
 
 __all__ = ["bake", "inline"]
@@ -11,19 +14,41 @@ __all__ = ["bake", "inline"]
 
 def inline(graph: Graph, backend: Backend) -> Graph:
     """Named functions taken apart, but for those the backend has a lowering of its own for."""
-    while True:
-        expanded: dict[Node, Node] = {}
-        given = set(graph.inputs)
-        for node in graph.nodes:
-            own = [expanded.get(x, x) for x in node.inputs] if node not in given else []
-            if isinstance(node.op, Composite) and type(node.op) not in backend.lowerings:
-                with derived_from(node.site):
-                    expanded[node] = node.op.expand(*own)  # type: ignore[arg-type]
-            elif own and own != list(node.inputs):
-                expanded[node] = node.with_inputs(own)
-        if not expanded:
-            return graph
-        graph = Graph(graph.inputs, [expanded.get(y, y) for y in graph.outputs])
+    done: dict[Node, Node] = {x: x for x in graph.inputs}
+    meanings: dict[Node, Node] = {}
+    waiting = list(reversed(graph.nodes))
+    while waiting:
+        node = waiting[-1]
+        if node in done:
+            waiting.pop()
+            continue
+        missing = [x for x in node.inputs if x not in done]
+        if missing:
+            waiting += missing
+            continue
+        made = node.with_inputs([done[x] for x in node.inputs])
+        meaning = meanings[made] if made in meanings else _meaning(made, backend)
+        if meaning is not None and meaning not in done:
+            # It may hold other names in turn.
+            meanings[made] = meaning
+            waiting.append(meaning)
+            continue
+        final = made if meaning is None else done[meaning]
+        done[node] = done[final] = final
+    return Graph(graph.inputs, [done[y] for y in graph.outputs])
+
+
+def _meaning(node: Node, backend: Backend) -> Node | None:
+    """What a name stands for that the backend does not know."""
+    match node.op:
+        case Composite() as op if type(op) not in backend.lowerings:
+            expand: Callable[..., Node] = op.expand
+        case Elementwise(expand=made) as op if made is not None and backend.lowering(op) is None:
+            expand = made
+        case _:
+            return None
+    with derived_from(node.site):
+        return expand(*node.inputs)
 
 
 def bake(graph: Graph, places: tuple[int, ...]) -> Graph:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from graphc.errors import InvalidGraphError
 from graphc.ir import Node, derived_from
 from graphc.rewrite.rule import Root, Rule, kind
+from graphc.tensor.elementwise import Elementwise
 
 __all__ = ["Change", "Sweep"]
 
@@ -34,6 +36,7 @@ class Sweep:
     Attributes:
         attempts: How often a rule was tried.
         changes: How often one applied.
+        recording: Whether each change is kept.
         records: Each change, where recording.
     """
 
@@ -41,12 +44,12 @@ class Sweep:
         self.attempts = 0
         self.changes = 0
         self.records: list[Change] = []
-        self._recording = recording
+        self.recording = recording
         self._by_root: dict[Root, list[Rule]] = {}
         for rule in rules:
             for root in rule.roots:
                 self._by_root.setdefault(root, []).append(rule)
-        self._rules: dict[tuple[Root, ...], tuple[Rule, ...]] = {}
+        self._rules: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
         self._done: dict[Node, Node] = {}
         self._became: dict[Node, tuple[Node, Rule | None]] = {}
 
@@ -116,14 +119,17 @@ class Sweep:
 
     def _rules_for(self, node: Node) -> tuple[Rule, ...]:
         # A pattern names the row of an operand or two, which rules most of them out at once.
-        row = kind(node)
-        kinds = tuple([kind(x) for x in node.inputs]) if row is node.op else ()
-        known = self._rules.get((row, *kinds))
+        op = node.op
+        key: tuple[Any, ...] = (type(op),)
+        if type(op) is Elementwise:
+            key = (op, node.inputs[0].type.dtype, *[kind(x) for x in node.inputs])
+        known = self._rules.get(key)
         if known is None:
-            roots = dict.fromkeys([row, *type(node.op).__mro__])
+            roots = dict.fromkeys([kind(node), *type(op).__mro__])
             found = [rule for root in roots for rule in self._by_root.get(root, ())]
-            rules = dict.fromkeys(rule for rule in found if not kinds or rule.concerns(kinds))
-            known = self._rules[row, *kinds] = tuple(rules)
+            if len(key) > 1:
+                found = [rule for rule in found if rule.concerns(key[2:], key[1])]
+            known = self._rules[key] = tuple(dict.fromkeys(found))
         return known
 
     def _note(self, rule: Rule, before: Node, after: Node) -> None:
@@ -134,7 +140,7 @@ class Sweep:
                 before.where,
             )
         self.changes += 1
-        if self._recording:
+        if self.recording:
             self.records.append(Change(rule, before, after))
 
     def _endless(self, stack: Sequence[Node]) -> InvalidGraphError:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 from graphc.ir import Graph, Input, Node, pprint, toposort
 from graphc.rewrite.engine import Change
+from graphc.rewrite.page import page
 from graphc.rewrite.passes import PassReport, optimize
 
 __all__ = ["Explanation", "explain"]
@@ -17,7 +21,7 @@ WIDEST = 72
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What the passes did; ``str()`` of it is a page to read.
+    """What the passes did; ``str()`` of it is a text to read, ``html()`` a page to step through.
 
     Attributes:
         before: The graph as it was.
@@ -31,6 +35,28 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
+
+    def html(self) -> str:
+        """One page of HTML that needs nothing else: steps, changes, the graph before and after."""
+        return page(self.before, self.passes, str(self))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page of HTML to a file.
+
+        Args:
+            path: Where; what is there is replaced.
+
+        Returns:
+            The path.
+        """
+        path = Path(path)
+        path.write_text(self.html(), encoding="utf-8")
+        return path
+
+    def _repr_html_(self) -> str:
+        # In a frame of its own, the page's styles and keys are not those of the notebook.
+        style = "width: 100%; height: 40em; border: 0"
+        return f'<iframe srcdoc="{escape(self.html())}" style="{style}"></iframe>'
 
     def _lines(self) -> Iterator[str]:
         for report in self.passes:
@@ -51,21 +77,36 @@ def _described(change: Change) -> Iterator[str]:
     yield f"    -> {pprint(change.after, WIDEST)}"
 
 
+@runtime_checkable
+class Compiled(Protocol):
+    """A function, which knows the graph as written and its mode.
+
+    Attributes:
+        asked: The graph before any rule.
+        mode: Which rules are excluded and included.
+    """
+
+    asked: Graph
+    mode: Any
+
+
 def explain(
-    graph: Graph | Node | Iterable[Node],
+    graph: Graph | Node | Compiled | Iterable[Node],
     *,
-    excluding: Collection[str] = (),
-    including: Collection[str] | None = None,
+    excluding: Iterable[str] | None = None,
+    including: Iterable[str] | None = None,
 ) -> Explanation:
     """What the rules make of a graph, pass by pass: each rule, what it found and put there, where.
 
     Args:
-        graph: A graph, a symbolic array, or several.
-        excluding: Rules to leave out, by their name, pass or subject, as for ``optimize``.
-        including: Only these; all by default.
+        graph: A graph, a symbolic array, several, or a compiled function.
+        excluding: Rules to leave out, by their name, pass or subject, as for ``optimize``; for a
+            function, those of its mode by default.
+        including: Only these; all by default, for a function those of its mode.
 
     Returns:
-        An explanation to print; its ``graph`` is the result.
+        An explanation to print; its ``graph`` is the result. ``html()`` and ``save(path)`` give a
+        page on which a reader steps through the changes; notebooks show that at once.
 
     Raises:
         ArgumentError: A name that no rule, pass or subject has.
@@ -86,9 +127,13 @@ def explain(
         result
           log1p(x)
     """
-    if not isinstance(graph, Graph):
+    if isinstance(graph, Compiled):
+        excluding = graph.mode.excluded if excluding is None else excluding
+        including = graph.mode.included if including is None else including
+        graph = graph.asked
+    elif not isinstance(graph, Graph):
         outputs = [graph] if isinstance(graph, Node) else list(graph)
         inputs = [node for node in toposort(outputs) if isinstance(node.op, Input)]
         graph = Graph(inputs, outputs)
-    done = optimize(graph, excluding=excluding, including=including, recording=True)
+    done = optimize(graph, excluding=excluding or (), including=including, recording=True)
     return Explanation(graph, done.graph, done.passes)

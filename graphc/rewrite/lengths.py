@@ -2,53 +2,108 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache, reduce, singledispatch
+from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from graphc.ir import Node, Op
-from graphc.tensor.elementwise import Cast, Elementwise, Where
-from graphc.tensor.index import Hole, Index, IndexUpdate, Range
-from graphc.tensor.linalg import DotGeneral
-from graphc.tensor.reduce import ArgExtreme, Composite, LogSumExp, Reduction
-from graphc.tensor.shape import (
-    BroadcastTo,
-    Concatenate,
-    ExpandDims,
-    Length,
-    Reshape,
-    Squeeze,
-    Transpose,
-    broadcast_to,
-)
-from graphc.tensor.tensor import Tensor
+from graphc.ir import TINY, Constant, Node, Op, Pick, TensorType, TupleType, Type, is_integer
+from graphc.tensor.broadcast import BroadcastTo, broadcast_to
+from graphc.tensor.create import Arange, Eye
+from graphc.tensor.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.elementwise import add, cast, equal, maximum, minimum, multiply, where
+from graphc.tensor.index import Entry, Hole, Index, IndexUpdate, Nonzero, Range
+from graphc.tensor.join import Concatenate
+from graphc.tensor.pad import Pad
+from graphc.tensor.reduce import sum
+from graphc.tensor.repeat import Repeated
+from graphc.tensor.shape import Length, Reshape
+from graphc.tensor.split import Split
+from graphc.tensor.tensor import Tensor, as_tensor, constant
 
-__all__ = ["fitted", "length_of", "lengths_of", "symbolic_length"]
+__all__ = [
+    "Known",
+    "equal_lengths",
+    "fitted",
+    "holes",
+    "is_count",
+    "length_of",
+    "lengths_of",
+    "symbolic_length",
+]
 
 Known = int | Node
 """A length: a number, or an int64 scalar."""
+
+Place = tuple[Node, int]
+"""An array and one of its axes."""
 
 _found: WeakKeyDictionary[Node, dict[int, Known]] = WeakKeyDictionary()
 
 
 def length_of(x: Node, axis: int) -> Known:
     """One length of an array, taken from as far towards the inputs as it can be."""
-    path: list[tuple[Node, int]] = []
-    known: Known | None = None
-    while known is None:
-        known = x.type.shape[axis]
-        if known is None:
-            known = _found.get(x, {}).get(axis)
-        if known is None:
-            path.append((x, axis))
-            step = length_step(x.op, x, axis)
-            if isinstance(step, tuple):
-                x, axis = step
-            else:
-                known = _own_length(x, axis) if step is None else step
-    for node, at in path:
-        _found.setdefault(node, {})[at] = known
-    return known
+    own: dict[Place, Node] = {}
+    stack = [(x, axis)]
+    while stack:
+        place = stack[-1]
+        if _is_found(place, own):
+            stack.pop()
+            continue
+        waiting = [p for p in _sources(*place) if not _is_found(p, own)]
+        if not waiting:
+            _find(place, own)
+        stack += waiting
+    known = _noted(x, axis)
+    return own[x, axis] if known is None else known
+
+
+def _is_found(place: Place, own: dict[Place, Node]) -> bool:
+    return place in own or _noted(*place) is not None
+
+
+def _find(place: Place, own: dict[Place, Node]) -> None:
+    """Find a length after those it is made of, and note it."""
+    node, axis = place
+    kept = _kept(node, axis)
+    if kept is None:
+        known = length_step(node.op, node, axis)
+    else:
+        known = own[kept] if kept in own else _noted(*kept)
+    if known is None:
+        # Not kept: what holds an array would keep it from being freed.
+        own[place] = _own_length(node, axis)
+    else:
+        _found.setdefault(node, {})[axis] = known
+
+
+def _sources(node: Node, axis: int) -> list[Place]:
+    """The lengths that a length is made of."""
+    kept = _kept(node, axis)
+    if kept is not None:
+        return [kept]
+    axes: Iterable[int] = ()
+    ndim = node.inputs[0].type.ndim if isinstance(node.op, Diagonal | Reshape) else 0
+    match node.op:
+        case Concatenate():
+            return [(x, axis) for x in node.inputs]
+        case Pad():
+            axes = (axis,)
+        case Diagonal():
+            axes = (ndim - 2, ndim - 1)
+        case Reshape():
+            axes = range(ndim)
+        case Index(entries):
+            at = _slice_at(node.op, node, axis)
+            axes = () if at is None else (at - entries[:at].count(None),)
+    return [(node.inputs[0], at) for at in axes]
+
+
+def _noted(x: Node, axis: int) -> Known | None:
+    known: int | None = x.type.shape[axis]
+    return _found.get(x, {}).get(axis) if known is None else known
 
 
 def _own_length(x: Node, axis: int) -> Node:
@@ -66,99 +121,232 @@ def symbolic_length(shape: tuple[int | None, ...], symbolic: tuple[Node, ...], a
     return symbolic[shape[:axis].count(None)] if known is None else known
 
 
-Step = Known | tuple[Node, int] | None
+def equal_lengths(a: Node, m: int, b: Node, n: int) -> bool:
+    """Whether two lengths are equal whatever the inputs are."""
+    left, right = length_of(a, m % a.type.ndim), length_of(b, n % b.type.ndim)
+    return left is right or (isinstance(left, int) and left == right)
+
+
+# Lengths that an operation keeps: its type rule says which.
+
+MARKS = (2**60 + 451, 2**59 + 1009)
+"""Lengths to try: too large to be anyone's own, and far apart."""
+
+
+def _kept(node: Node, axis: int) -> Place | None:
+    """The input's axis that has this one's length, where the type rule gives any length on."""
+    if isinstance(node.op, IndexUpdate):
+        return node.inputs[0], axis  # as the rule says, but for each index anew
+    source, item = node, 0
+    if isinstance(node.op, Pick):
+        (source,) = node.inputs
+        item = node.op.index
+    types = tuple([x.type for x in source.inputs])
+    place = _kept_places(source.op, types).get((item, axis))
+    return None if place is None else (source.inputs[place[0]], place[1])
+
+
+@lru_cache(maxsize=4096)
+def _kept_places(op: Op, types: tuple[Type, ...]) -> dict[tuple[int, int], tuple[int, int]]:
+    """For results and their axes, an input and axis of the same length.
+
+    A length that no array has is put in an input's type; where it comes out again, whichever it
+    was, the result has the length of that axis.
+    """
+    found: dict[tuple[int, int], tuple[int, int]] = {}
+    for i, x in enumerate(types):
+        if isinstance(x, TensorType):
+            for at in [at for at, n in enumerate(x.shape) if n is None]:
+                first, second = (_places_of(mark, op, types, i, at) for mark in MARKS)
+                for place in first & second:
+                    found.setdefault(place, (i, at))
+    return found
+
+
+def _places_of(mark: int, op: Op, types: Sequence[Any], i: int, at: int) -> set[tuple[int, int]]:
+    """The results and axes that have this length where axis ``at`` of input i has it."""
+    shape = types[i].shape
+    marked = types[i].with_shape((*shape[:at], mark, *shape[at + 1 :]))
+    try:
+        y = op.infer(*types[:i], marked, *types[i + 1 :])
+    except Exception:
+        return set()  # the operation takes no such length
+    items = y.items if isinstance(y, TupleType) else (y,)
+    return {
+        (item, axis)
+        for item, result in enumerate(items)
+        for axis, n in enumerate(getattr(result, "shape", ()))
+        if n == mark
+    }
+
+
+# Lengths that an operation makes.
 
 
 @singledispatch
-def length_step(op: Any, node: Node, axis: int) -> Step:
-    """A length of a node: known, or that of an array and axis it is made of, or None."""
+def length_step(op: Any, node: Node, axis: int) -> Known | None:
+    """A length of a node in terms of what it is made of, or None."""
     return None
 
 
-@length_step.register(Elementwise)
-@length_step.register(Where)
-def _of_broadcasting(op: Op, node: Node, axis: int) -> Step:
-    from_end = axis - node.type.ndim
-    for x in node.inputs:
-        if x.type.ndim >= -from_end and x.type.shape[from_end] != 1:
-            return x, x.type.ndim + from_end
-    return None
-
-
-@length_step.register(Cast)
-@length_step.register(Composite)
-@length_step.register(IndexUpdate)
-def _of_like(op: Op, node: Node, axis: int) -> Step:
-    return node.inputs[0], axis
-
-
-def _kept_axis(dropped: tuple[int, ...], axis: int) -> int:
-    for at in dropped:
-        axis += at <= axis
-    return axis
-
-
-@length_step.register(Reduction)
-@length_step.register(LogSumExp)
-@length_step.register(Squeeze)
-def _of_fewer_axes(op: Any, node: Node, axis: int) -> Step:
-    return node.inputs[0], _kept_axis(op.axes, axis)
+@length_step.register
+def _of_broadcast_to(op: BroadcastTo, node: Node, axis: int) -> Known | None:
+    return symbolic_length(op.shape, node.inputs[1:], axis)
 
 
 @length_step.register
-def _of_arg_extreme(op: ArgExtreme, node: Node, axis: int) -> Step:
-    return node.inputs[0], _kept_axis((op.axis,), axis)
+def _of_eye(op: Eye, node: Node, axis: int) -> Known | None:
+    return symbolic_length(op.shape, node.inputs, axis)
 
 
 @length_step.register
-def _of_index(op: Index, node: Node, axis: int) -> Step:
-    # Without arrays, the axes come in the order of the slices and new axes.
-    kept = [entry for entry in op.entries if not isinstance(entry, int)]
-    if len(kept) != node.type.ndim or kept[axis] != Range() or Hole.HOLE in kept:
+def _of_reshape(op: Reshape, node: Node, axis: int) -> Known | None:
+    """An entry of the shape, or for -1 the number of elements over those of the other axes."""
+    asked = [symbolic_length(op.shape, node.inputs[1:], at) for at in range(len(op.shape))]
+    own = asked.pop(axis)
+    if isinstance(own, int) and own >= 0:
+        return own
+    if isinstance(own, Node) and (-1 in op.shape or is_count(own)):
+        return own
+    elements = lengths_of(node.inputs[0])
+    for n in tuple(asked):
+        if n in elements:
+            elements.remove(n)
+            asked.remove(n)
+    rest: Known = _product(elements)
+    if asked:
+        rest = as_tensor(rest, dtype="int64") // _product(asked)
+    return rest if isinstance(own, int) else where(equal(own, -1), rest, own)
+
+
+def _product(lengths: Sequence[Any]) -> Any:
+    symbolic = [n for n in lengths if isinstance(n, Node)]
+    known = prod(n for n in lengths if isinstance(n, int))
+    return reduce(multiply, symbolic, *([] if symbolic and known == 1 else [known]))
+
+
+def is_count(n: Known, depth: int = 2) -> bool:
+    """Whether it is made of lengths alone, and so is not negative."""
+    if isinstance(n, int):
+        return n >= 0
+    if isinstance(n.op, Length):
+        return True
+    if isinstance(n.op, Constant):
+        return bool(n.op.value >= 0)
+    made = n.op is multiply or n.op is add
+    return made and depth > 0 and all(is_count(x, depth - 1) for x in n.inputs)
+
+
+@length_step.register
+def _of_concatenate(op: Concatenate, node: Node, axis: int) -> Known | None:
+    parts = [length_of(x, axis) for x in node.inputs]
+    known = [n for n in parts if isinstance(n, int)]
+    symbolic: list[Any] = [n for n in parts if isinstance(n, Node)]
+    # Numbers are added up last: they are known here, and 0 leaves no trace.
+    total = reduce(add, symbolic)
+    number = reduce(operator.add, known, 0)
+    return total + number if number else total  # type: ignore[no-any-return]
+
+
+@length_step.register
+def _of_pad(op: Pad, node: Node, axis: int) -> Known | None:
+    x, _, *symbolic = node.inputs
+    sides = [symbolic_length(op.widths, tuple(symbolic), 2 * axis + i) for i in (0, 1)]
+    parts = [length_of(x, axis), *sides]
+    return reduce(add, [n for n in parts if n != 0])
+
+
+@length_step.register
+def _of_diagonal(op: Diagonal, node: Node, axis: int) -> Known | None:
+    (x,) = node.inputs
+    rows: Any = length_of(x, x.type.ndim - 2)
+    columns: Any = length_of(x, x.type.ndim - 1)
+    if rows is columns and not op.offset:
+        return rows  # type: ignore[no-any-return]
+    return maximum(minimum(rows + min(op.offset, 0), columns - max(op.offset, 0)), 0)
+
+
+@length_step.register
+def _of_from_diagonal(op: FromDiagonal, node: Node, axis: int) -> Known | None:
+    return symbolic_length(op.shape, node.inputs[1:], axis - (node.type.ndim - 2))
+
+
+@length_step.register
+def _of_arange(op: Arange, node: Node, axis: int) -> Known | None:
+    """Of integers, the distance over the step, rounded up."""
+    if not is_integer(op.dtype):
         return None
-    places = [i for i, entry in enumerate(op.entries) if isinstance(entry, Range)]
-    place = places[len([entry for entry in kept[:axis] if entry is not None])]
-    return node.inputs[0], place - op.entries[:place].count(None)
+    start, stop, step = node.inputs
+    if isinstance(stop.op, Length) and _is_number(start, 0) and _is_number(step, 1):
+        return stop
+    first, last, by = (cast(n, "int64") for n in node.inputs)
+    return maximum(-((first - last) // by), 0)
+
+
+def _is_number(x: Node, value: int) -> bool:
+    return isinstance(x.op, Constant) and bool(x.op.value == value)
 
 
 @length_step.register
-def _of_dot_general(op: DotGeneral, node: Node, axis: int) -> Step:
-    a, b = node.inputs
-    batch = len(op.batch_axes[0])
-    if axis < batch:
-        return a, op.batch_axes[0][axis]
-    free = op.free(0, a.type.ndim)
-    at = axis - batch - len(free)
-    return (a, free[at]) if at < 0 else (b, op.free(1, b.type.ndim)[at])
+def _of_pick(op: Pick, node: Node, axis: int) -> Known | None:
+    (several,) = node.inputs
+    match several.op:
+        case Nonzero():
+            return sum(cast(several.inputs[0], "bool"))
+        case Split(along, sizes) if axis == along:
+            return symbolic_length(sizes, several.inputs[1:], op.index)
+    return None
 
 
 @length_step.register
-def _of_expand_dims(op: ExpandDims, node: Node, axis: int) -> Step:
-    return node.inputs[0], axis - len([a for a in op.axes if a < axis])
+def _of_repeated(op: Repeated, node: Node, axis: int) -> Known | None:
+    return sum(node.inputs[0], dtype="int64")
 
 
 @length_step.register
-def _of_transpose(op: Transpose, node: Node, axis: int) -> Step:
-    return node.inputs[0], op.axes[axis]
-
-
-@length_step.register
-def _of_broadcast_to(op: BroadcastTo, node: Node, axis: int) -> Step:
+def _of_index(op: Index, node: Node, axis: int) -> Known | None:
+    """That of the same slice of the array which the indexed axis has its length from."""
     x, *symbolic = node.inputs
-    own = axis - (len(op.shape) - x.type.ndim)
-    if own >= 0 and own not in op.repeated:
-        return x, own
-    return symbolic_length(op.shape, tuple(symbolic), axis)
+    at = _slice_at(op, node, axis)
+    if at is None:
+        return None
+    entry, place = op.entries[at], at - op.entries[:at].count(None)
+    first = len(list(holes(op.entries[:at])))
+    bounds = symbolic[first : first + len(list(holes([entry])))]
+    source, own = _measured(length_of(x, place))
+    entries = tuple(entry if i == own else Range() for i in range(source.type.ndim))
+    made = Tensor.make(Index(entries), source, *bounds)
+    return None if made is node else _own_length(made, own)
 
 
-@length_step.register
-def _of_reshape(op: Reshape, node: Node, axis: int) -> Step:
-    return None if op.shape[axis] == -1 else symbolic_length(op.shape, node.inputs[1:], axis)
+def _slice_at(op: Index, node: Node, axis: int) -> int | None:
+    """The place of the slice among the entries that an axis of the result comes from."""
+    kept: list[int | None] = [
+        i for i, e in enumerate(op.entries) if e is None or isinstance(e, Range)
+    ]
+    arrays = op.arrays([x.type.ndim for x in node.inputs[1:]])
+    if arrays:
+        place = op.place()
+        kept[place:place] = [None] * max(arrays)
+    at = kept[axis]
+    return at if at is not None and op.entries[at] is not None else None
 
 
-@length_step.register
-def _of_concatenate(op: Concatenate, node: Node, axis: int) -> Step:
-    return (node.inputs[0], axis) if axis != op.axis else None
+def holes(entries: Iterable[Entry]) -> Iterator[Hole]:
+    """What stands for an input in the entries of an index, in order."""
+    for entry in entries:
+        parts = entry.parts if isinstance(entry, Range) else (entry,)
+        yield from (part for part in parts if isinstance(part, Hole))
+
+
+def _measured(n: Known) -> Place:
+    """An array of that length on an axis; none is made for it."""
+    if isinstance(n, Node) and isinstance(n.op, Length):
+        return n.inputs[0], n.op.axis
+    zeros = broadcast_to(constant(0), (n,))
+    # Small arrays of constants are constants, once rewritten.
+    folded = isinstance(n, int) and n < TINY
+    return (Tensor.make(Constant.of(zeros.op.perform(0))) if folded else zeros), 0
 
 
 def fitted(y: Node, node: Node) -> Node | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from time import perf_counter
@@ -13,9 +13,12 @@ from graphc.ir import Graph, Input, Node, check, check_same_interface, replaced
 from graphc.rewrite.engine import Change, Sweep
 from graphc.rewrite.rule import PASSES, RULES, Rule
 
-__all__ = ["PassReport", "Rewritten", "optimize", "selected"]
+__all__ = ["EVERY", "PassReport", "Rewritten", "names_of", "optimize", "selected"]
 
-ROUNDS = 3
+EVERY = "all"
+"""The name of all rules together."""
+
+ROUNDS = 10
 """How often the passes run at most; a later one may make work for an earlier one."""
 
 
@@ -31,6 +34,7 @@ class PassReport:
         attempts: How often a rule was tried.
         changes: How often one applied.
         records: Each change, where they were asked for.
+        graph: The graph after it, where changes were asked for.
     """
 
     name: str
@@ -40,6 +44,7 @@ class PassReport:
     attempts: int
     changes: int
     records: tuple[Change, ...]
+    graph: Graph | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +58,8 @@ class Rewritten:
 def optimize(
     graph: Graph,
     *,
-    excluding: Collection[str] = (),
-    including: Collection[str] | None = None,
+    excluding: Iterable[str] = (),
+    including: Iterable[str] | None = None,
     recording: bool = False,
     checking: bool = False,
 ) -> Rewritten:
@@ -62,8 +67,9 @@ def optimize(
 
     Args:
         graph: Any graph; it stays as it is.
-        excluding: Rules to leave out, by their name, pass or subject (``"reduce"``).
-        including: Only these, by the same names; all by default.
+        excluding: Rules to leave out, by their name, pass or subject (``"reduce"``), or ``"all"``.
+        including: Only these, by the same names; all by default. The narrower name counts: a
+            rule's own before its pass and subject.
         recording: Keep each change in the reports.
         checking: Check after each pass that the graph is sound and takes and gives the same.
 
@@ -127,19 +133,31 @@ def _swept(step: str, sweep: Sweep, graph: Graph) -> tuple[Graph, PassReport]:
         attempts=sweep.attempts - attempts,
         changes=sweep.changes - changes,
         records=tuple(sweep.records[records:]),
+        graph=new if sweep.recording else None,
     )
     return new, report
 
 
-def selected(excluding: Collection[str], including: Collection[str] | None) -> list[Rule]:
+def names_of(given: Iterable[str] | None) -> frozenset[str]:
+    """Names of rules, passes and subjects, given as one or several; all where there is None."""
+    if given is None:
+        return frozenset([EVERY])
+    return frozenset([given] if isinstance(given, str) else given)
+
+
+def selected(excluding: Iterable[str], including: Iterable[str] | None) -> list[Rule]:
     """The rules that these names of rules, passes and subjects leave.
+
+    The narrower name counts: a rule's own before its pass and subject, these before ``"all"``.
+    Of two equally narrow ones the one to leave out does.
 
     Raises:
         ArgumentError: A name that no rule, pass or subject has.
     """
+    out, wanted = names_of(excluding), names_of(including)
     rules = list(RULES.values())
-    known = {*PASSES, *RULES, *(rule.subject for rule in rules)}
-    for name in (*excluding, *(including or ())):
+    known = {EVERY, *PASSES, *RULES, *(rule.subject for rule in rules)}
+    for name in sorted(out | wanted):
         if name not in known:
             close = get_close_matches(name, known)
             raise ArgumentError(
@@ -148,14 +166,13 @@ def selected(excluding: Collection[str], including: Collection[str] | None) -> l
                 if close
                 else f"The passes are {', '.join(PASSES)}.",
             )
-    out = frozenset(excluding)
-    return [
-        rule
-        for rule in rules
-        if out.isdisjoint(_names(rule))
-        and (including is None or not frozenset(including).isdisjoint(_names(rule)))
-    ]
+    return [rule for rule in rules if _is_selected(rule, out, wanted)]
 
 
-def _names(rule: Rule) -> tuple[str, str, str]:
-    return rule.name, rule.step, rule.subject
+def _is_selected(rule: Rule, out: frozenset[str], wanted: frozenset[str]) -> bool:
+    for names in ({rule.name}, {rule.step, rule.subject}, {EVERY}):
+        if names & out:
+            return False
+        if names & wanted:
+            return True
+    return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -13,8 +14,9 @@ import numpy as np
 from graphc.errors import ArgumentError
 from graphc.ir import Constant, Input, Node, Op, TensorType, is_numeric
 from graphc.rewrite.lengths import fitted
+from graphc.tensor.axes import ExpandDims
+from graphc.tensor.broadcast import BroadcastTo
 from graphc.tensor.elementwise import Cast, Elementwise
-from graphc.tensor.shape import BroadcastTo, ExpandDims
 from graphc.tensor.tensor import Tensor
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "Rule",
     "equation",
     "kind",
+    "number_of",
     "rewrite",
     "scalar_value",
 ]
@@ -54,14 +57,14 @@ class Rule:
     Attributes:
         name: What reports call it; also what excludes it.
         step: The pass it belongs to.
-        subject: The file it stands in, which is the file of its operations in ``tensor/``.
+        subject: The file or folder it stands in: that of its operations in ``tensor/``.
         meaning: What holds, in a line.
     """
 
     def __init__(self, step: str, function: Callable[..., Any]) -> None:
         self.name = function.__name__
         self.step = step
-        self.subject = function.__module__.rpartition(".")[2]
+        self.subject = function.__module__.removeprefix(f"{__package__}.rules.").partition(".")[0]
         self.meaning = (function.__doc__ or "").strip().partition("\n")[0]
         self.function = function
 
@@ -73,8 +76,8 @@ class Rule:
         """The operations of the nodes it is tried on: rows, or classes with their subclasses."""
         raise NotImplementedError
 
-    def concerns(self, kinds: Collection[Root]) -> bool:
-        """Whether it can apply to a node whose inputs are of these kinds."""
+    def concerns(self, kinds: Collection[Root], dtype: str) -> bool:
+        """Whether it can apply to a row of operands of these kinds and this dtype."""
         return True
 
     def apply(self, node: Node) -> Node | None:
@@ -89,17 +92,39 @@ def kind(node: Node) -> Root:
 
 
 class NodeRule(Rule):
-    """A function of a node and its operation that gives the replacement, or None."""
+    """A function of a node and its operation that gives the replacement, or None.
 
-    def __init__(self, step: str, roots: Sequence[Root], function: Callable[..., Any]) -> None:
+    Attributes:
+        beside: The kinds that one of the operands of a row must be of, where any others are not
+            worth a look.
+        dtypes: Which dtypes the operands of a row may have.
+    """
+
+    def __init__(
+        self,
+        step: str,
+        roots: Sequence[Root],
+        function: Callable[..., Any],
+        beside: Sequence[Root] = (),
+        dtypes: Callable[[str], bool] | None = None,
+    ) -> None:
         super().__init__(step, function)
         self._roots = tuple(roots)
+        self.beside = frozenset(beside)
+        self.dtypes = dtypes
 
     @property
     def roots(self) -> tuple[Root, ...]:
         return self._roots
 
+    def concerns(self, kinds: Collection[Root], dtype: str) -> bool:
+        if self.dtypes is not None and not self.dtypes(dtype):
+            return False
+        return not self.beside or not self.beside.isdisjoint(kinds)
+
     def apply(self, node: Node) -> Node | None:
+        if self.dtypes is not None and not self.dtypes(node.inputs[0].type.dtype):
+            return None
         found: Node | None = self.function(node, node.op)
         return found
 
@@ -147,8 +172,9 @@ class EquationRule(Rule):
         """The kinds that must be among those of the node's inputs."""
         return frozenset(kind(x) for x in self.pattern.inputs if not isinstance(x.op, Input))
 
-    def concerns(self, kinds: Collection[Root]) -> bool:
-        return self.needed <= set(kinds)
+    def concerns(self, kinds: Collection[Root], dtype: str) -> bool:
+        bare = any(x in self.parameters for x in self.pattern.inputs)
+        return self.needed <= set(kinds) and (not bare or self.dtypes(dtype))
 
     @cached_property
     def number(self) -> Any:
@@ -159,16 +185,35 @@ class EquationRule(Rule):
 
     @property
     def roots(self) -> tuple[Root, ...]:
-        return (self.pattern.op,)
+        return (kind(self.pattern),)
 
     @cached_property
-    def repeats(self) -> bool:
-        """Whether the pattern's two operands are one parameter."""
+    def shared(self) -> tuple[int, int] | None:
+        """How deep in the first and second operand a parameter stands that both have, if one does.
+
+        Most nodes have no such operands, which is seen sooner than that the pattern is another.
+        """
         operands = self.pattern.inputs
-        return len(operands) == 2 and operands[0] is operands[1]
+        if len(operands) != 2:
+            return None
+        for i, j in sorted(itertools.product(range(len(LEVELS)), repeat=2), key=sum):
+            first, second = LEVELS[i](operands[0]), LEVELS[j](operands[1])
+            if any(x in self.parameters for x in first if x in second):
+                return i, j
+        return None
+
+    def _may_match(self, node: Node, shared: tuple[int, int]) -> bool:
+        a, b = node.inputs
+        if shared == (0, 0):
+            return a is b
+        first, second = LEVELS[shared[0]], LEVELS[shared[1]]
+        if _meet(first(a), second(b)):
+            return True
+        return node.op.is_commutative() and _meet(first(b), second(a))
 
     def apply(self, node: Node) -> Node | None:
-        if self.repeats and node.inputs[0] is not node.inputs[1]:
+        shared = self.shared
+        if shared is not None and not self._may_match(node, shared):
             return None
         number = self.number
         if number is not None and number not in [
@@ -183,6 +228,22 @@ class EquationRule(Rule):
             if made.lhs is node:
                 return fitted(made.rhs, node)
         return None
+
+
+LEVELS: tuple[Callable[[Node], Sequence[Node]], ...] = (
+    lambda x: (x,),
+    lambda x: x.inputs,
+    lambda x: [z for y in x.inputs for z in y.inputs],
+)
+"""What stands so many operations below a node."""
+
+
+def _meet(first: Sequence[Node], second: Sequence[Node]) -> bool:
+    # A loop, as this is where most attempts end.
+    for x in first:  # noqa: SIM110
+        if x in second:
+            return True
+    return False
 
 
 Bindings = Mapping[Node, Node]
@@ -215,6 +276,9 @@ def _matches_all(
         yield from _matches_all(patterns[1:], nodes[1:], found)
 
 
+LOOKED_THROUGH = (BroadcastTo, ExpandDims, Cast)
+
+
 def scalar_value(node: Node) -> Any:
     """The one number that all elements of a constant array are, or None.
 
@@ -224,7 +288,7 @@ def scalar_value(node: Node) -> Any:
         (0.0, None)
     """
     casts = []
-    while isinstance(node.op, BroadcastTo | ExpandDims | Cast):
+    while isinstance(node.op, LOOKED_THROUGH):
         if isinstance(node.op, Cast):
             casts.append(node.op)
         node = node.inputs[0]
@@ -239,10 +303,17 @@ def scalar_value(node: Node) -> Any:
     return array.item()
 
 
+def number_of(node: Node) -> Any:
+    """The one number that all elements of a constant are; None where they differ, or of others."""
+    return _number(node.op) if type(node.op) is Constant else None
+
+
 @lru_cache(maxsize=4096)
 def _number(op: Constant) -> Any:
     """The one number that all elements are, or None."""
     array = op.value
+    if not op.shape:
+        return array.item()
     if not array.size or op.data != op.data[: array.itemsize] * array.size:
         return None
     return array.reshape(-1)[0].item()
@@ -282,20 +353,27 @@ def equation(
     return enter
 
 
-def rewrite(step: str, *roots: Root) -> Callable[[F], F]:
+def rewrite(
+    step: str,
+    *roots: Root,
+    beside: Sequence[Root] = (),
+    dtypes: Callable[[str], bool] | None = None,
+) -> Callable[[F], F]:
     """Enter a function from a node and its operation to what may stand for it, or None.
 
     Args:
         step: The pass it belongs to.
         roots: The operations it is tried on: rows such as ``multiply``, or classes such as
             ``Sum``, whose subclasses count too.
+        beside: Rows or classes, one of which an operand of a row must have; any by default.
+        dtypes: Which dtypes the operands of a row may have; any by default.
 
     Raises:
         ArgumentError: No such pass, or a second rule of this name.
     """
 
     def enter(function: F) -> F:
-        _enter(NodeRule(step, roots, function))
+        _enter(NodeRule(step, roots, function, beside, dtypes))
         return function
 
     return enter

@@ -11,8 +11,9 @@ import numpy as np
 from graphc.config import config
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir import Op, Shape, TensorType, dtype_name, here, is_complex, numpy_dtype, where
+from graphc.tensor.broadcast import broadcast_to
 from graphc.tensor.elementwise import cast
-from graphc.tensor.shape import broadcast_to, entries, lengths, target_shape
+from graphc.tensor.shape import entries, lengths, target_shape
 from graphc.tensor.tensor import Tensor, as_tensor, function, operands
 
 __all__ = ["LETTERS", "Arange", "Eye"]
@@ -365,3 +366,15 @@ def identity_like(x: Any, dtype: Any = None) -> Tensor:
     x = as_tensor(x)
     n, m = lengths(x)
     return eye(n, m, dtype=dtype or x.dtype)
+
+
+@function
+def tensor_copy(x: Any) -> Tensor:
+    """The array itself: a symbolic array never changes, so there is nothing to copy."""
+    return as_tensor(x)  # type: ignore[no-any-return]
+
+
+@function
+def identity(x: Any) -> Tensor:
+    """The array itself; the identity matrix is ``eye``."""
+    return as_tensor(x)  # type: ignore[no-any-return]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from graphc.config import config
-from graphc.errors import ArgumentError, DTypeError, ShapeError
+from graphc.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from graphc.ir import (
     Check,
     Constant,
@@ -235,11 +235,13 @@ class Elementwise(Op):
         meaning: What it gives, in a line.
         domain: The dtype rule.
         reference: The NumPy function.
-        slope: The gradients by the operands, given that by the result; None: it has none.
+        slope: The gradients by the operands, given that by the result; None: it has none. For one
+            that does not exist, the error that is raised where it is asked for.
         arity: How many operands.
         commutes: Whether the two operands may change places.
         holomorphic: Whether conjugating around the slope makes it right for complex numbers.
         identity: The dtypes whose values it leaves as they are, if any.
+        expand: It made of other rows, for backends that have no lowering of it.
     """
 
     row: str
@@ -251,6 +253,7 @@ class Elementwise(Op):
     commutes: bool = False
     holomorphic: bool = True
     identity: Callable[[str], bool] | None = None
+    expand: Callable[..., Tensor] | None = None
 
     @property
     def name(self) -> str:
@@ -316,14 +319,16 @@ class Elementwise(Op):
     def perform(self, *xs: np.ndarray[Any, Any]) -> Any:
         return self.reference(*xs)
 
-    def pullback(self, g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Tensor | None]:
+    def pullback(self, g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Any]:
         if self.slope is None:
             return (None,) * len(xs)
         mask, g = split_mask(g)
         around = self.holomorphic and is_complex(g.dtype)
         parts = self.slope(conj(g) if around else g, y, *xs)
         return [
-            None if part is None else _cotangent(conj(part) if around else part, mask, x)
+            part
+            if part is None or isinstance(part, GradientError)
+            else _cotangent(conj(part) if around else part, mask, x)
             for part, x in zip(parts, xs, strict=True)
         ]
 
@@ -338,7 +343,7 @@ class Elementwise(Op):
                 continue
             if tangent.dtype != y.dtype:
                 tangent = cast(tangent, y.dtype)
-            part = self.slope(tangent, y, *xs)[i]
+            part = _defined(self.slope(tangent, y, *xs)[i])
             if part is not None:
                 total = part if total is None else add(total, part)
         if total is not None and total.type.shape != y.type.shape:
@@ -368,6 +373,12 @@ def split_mask(g: Tensor) -> tuple[Tensor | None, Tensor]:
     return mask, g  # type: ignore[return-value]
 
 
+def _defined(part: Any) -> Any:
+    if isinstance(part, GradientError):
+        raise part
+    return part
+
+
 def _is_zero(x: Any) -> bool:
     return isinstance(x.op, Constant) and x.op.shape == () and not any(x.op.data)
 
@@ -392,14 +403,19 @@ def _enter(row: Elementwise) -> Elementwise:
     return row
 
 
-def from_scipy(name: str) -> Callable[..., Any]:
-    """SciPy's function, in the operand's dtype also where SciPy has it in wider ones only."""
+def from_scipy(name: str, *, wide: bool = False) -> Callable[..., Any]:
+    """SciPy's function, in the operands' dtype also where SciPy has it in wider ones only.
 
-    def reference(x: np.ndarray[Any, Any]) -> Any:
+    With ``wide`` it is computed in float64 and rounded, where SciPy loses digits in float32.
+    """
+
+    def reference(*xs: np.ndarray[Any, Any]) -> Any:
         # A quarter of a second, which not every user needs.
         from scipy import special  # noqa: PLC0415
 
-        return getattr(special, name)(np.asarray(x, widened(x.dtype))).astype(x.dtype, copy=False)
+        dtype = xs[0].dtype
+        taken = [np.asarray(x, np.float64 if wide else widened(dtype)) for x in xs]
+        return np.asarray(getattr(special, name)(*taken)).astype(dtype, copy=False)
 
     return reference
 
@@ -418,12 +434,15 @@ def unary(  # noqa: PLR0913 (the columns of the table)
     *,
     holomorphic: bool = True,
     identity: Callable[[str], bool] | None = None,
+    expand: Callable[..., Any] | None = None,
 ) -> Elementwise:
     """Enter a function of one operand; its slope gives the gradient by it."""
     pullback = None if slope is None else lambda g, y, x: (slope(g, y, x),)
     reference = reference or getattr(np, name)
     return _enter(
-        Elementwise(name, meaning, domain, reference, pullback, 1, False, holomorphic, identity)
+        Elementwise(
+            name, meaning, domain, reference, pullback, 1, False, holomorphic, identity, expand
+        )
     )
 
 
@@ -436,10 +455,43 @@ def binary(  # noqa: PLR0913 (the columns of the table)
     *,
     commutes: bool = False,
     holomorphic: bool = True,
+    expand: Callable[..., Any] | None = None,
 ) -> Elementwise:
     """Enter a function of two operands; its slope gives the gradients by both."""
     reference = reference or getattr(np, name)
-    return _enter(Elementwise(name, meaning, domain, reference, slope, 2, commutes, holomorphic))
+    return _enter(
+        Elementwise(
+            name, meaning, domain, reference, slope, 2, commutes, holomorphic, expand=expand
+        )
+    )
+
+
+def several(  # noqa: PLR0913 (the columns of the table)
+    arity: int,
+    name: str,
+    meaning: str,
+    domain: Domain,
+    slope: Pullback | None,
+    reference: Callable[..., Any],
+    *,
+    expand: Callable[..., Any] | None = None,
+) -> Elementwise:
+    """Enter a function of so many operands; its slope gives the gradients by each."""
+    return _enter(Elementwise(name, meaning, domain, reference, slope, arity, expand=expand))
+
+
+def undefined(row: str, operand: str, x: Tensor) -> GradientError | None:
+    """In place of a gradient by an operand that has none: raised where it is asked for.
+
+    It is not asked for by a constant, or by what was an integer.
+    """
+    if isinstance(x.op, Constant) or (isinstance(x.op, Cast) and is_whole(x.inputs[0].type.dtype)):
+        return None
+    return GradientError(
+        f"{row} has no derivative by {operand}, here {x!r}.",
+        f"Make {operand} a constant or an integer, or pass it through graphc.disconnected_grad.",
+        where_is(here()),
+    )
 
 
 # Arithmetic.

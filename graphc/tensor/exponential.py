@@ -59,7 +59,7 @@ power = binary(
 
 exp = unary("exp", "e ** x", inexact, lambda g, y, x: g * y)
 exp2 = unary("exp2", "2 ** x", inexact, lambda g, y, x: g * y * np.log(2).item())
-expm1 = unary("expm1", "exp(x) - 1, exact for a small x", inexact, lambda g, y, x: g * (y + 1))
+expm1 = unary("expm1", "exp(x) - 1, exact for a small x", inexact, lambda g, y, x: g * exp(x))
 log = unary("log", "The natural logarithm", inexact, lambda g, y, x: g / x)
 log2 = unary("log2", "The logarithm to base 2", inexact, lambda g, y, x: g / (x * np.log(2).item()))
 log10 = unary(

@@ -21,6 +21,8 @@ from graphc.ir import (
     is_integer,
     where as where_is,
 )
+from graphc.tensor.axes import expand_dims, moveaxis
+from graphc.tensor.broadcast import BroadcastTo, repeated
 from graphc.tensor.create import arange, zeros_like
 from graphc.tensor.elementwise import (
     broadcast_shapes,
@@ -31,7 +33,7 @@ from graphc.tensor.elementwise import (
     where,
     with_rank,
 )
-from graphc.tensor.shape import BroadcastTo, Shape, expand_dims, length, moveaxis, repeated
+from graphc.tensor.shape import Shape, length
 from graphc.tensor.tensor import Tensor, as_tensor, axes_of, constant, function
 
 __all__ = ["HOLE", "Entry", "Index", "IndexUpdate", "Nonzero", "Range", "selection"]
@@ -601,22 +603,6 @@ def inc_subtensor(part: Any, value: Any) -> Tensor:
     Arguments, result and errors as for ``set_subtensor``.
     """
     return _changed(part, value, accumulate=True)
-
-
-@function
-def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
-    """The elements at these places along an axis, or of all in row-major order.
-
-    Args:
-        x: Any shape.
-        indices: Integers of any shape, Python's or symbolic; negative ones count from the end.
-        axis: A Python integer; None takes from all elements.
-    """
-    x = as_tensor(x)
-    if axis is None:
-        return x.reshape(-1)[indices]  # type: ignore[no-any-return]
-    (at,) = axes_of("take", axis, x.ndim)
-    return x[(*(slice(None),) * at, indices)]  # type: ignore[no-any-return]
 
 
 @function

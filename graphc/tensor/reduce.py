@@ -8,19 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import DTypeError, ShapeError
+from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import (
     Op,
     TensorType,
     here,
     is_complex,
     is_inexact,
-    real_dtype,
     where as where_is,
 )
-from graphc.tensor.elementwise import abs, cast, conj, equal, isfinite, sqrt, square, where
+from graphc.tensor.axes import expand_dims, squeeze
+from graphc.tensor.broadcast import broadcast_to
+from graphc.tensor.elementwise import cast, conj, equal, isfinite, maximum, minimum, where
 from graphc.tensor.exponential import exp, log
-from graphc.tensor.shape import behind, broadcast_to, expand_dims, length, lengths, ravel, squeeze
+from graphc.tensor.shape import (
+    behind,
+    lengths,
+    ravel,
+)
 from graphc.tensor.tensor import Axis, Tensor, as_tensor, axes_of, function
 
 __all__ = [
@@ -33,11 +38,14 @@ __all__ = [
     "Max",
     "Min",
     "Peak",
+    "Pit",
     "Prod",
     "Reduction",
     "Sum",
     "accumulator",
     "composed",
+    "floating",
+    "summed_dtype",
 ]
 
 
@@ -152,15 +160,15 @@ class Max(Extreme):
 
 
 class Peak(Max):
-    """The largest of each slice, or -inf of an empty one: where ``exp`` of it is taken."""
+    """The largest of each slice, or the lowest value there is of an empty one."""
 
     __slots__ = ()
 
     def refuse_empty(self, shape: Sequence[int | None]) -> None:
-        """An empty slice has the peak -inf."""
+        """An empty slice has a peak."""
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.max(x, self.axes, initial=-np.inf).astype(x.dtype)
+        return np.max(x, self.axes, initial=ends(x.dtype)[0])
 
 
 class Min(Extreme):
@@ -171,6 +179,28 @@ class Min(Extreme):
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
         self.refuse_empty(np.shape(x))
         return np.min(x, self.axes)
+
+
+class Pit(Min):
+    """The smallest of each slice, or the highest value there is of an empty one."""
+
+    __slots__ = ()
+
+    def refuse_empty(self, shape: Sequence[int | None]) -> None:
+        """An empty slice has a pit."""
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return np.min(x, self.axes, initial=ends(x.dtype)[1])
+
+
+def ends(dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """The lowest and the highest value of a dtype."""
+    if dtype.kind == "b":
+        return np.False_, np.True_
+    if dtype.kind in "iu":
+        bounds = np.iinfo(dtype)
+        return dtype.type(bounds.min), dtype.type(bounds.max)
+    return dtype.type(-np.inf), dtype.type(np.inf)
 
 
 class Logical(Reduction):
@@ -262,7 +292,8 @@ def _reduced(op: type[Reduction], x: Tensor, axis: Axis, keepdims: bool) -> Tens
     return restored(y, axes) if keepdims else y
 
 
-def _summed_dtype(x: Tensor, dtype: Any) -> Tensor:
+def summed_dtype(x: Tensor, dtype: Any) -> Tensor:
+    """In the dtype that sums of it have: 64 bits for integers and bool."""
     if dtype is not None:
         return cast(x, dtype)
     if x.dtype.startswith("uint"):
@@ -271,7 +302,15 @@ def _summed_dtype(x: Tensor, dtype: Any) -> Tensor:
 
 
 @function
-def sum(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def sum(
+    x: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    *,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
     """The sum over axes.
 
     Args:
@@ -280,9 +319,11 @@ def sum(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) ->
         dtype: The dtype to add up in and of the result; by default x's, and the 64-bit integer
             for narrower ones and bool.
         keepdims: Keep the reduced axes, of length 1.
+        initial: A scalar to start from, 0 by default.
+        where: Which elements count, all by default; broadcasts to x.
 
     Returns:
-        An array without ``axis``; 0 for an empty slice.
+        An array without ``axis``; ``initial`` for an empty slice.
 
     Raises:
         ShapeError: x has no such axis.
@@ -292,51 +333,105 @@ def sum(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) ->
         >>> gt.sum(gt.tensor("x", shape=(2, 3), dtype="int8"), axis=0).type
         int64[3]
     """
-    return _reduced(Sum, _summed_dtype(as_tensor(x), dtype), axis, keepdims)
+    x = _where(where, summed_dtype(as_tensor(x), dtype), 0)
+    y = _reduced(Sum, x, axis, keepdims)
+    return y if initial is None else y + cast(initial, y.dtype)
 
 
 @function
-def prod(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def prod(
+    x: Any,
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    *,
+    initial: Any = None,
+    where: Any = None,
+) -> Tensor:
     """The product over axes; arguments as for ``sum``; 1 for an empty slice.
 
     The first two derivatives are right where elements are zero. Of the third, those by two or three
     elements of one slice that are all zero come out as 0.
     """
-    return _reduced(Prod, _summed_dtype(as_tensor(x), dtype), axis, keepdims)
+    x = _where(where, summed_dtype(as_tensor(x), dtype), 1)
+    y = _reduced(Prod, x, axis, keepdims)
+    return y if initial is None else y * cast(initial, y.dtype)
 
 
 @function
-def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def max(
+    x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
     """The largest value over axes; NaN where there is one.
 
     Args:
         x: Real numbers or bool of any shape.
         axis: Axes to reduce, all by default.
         keepdims: Keep the reduced axes, of length 1.
+        initial: The least that comes out, also for an empty slice.
+        where: Which elements count, all by default; goes with ``initial``, and broadcasts to x.
 
     Raises:
         ShapeError: x has no such axis, or a slice is empty.
         DTypeError: x is complex.
+        ArgumentError: ``where`` without ``initial``.
     """
-    return _reduced(Max, as_tensor(x), axis, keepdims)
+    if initial is None:
+        return _reduced(Max, _unmasked("max", x, where), axis, keepdims)
+    x, initial = _with_initial(x, initial)
+    return maximum(_reduced(Peak, _where(where, x, initial), axis, keepdims), initial)
 
 
 @function
-def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def min(
+    x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None, where: Any = None
+) -> Tensor:
     """The smallest value over axes; arguments and errors as for ``max``."""
-    return _reduced(Min, as_tensor(x), axis, keepdims)
+    if initial is None:
+        return _reduced(Min, _unmasked("min", x, where), axis, keepdims)
+    x, initial = _with_initial(x, initial)
+    return minimum(_reduced(Pit, _where(where, x, initial), axis, keepdims), initial)
+
+
+def _where(mask: Any, x: Tensor, otherwise: Any) -> Tensor:
+    return x if mask is None else where(broadcast_to(mask, lengths(x)), x, otherwise)
+
+
+def _unmasked(op: str, x: Any, mask: Any) -> Tensor:
+    if mask is not None:
+        raise ArgumentError(
+            f"{op} where a mask holds: a slice may have no element.",
+            "Say with initial= what it gives then.",
+            where_is(here()),
+        )
+    return as_tensor(x)  # type: ignore[no-any-return]
+
+
+def _with_initial(x: Any, initial: Any) -> tuple[Tensor, Tensor]:
+    x = as_tensor(x)
+    return x, as_tensor(initial, dtype=x.dtype)
 
 
 @function
-def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether all values over axes are true (not zero); true for an empty slice."""
-    return _reduced(All, cast(x, "bool"), axis, keepdims)
+def all(x: Any, axis: Axis = None, keepdims: bool = False, *, where: Any = None) -> Tensor:
+    """Whether all values over axes are true (not zero); true for an empty slice.
+
+    Args:
+        x: Any shape and dtype.
+        axis: Axes to reduce, all by default.
+        keepdims: Keep the reduced axes, of length 1.
+        where: Which elements count, all by default; broadcasts to x.
+    """
+    return _reduced(All, _where(where, cast(x, "bool"), True), axis, keepdims)
 
 
 @function
-def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether any value over axes is true (not zero); false for an empty slice."""
-    return _reduced(Any_, cast(x, "bool"), axis, keepdims)
+def any(x: Any, axis: Axis = None, keepdims: bool = False, *, where: Any = None) -> Tensor:
+    """Whether any value over axes is true (not zero); false for an empty slice.
+
+    Arguments as for ``all``.
+    """
+    return _reduced(Any_, _where(where, cast(x, "bool"), False), axis, keepdims)
 
 
 def _arg(op: type[ArgExtreme], x: Any, axis: int | None, keepdims: bool) -> Tensor:
@@ -374,67 +469,12 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     return _arg(ArgMin, x, axis, keepdims)
 
 
-def _count(x: Tensor, axes: tuple[int, ...], dtype: str) -> Any:
-    count: Any = 1
-    for axis in axes:
-        count = count * length(x, axis)
-    return cast(count, dtype) if isinstance(count, Tensor) else count
-
-
-def _floating(x: Any, dtype: Any = None) -> Tensor:
+def floating(x: Any, dtype: Any = None) -> Tensor:
+    """In a dtype that has means: integers and bool become float64."""
     x = as_tensor(x)
     if dtype is not None:
         return cast(x, dtype)
     return x if is_inexact(x.dtype) else cast(x, "float64")
-
-
-@function
-def mean(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """The mean over axes; integers and bool are averaged in float64.
-
-    Args:
-        x: Any shape and dtype.
-        axis: Axes to reduce, all by default.
-        dtype: The dtype to compute in.
-        keepdims: Keep the reduced axes, of length 1.
-
-    Returns:
-        A floating array without ``axis``; NaN for an empty slice.
-    """
-    x = _floating(x, dtype)
-    axes = axes_of("mean", axis, x.ndim)
-    return sum(x, axes, keepdims=keepdims) / _count(x, axes, real_dtype(x.dtype))  # type: ignore[no-any-return]
-
-
-@function
-def var(
-    x: Any, axis: Axis = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False
-) -> Tensor:
-    """The mean of the squared distances from the mean.
-
-    Args:
-        x: Any shape and dtype.
-        axis: Axes to reduce, all by default.
-        dtype: The dtype to compute in.
-        ddof: The sum of squares is divided by the number of elements less this.
-        keepdims: Keep the reduced axes, of length 1.
-
-    Returns:
-        A real floating array without ``axis``.
-    """
-    x = _floating(x, dtype)
-    axes = axes_of("var", axis, x.ndim)
-    centred = x - mean(x, axes, keepdims=True)
-    squares = square(abs(centred)) if is_complex(x.dtype) else square(centred)
-    return sum(squares, axes, keepdims=keepdims) / (_count(x, axes, squares.dtype) - ddof)  # type: ignore[no-any-return]
-
-
-@function
-def std(
-    x: Any, axis: Axis = None, dtype: Any = None, ddof: int = 0, keepdims: bool = False
-) -> Tensor:
-    """The square root of ``var``; arguments as there."""
-    return sqrt(var(x, axis, dtype, ddof, keepdims))
 
 
 # Composites: named sub-graphs, inlined where a backend has no lowering for the name.
@@ -498,7 +538,7 @@ class LogSumExp(Composite):
 
 def composed(op: type[Composite], x: Any, axis: Axis) -> Tensor:
     """A composite of an array over axes; integers and bool become float64."""
-    x = _floating(x)
+    x = floating(x)
     return Tensor.make(op(axes_of(op.__name__.lower(), axis, x.ndim)), x)
 
 

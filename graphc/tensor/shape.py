@@ -1,37 +1,28 @@
-"""Lengths, and the same elements in another shape or order of axes."""
+"""Lengths, and the same elements in another shape."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from graphc.errors import DTypeError, ShapeError
+from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import Constant, Op, Shape as StaticShape, TensorType, here, is_integer, where
-from graphc.tensor.elementwise import summed
 from graphc.tensor.tensor import (
-    TABLE,
-    Axis,
     Tensor,
     as_tensor,
-    axes_of,
     constant,
     function,
-    operands,
 )
 
 __all__ = [
-    "BroadcastTo",
-    "Concatenate",
-    "ExpandDims",
     "Length",
     "Reshape",
     "Shape",
-    "Squeeze",
-    "Transpose",
+    "entries",
     "length",
     "lengths",
     "target_shape",
@@ -120,6 +111,46 @@ def size(x: Any) -> Tensor:
     return as_tensor(math.prod(lengths(as_tensor(x))), dtype="int64")  # type: ignore[no-any-return]
 
 
+@function
+def shape_tuple(x: Any) -> tuple[Tensor, ...]:
+    """The lengths of an array, each an int64 scalar; a constant where it is static.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> shape_tuple(gt.tensor("x", shape=(3, None)))
+        (3: int64[], length(float64[3, ?]): int64[])
+    """
+    return tuple(as_tensor(n, dtype="int64") for n in lengths(as_tensor(x)))
+
+
+@function
+def get_vector_length(v: Any) -> int:
+    """How many elements a vector has, as far as that is known without computing it.
+
+    Args:
+        v: A vector, or a list of what stands in one.
+
+    Returns:
+        A Python integer.
+
+    Raises:
+        ShapeError: It is no vector, or its length is unknown.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> get_vector_length(gt.matrix("x").shape)
+        2
+    """
+    x = as_tensor(v)
+    if x.ndim != 1 or x.type.shape[0] is None:
+        raise ShapeError(
+            f"get_vector_length({x!r}): a vector of static length is wanted.",
+            "Declare its length: gt.specify_shape(x, (3,)).",
+            where(here()),
+        )
+    return x.type.shape[0]  # type: ignore[no-any-return]
+
+
 def entries(op: str, shape: Any, least: int = 0) -> tuple[StaticShape, list[Tensor]]:
     """A shape as static entries, None for those that stand in the list of symbolic ones.
 
@@ -127,24 +158,9 @@ def entries(op: str, shape: Any, least: int = 0) -> tuple[StaticShape, list[Tens
         DTypeError: An entry is no integer.
         ShapeError: An entry is negative, or a symbolic shape has no static number of entries.
     """
-    if isinstance(shape, Tensor) and shape.ndim == 1:
-        if isinstance(shape.op, Shape):
-            shape = lengths(shape.inputs[0])  # type: ignore[arg-type]
-        elif shape.type.shape[0] is None:
-            raise ShapeError(
-                f"{op}: how many entries the shape {shape!r} has is unknown.",
-                "Give a tuple of integers, or declare its length: gt.tensor(shape=(3,)).",
-                where(here()),
-            )
-        else:
-            shape = list(shape)
-    elif isinstance(shape, np.ndarray):
-        shape = shape.tolist()
-    if not isinstance(shape, list | tuple):
-        shape = (shape,)
     static: list[int | None] = []
     symbolic: list[Tensor] = []
-    for entry in shape:
+    for entry in listed(op, shape):
         known = _entry(op, entry, least)
         if isinstance(known, Tensor):
             symbolic.append(known)
@@ -152,6 +168,29 @@ def entries(op: str, shape: Any, least: int = 0) -> tuple[StaticShape, list[Tens
         else:
             static.append(known)
     return tuple(static), symbolic
+
+
+def listed(op: str, shape: Any) -> list[Any]:
+    """The entries of a shape: of a list, of a vector, or a single one.
+
+    Raises:
+        ShapeError: A symbolic vector has no static number of entries.
+    """
+    if isinstance(shape, np.ndarray):
+        shape = shape.tolist()
+    if not isinstance(shape, Tensor) or shape.ndim != 1:
+        return list(shape) if isinstance(shape, list | tuple) else [shape]
+    if isinstance(shape.op, Shape):
+        return lengths(shape.inputs[0])  # type: ignore[arg-type]
+    if isinstance(shape.op, Constant):
+        return shape.op.value.tolist()  # type: ignore[no-any-return]
+    if shape.type.shape[0] is None:
+        raise ShapeError(
+            f"{op}: how many entries the shape {shape!r} has is unknown.",
+            "Give a tuple of integers, or declare its length: gt.tensor(shape=(3,)).",
+            where(here()),
+        )
+    return list(shape)
 
 
 def _entry(op: str, entry: Any, least: int) -> int | Tensor:
@@ -162,9 +201,10 @@ def _entry(op: str, entry: Any, least: int) -> int | Tensor:
                 "Use x.astype('int64').",
                 where(here()),
             )
-        if not isinstance(entry.op, Constant):
+        value = _known_value(entry, 4)
+        if value is None:
             return as_tensor(entry, dtype="int64")  # type: ignore[no-any-return]
-        entry = int(entry.op.value)
+        entry = int(value)
     try:
         known = int(entry.__index__())
     except AttributeError:
@@ -174,6 +214,16 @@ def _entry(op: str, entry: Any, least: int) -> int | Tensor:
     if known < least:
         raise ShapeError(f"{op}: {known} is no length.", "", where(here()))
     return known
+
+
+def _known_value(x: Any, depth: int) -> Any:
+    """What so few operations make of integer constants, as ``x.shape[0] * 2`` of static x; None."""
+    if isinstance(x.op, Constant):
+        return x.op.value
+    if not depth or not x.inputs or not is_integer(getattr(x.type, "dtype", "")):
+        return None
+    values = [_known_value(i, depth - 1) for i in x.inputs]
+    return None if any(value is None for value in values) else x.op.perform(*values)
 
 
 def target_shape(static: StaticShape, symbolic: Sequence[Any], least: int = 0) -> tuple[int, ...]:
@@ -202,11 +252,6 @@ def with_batch_length(size: int | Tensor, symbolic: Sequence[Tensor]) -> tuple[A
     if isinstance(size, int):
         return size, symbolic
     return None, [size, *symbolic]
-
-
-def repeated(x: Tensor, size: int | Tensor) -> Tensor:
-    """A batch of that length, each element x."""
-    return broadcast_to(x, (size, *lengths(x)))
 
 
 # The same elements in another shape.
@@ -318,9 +363,19 @@ def reshape(x: Any, shape: Any, *, ndim: int | None = None) -> Tensor:
 
 
 @function
-def ravel(x: Any) -> Tensor:
-    """All elements, in row-major order, as a vector."""
-    return reshape(x, (-1,))
+def ravel(x: Any, order: Literal["C", "F"] = "C") -> Tensor:
+    """All elements as a vector.
+
+    Args:
+        x: Any shape and dtype.
+        order: ``"C"`` takes them row by row, ``"F"`` column by column.
+
+    Raises:
+        ArgumentError: Another order.
+    """
+    if order not in {"C", "F"}:
+        raise ArgumentError(f"ravel: no order {order!r}.", "Use 'C' or 'F'.", where(here()))
+    return reshape(x if order == "C" else as_tensor(x).T, (-1,))
 
 
 @function
@@ -341,500 +396,13 @@ def flatten(x: Any, ndim: int = 1) -> Tensor:
     return reshape(x, (*lengths(x)[: ndim - 1], math.prod(rest)))
 
 
-@dataclass(frozen=True, slots=True)
-class Transpose(Op):
-    """The axes in another order: axis ``axes[i]`` of the array is axis i of the result."""
-
-    axes: tuple[int, ...]
-
-    rearranges = True
-
-    @property
-    def name(self) -> str:
-        return "transpose"
-
-    def infer(self, x: TensorType) -> TensorType:
-        return x.with_shape(tuple(x.shape[axis] for axis in self.axes))
-
-    def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.transpose(x, self.axes)
-
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        return (transpose(g, [self.axes.index(i) for i in range(len(self.axes))]),)
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0])
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(Transpose((0, *behind(self.axes))), x)
-
-
 @function
-def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
-    """The axes in another order, reversed by default.
-
-    Args:
-        x: Any shape and dtype.
-        axes: Every axis of x once; negative ones count from the end.
-
-    Returns:
-        The array whose axis i is x's axis ``axes[i]``.
-
-    Raises:
-        ShapeError: ``axes`` is no reordering of x's axes.
-    """
-    x = as_tensor(x)
-    if axes is None:
-        order = tuple(range(x.ndim))[::-1]
-    else:
-        order = tuple(axes_of("transpose", a, x.ndim)[0] for a in axes)
-        if len(order) != x.ndim or len(set(order)) != x.ndim:
-            raise ShapeError(
-                f"transpose({x.type!r}, {tuple(axes)}): every axis is wanted once.",
-                "",
-                where(here()),
-            )
-    return x if order == tuple(range(x.ndim)) else Tensor.make(Transpose(order), x)
-
-
-@function
-def matrix_transpose(x: Any) -> Tensor:
-    """The last two axes exchanged."""
-    return swapaxes(x, -1, -2)
-
-
-@function
-def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
-    """Two axes exchanged; negative axes count from the end.
+def is_flat(x: Any, ndim: int = 1) -> bool:
+    """Whether an array has that many axes.
 
     Example:
         >>> import graphc.tensor as gt
-        >>> swapaxes(gt.tensor("x", shape=(2, 3, 4)), 0, -1).type
-        float64[4, 3, 2]
+        >>> is_flat(gt.vector()), is_flat(gt.matrix())
+        (True, False)
     """
-    x = as_tensor(x)
-    (a,), (b,) = axes_of("swapaxes", axis1, x.ndim), axes_of("swapaxes", axis2, x.ndim)
-    order = list(range(x.ndim))
-    order[a], order[b] = b, a
-    return transpose(x, order)
-
-
-@function
-def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
-    """Axes moved to new places, the others kept in order.
-
-    Args:
-        x: Any shape and dtype.
-        source: One axis or several.
-        destination: As many places.
-
-    Raises:
-        ShapeError: An axis is not there, comes twice, or the two differ in number.
-    """
-    x = as_tensor(x)
-    sources = [axes_of("moveaxis", a, x.ndim)[0] for a in _listed(source)]
-    places = [axes_of("moveaxis", a, x.ndim)[0] for a in _listed(destination)]
-    if {len(sources)} != {len(places), len(set(sources)), len(set(places))}:
-        raise ShapeError(f"moveaxis: {source} can't go to {destination}.", "", where(here()))
-    order = [axis for axis in range(x.ndim) if axis not in sources]
-    for place, axis in sorted(zip(places, sources, strict=True)):
-        order.insert(place, axis)
-    return transpose(x, order)
-
-
-def _listed(axes: Any) -> list[int]:
-    return list(axes) if isinstance(axes, list | tuple) else [axes]
-
-
-@dataclass(frozen=True, slots=True)
-class ExpandDims(Op):
-    """New axes of length 1, at these places of the result."""
-
-    axes: tuple[int, ...]
-
-    rearranges = True
-
-    @property
-    def name(self) -> str:
-        return "expand_dims"
-
-    def infer(self, x: TensorType) -> TensorType:
-        rest = iter(x.shape)
-        ndim = x.ndim + len(self.axes)
-        return x.with_shape(tuple(1 if i in self.axes else next(rest) for i in range(ndim)))
-
-    def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.expand_dims(x, self.axes)
-
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        return (squeeze(g, self.axes),)
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0])
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(ExpandDims(behind(self.axes)), x)
-
-
-@function
-def expand_dims(x: Any, axis: Axis) -> Tensor:
-    """New axes of length 1.
-
-    Args:
-        x: Any shape and dtype.
-        axis: Where they stand in the result; negative ones count from its end.
-
-    Raises:
-        ShapeError: The result has no such axis, or one comes twice.
-
-    Example:
-        >>> import graphc.tensor as gt
-        >>> expand_dims(gt.vector("x"), (0, 2)).type
-        float64[1, ?, 1]
-    """
-    x = as_tensor(x)
-    ndim = x.ndim + (len(axis) if isinstance(axis, list | tuple) else 1)
-    axes = axes_of("expand_dims", axis, ndim) if axis is not None else ()
-    return Tensor.make(ExpandDims(axes), x) if axes else x
-
-
-@dataclass(frozen=True, slots=True)
-class Squeeze(Op):
-    """Without these axes, each of length 1."""
-
-    axes: tuple[int, ...]
-
-    rearranges = True
-
-    @property
-    def name(self) -> str:
-        return "squeeze"
-
-    def infer(self, x: TensorType) -> TensorType:
-        for axis in self.axes:
-            if x.shape[axis] not in {1, None}:
-                raise ShapeError(
-                    f"squeeze({x!r}, {self.axes}): axis {axis} has not length 1.",
-                    "Index it, x[0], or reduce over it.",
-                    where(here()),
-                )
-        return x.with_shape(tuple(n for i, n in enumerate(x.shape) if i not in self.axes))
-
-    def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.squeeze(x, self.axes)
-
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        return (expand_dims(g, self.axes),)
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0])
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(Squeeze(behind(self.axes)), x)
-
-
-@function
-def squeeze(x: Any, axis: Axis = None) -> Tensor:
-    """Without axes of length 1.
-
-    Args:
-        x: Any shape and dtype.
-        axis: The axes to drop; by default all whose static length is 1.
-
-    Raises:
-        ShapeError: An axis has another length, or is not there.
-    """
-    x = as_tensor(x)
-    if axis is None:
-        axes = tuple(i for i, n in enumerate(x.type.shape) if n == 1)
-    else:
-        axes = axes_of("squeeze", axis, x.ndim)
-    return Tensor.make(Squeeze(axes), x) if axes else x
-
-
-@function
-def dimshuffle(x: Any, pattern: Sequence[int | str]) -> Tensor:
-    """Axes by number in a new order, ``"x"`` for a new one of length 1.
-
-    Args:
-        x: Any shape and dtype.
-        pattern: As ``(1, "x", 0)``; an axis that is left out must have length 1.
-
-    Raises:
-        ShapeError: An axis comes twice, is not there, or is dropped without having length 1.
-
-    Example:
-        >>> import graphc.tensor as gt
-        >>> dimshuffle(gt.tensor("x", shape=(2, 3)), (1, "x", 0)).type
-        float64[3, 1, 2]
-    """
-    x = as_tensor(x)
-    kept = [axes_of("dimshuffle", a, x.ndim)[0] for a in pattern if a != "x"]  # type: ignore[arg-type]
-    if len(set(kept)) != len(kept):
-        raise ShapeError(f"dimshuffle: an axis comes twice in {pattern}.", "", where(here()))
-    dropped = tuple(i for i in range(x.ndim) if i not in kept)
-    left = [i for i in range(x.ndim) if i in kept]
-    y = squeeze(x, dropped) if dropped else x
-    y = transpose(y, [left.index(a) for a in kept])
-    new = tuple(i for i, a in enumerate(pattern) if a == "x")
-    return expand_dims(y, new) if new else y
-
-
-# Broadcasting.
-
-
-@dataclass(frozen=True, slots=True)
-class BroadcastTo(Op):
-    """Repeated to a larger shape; None stands for an input.
-
-    Attributes:
-        shape: The lengths wanted.
-        repeated: The array's own axes, each of static length 1, that are repeated; on the others
-            its length must be the one wanted. Axes it lacks are new ones in front.
-    """
-
-    shape: StaticShape
-    repeated: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        return "broadcast_to"
-
-    def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
-        new = len(self.shape) - x.ndim
-        result = list(self.shape)
-        for axis, n in enumerate(x.shape):
-            wanted = self.shape[new + axis]
-            if axis in self.repeated or n is None:
-                continue
-            if wanted is None:
-                result[new + axis] = n
-            elif wanted != n:
-                raise ShapeError(
-                    f"broadcast_to({x!r}, {self.shape}): lengths differ on axis {axis - x.ndim}.",
-                    "Only an axis of static length 1 is repeated.",
-                    where(here()),
-                )
-        return x.with_shape(tuple(result))
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return tuple(range(1, 1 + self.shape.count(None)))
-
-    def target(self, x_shape: tuple[int, ...], symbolic: Sequence[Any]) -> tuple[int, ...]:
-        """The shape wanted, after the lengths that must fit were seen to."""
-        target = target_shape(self.shape, symbolic)
-        new = len(target) - len(x_shape)
-        for axis, n in enumerate(x_shape):
-            if axis not in self.repeated and n != target[new + axis]:
-                raise ShapeError(
-                    f"broadcast_to: an array of shape {x_shape} does not go to {target}: axis "
-                    f"{axis - len(x_shape)} is not repeated, as its length is not statically 1.",
-                    "Declare the length, as in gt.tensor(shape=(1, None)), or squeeze it.",
-                )
-        return target
-
-    def perform(self, x: np.ndarray[Any, Any], *symbolic: Any) -> np.ndarray[Any, Any]:
-        return np.broadcast_to(x, self.target(np.shape(x), symbolic))
-
-    def pullback(self, g: Tensor, y: Tensor, x: Tensor, *symbolic: Tensor) -> Sequence[Any]:
-        new = y.ndim - x.ndim
-        axes = (*range(new), *(new + axis for axis in self.repeated))
-        if axes:
-            g = summed(g, axes, x)
-        if self.repeated:
-            g = expand_dims(g, self.repeated)
-        return (g, *(None for _ in symbolic))
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor, *symbolic: Tensor) -> Any:
-        return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
-
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Tensor:
-        """The new axes stand between the batch axis and x's own, and are repeated like those."""
-        new = len(self.shape) + 1 - x.ndim
-        x = expand_dims(x, tuple(range(1, new + 1)))
-        again = tuple(i + 1 for i, n in enumerate(self.shape) if i < new and n != 1)
-        again += tuple(new + 1 + axis for axis in self.repeated)
-        first, lengths = with_batch_length(size, symbolic)
-        return Tensor.make(BroadcastTo((first, *self.shape), again), x, *lengths)
-
-
-@function
-def broadcast_to(x: Any, shape: Any) -> Tensor:
-    """Repeated along new axes in front and along axes of static length 1.
-
-    Args:
-        x: Any shape and dtype.
-        shape: Integers, Python's or symbolic, or an int64 vector of static length.
-
-    Returns:
-        An array of that shape.
-
-    Raises:
-        ShapeError: x has more axes, or a length that is neither 1 nor the one wanted.
-
-    Example:
-        >>> import graphc.tensor as gt
-        >>> broadcast_to(gt.tensor("x", shape=(3, 1)), (2, 3, 4)).type
-        float64[2, 3, 4]
-    """
-    x = as_tensor(x)
-    static, symbolic = entries("broadcast_to", shape)
-    new = len(static) - x.ndim
-    if new < 0:
-        raise ShapeError(
-            f"broadcast_to({x.type!r}, {static}): the result has too few axes.", "", where(here())
-        )
-    if static == x.type.shape and None not in static:
-        return x  # type: ignore[no-any-return]
-    repeated = tuple(
-        axis for axis, n in enumerate(x.type.shape) if n == 1 and static[new + axis] != 1
-    )
-    made = Tensor.make(BroadcastTo(static, repeated), x, *symbolic)
-    # Lengths that are x's own are known to fit.
-    own = [*symbolic] == [n for n in lengths(x) if isinstance(n, Tensor)]
-    return x if own and not new and not repeated and made.type is x.type else made
-
-
-@function
-def broadcast_arrays(*xs: Any) -> list[Tensor]:
-    """The arrays, each repeated to their common shape."""
-    tensors = [as_tensor(x) for x in xs]
-    common = broadcast_lengths(tensors) if tensors else []
-    return [broadcast_to(x, common) for x in tensors]
-
-
-def broadcast_lengths(xs: Sequence[Tensor], without: int = 0) -> list[int | Tensor]:
-    """The lengths of the common shape of all axes but the last few."""
-    ndim = max(x.ndim for x in xs)
-    result: list[int | Tensor] = []
-    for axis in range(-ndim, -without):
-        having = [x for x in xs if x.ndim >= -axis and x.type.shape[axis] != 1]
-        known = [x for x in having if x.type.shape[axis] is not None]
-        source = known or having
-        result.append(length(source[0], axis) if source else 1)
-    return result
-
-
-# Joining.
-
-
-@dataclass(frozen=True, slots=True)
-class Concatenate(Op):
-    """Arrays of one dtype one after the other along an axis."""
-
-    axis: int
-
-    rearranges = True
-
-    @property
-    def name(self) -> str:
-        return "concatenate"
-
-    def infer(self, *types: TensorType) -> TensorType:
-        first = types[0]
-        shape: list[int | None] = []
-        for axis in range(first.ndim):
-            seen = [t.shape[axis] for t in types]
-            if axis == self.axis:
-                shape.append(None if None in seen else sum(n for n in seen if n is not None))
-                continue
-            known = {n for n in seen if n is not None}
-            if len(known) > 1:
-                raise ShapeError(
-                    f"concatenate({', '.join(map(repr, types))}, axis={self.axis}): lengths "
-                    f"differ on axis {axis}.",
-                    "Make them equal on every other axis.",
-                    where(here()),
-                )
-            shape.append(known.pop() if known else None)
-        return first.with_shape(tuple(shape))
-
-    def checks(self, *types: TensorType) -> Sequence[tuple[int, int, int, int]]:
-        return [
-            (0, axis, j, axis)
-            for axis in range(types[0].ndim)
-            if axis != self.axis and any(t.shape[axis] is None for t in types)
-            for j in range(1, len(types))
-        ]
-
-    def perform(self, *xs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.concatenate(xs, self.axis)
-
-    def pullback(self, g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Tensor]:
-        parts: list[Tensor] = []
-        start: Any = 0
-        for x in xs:
-            stop = start + length(x, self.axis)
-            parts.append(g[(*(slice(None),) * self.axis, slice(start, stop))])
-            start = stop
-        return parts
-
-    def pushforward(self, tangents: Sequence[Any], y: Tensor, *xs: Tensor) -> Any:
-        full = [
-            TABLE["zeros_like"](x) if t is None else t for t, x in zip(tangents, xs, strict=True)
-        ]
-        return Tensor.make(self, *full)
-
-    def batch(self, size: Any, batched: Sequence[bool], *xs: Tensor) -> Tensor:
-        full = [x if leading else repeated(x, size) for x, leading in zip(xs, batched, strict=True)]
-        return Tensor.make(Concatenate(self.axis + 1), *full)
-
-
-@function
-def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Arrays one after the other along an axis.
-
-    Args:
-        tensors: At least one array; equal shapes but for that axis.
-        axis: The axis to join along.
-
-    Returns:
-        An array of the common dtype.
-
-    Raises:
-        ShapeError: No array, 0-d arrays, or shapes that do not fit.
-    """
-    xs = list(tensors)
-    if not xs:
-        raise ShapeError("concatenate: at least one array is wanted.", "", where(here()))
-    xs, _ = operands("concatenate", xs)
-    if len({x.ndim for x in xs}) != 1 or not xs[0].ndim:
-        raise ShapeError(
-            f"concatenate({', '.join(repr(x.type) for x in xs)}): arrays of one rank, at least "
-            "1, are wanted.",
-            "Use gt.stack for 0-d arrays, gt.expand_dims for a missing axis.",
-            where(here()),
-        )
-    (at,) = axes_of("concatenate", axis, xs[0].ndim)
-    return xs[0] if len(xs) == 1 else Tensor.make(Concatenate(at), *xs)
-
-
-@function
-def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """Arrays of one shape along a new axis.
-
-    Args:
-        tensors: At least one array; equal shapes.
-        axis: Where the new axis stands in the result.
-
-    Raises:
-        ShapeError: No array, or shapes that do not fit.
-    """
-    parts = [as_tensor(x) if not isinstance(x, int | float | complex) else x for x in tensors]
-    if not parts:
-        raise ShapeError("stack: at least one array is wanted.", "", where(here()))
-    xs, _ = operands("stack", parts)
-    if len({x.ndim for x in xs}) != 1:
-        raise ShapeError(
-            f"stack({', '.join(repr(x.type) for x in xs)}): arrays of one rank are wanted.",
-            "",
-            where(here()),
-        )
-    return concatenate([expand_dims(x, axis) for x in xs], axis)
-
-
-@function
-def atleast_1d(x: Any) -> Tensor:
-    """The array with at least one axis."""
-    x = as_tensor(x)
-    return x if x.ndim else expand_dims(x, 0)
+    return bool(as_tensor(x).ndim == ndim)

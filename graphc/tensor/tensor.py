@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from graphc.ir import (
     promote,
     where,
 )
+from graphc.tensor.dispatch import IN_PLACE, OTHER_NAMES, WHOLE, arguments_for, whole_arguments
 
 __all__ = ["TABLE", "Axis", "Tensor", "as_tensor", "axes_of", "constant", "function", "operands"]
 
@@ -174,23 +176,48 @@ class Tensor(Node):
     # NumPy's own functions come here.
 
     def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
-        name = UFUNC_NAMES.get(ufunc.__name__, ufunc.__name__)
+        asked = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
+        whole = TABLE.get(WHOLE.get((ufunc.__name__, method), ""))
+        if whole is not None:
+            return self._call(asked, whole, whole_arguments, args, kwargs)
+        name = OTHER_NAMES.get(ufunc.__name__, ufunc.__name__)
         known = TABLE.get(name)
-        if method != "__call__" or known is None or kwargs:
-            asked = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
-            raise self._refuse(
-                asked,
-                f"Write it with graphc.tensor: it has gt.{name}, without NumPy's keywords."
-                if known
-                else "Write it with graphc.tensor's functions.",
-            )
-        return known(*args)
+        if known is not None and not kwargs:
+            if method == "__call__":
+                return known(*args)
+            if method == "outer":
+                return self._outer(known, *args)
+        raise self._refuse(asked, self._remedy(method, name))
+
+    def _outer(self, known: Any, a: Any, b: Any) -> Tensor:
+        a, b = as_tensor(a), as_tensor(b)
+        axes = tuple(range(a.ndim, a.ndim + b.ndim))
+        return known(TABLE["expand_dims"](a, axes) if axes else a, b)  # type: ignore[no-any-return]
+
+    def _remedy(self, method: str, name: str) -> str:
+        if method == "at":
+            return "Write x[index].set(value), or .inc(value) to add to it."
+        if method == "__call__" and name in TABLE:
+            return f"Write it with graphc.tensor: it has gt.{name}, without NumPy's keywords."
+        return "Write it with graphc.tensor's functions."
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        known = TABLE.get(func.__name__)
+        asked = f"np.{func.__name__}"
+        if func.__name__ in IN_PLACE:
+            raise self._refuse(asked, "It would be changed in place: write x[index].set(value).")
+        known = TABLE.get(OTHER_NAMES.get(func.__name__, func.__name__))
         if known is None:
-            raise self._refuse(f"np.{func.__name__}", "Write it with graphc.tensor's functions.")
-        return known(*args, **{k: v for k, v in kwargs.items() if v is not None})
+            raise self._refuse(asked, "Write it with graphc.tensor's functions.")
+        return self._call(asked, known, partial(arguments_for, func), args, kwargs)
+
+    def _call(self, asked: str, known: Any, translate: Any, args: Any, kwargs: Any) -> Any:
+        try:
+            first, named = translate(known, args, kwargs)
+        except KeyError as error:
+            raise self._refuse(
+                f"{asked} with {error.args[0]}=", "Leave it out: graphc.tensor's has none."
+            ) from None
+        return known(*first, **named)
 
     # Operators. A tuple or list beside a symbolic array is an array, as in NumPy.
 
@@ -224,8 +251,8 @@ class Tensor(Node):
     def __invert__(self) -> Tensor:
         return TABLE["invert"](self)  # type: ignore[no-any-return]
 
-    def __round__(self, digits: None = None) -> Tensor:
-        return TABLE["round"](self)  # type: ignore[no-any-return]
+    def __round__(self, digits: int | None = None) -> Tensor:
+        return TABLE["round"](self, digits or 0)  # type: ignore[no-any-return]
 
     def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
         return self // other, self % other
@@ -299,23 +326,14 @@ def _is_entry(entry: Any) -> bool:
 
 METHODS = (
     "all", "any", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "argmax",
-    "argmin", "ceil", "clip", "conj", "conjugate", "cos", "cosh", "cumprod", "cumsum", "deg2rad",
-    "diagonal", "dot", "exp", "exp2", "expm1", "fill", "floor", "log", "log10", "log1p", "log2",
-    "max", "mean", "min", "nonzero", "norm", "prod", "ptp", "rad2deg", "ravel", "repeat", "round",
-    "sin", "sinh", "sqrt", "squeeze", "std", "sum", "swapaxes", "take", "tan", "tanh", "trace",
+    "argmin", "argpartition", "argsort", "ceil", "choose", "clip", "compress", "conj", "conjugate",
+    "cos", "cosh", "cumprod", "cumsum", "deg2rad", "diagonal", "dot", "exp", "exp2", "expm1",
+    "fill", "floor", "log", "log10", "log1p", "log2", "max", "mean", "min", "nonzero", "norm",
+    "partition", "prod", "ptp", "rad2deg", "ravel", "repeat", "round", "searchsorted", "sin",
+    "sinh", "sort", "sqrt", "squeeze", "std", "sum", "swapaxes", "take", "tan", "tanh", "trace",
     "trunc", "var",
 )  # fmt: skip
 """The functions that are methods too, with the array as their first argument."""
-
-UFUNC_NAMES = {
-    "absolute": "abs",
-    "conjugate": "conj",
-    "rint": "round",
-    "bitwise_not": "invert",
-    "true_divide": "divide",
-    "mod": "remainder",
-    "arctan2": "arctan2",
-}
 
 TensorType.node_class = Tensor
 
@@ -399,7 +417,7 @@ def as_tensor(x: Any, name: str | None = None, ndim: int | None = None, dtype: A
         (3.0: float64[], [1 2]: int64[2])
     """
     if not isinstance(x, Node):
-        if isinstance(x, list | tuple) and _has_symbols(x):
+        if isinstance(x, list | tuple) and has_symbols(x):
             x = TABLE["stack"]([as_tensor(part) for part in x])
         else:
             x = constant(x, name, dtype)
@@ -414,9 +432,9 @@ def as_tensor(x: Any, name: str | None = None, ndim: int | None = None, dtype: A
     return x
 
 
-def _has_symbols(parts: Any) -> bool:
+def has_symbols(parts: Any) -> bool:
     return any(
-        isinstance(part, Node) or (isinstance(part, list | tuple) and _has_symbols(part))
+        isinstance(part, Node) or (isinstance(part, list | tuple) and has_symbols(part))
         for part in parts
     )
 

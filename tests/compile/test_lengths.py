@@ -185,7 +185,7 @@ def test_the_places_of_a_constant_mask_are_known(mode: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "program", [lambda x: x[x > 0], lambda x: gt.nonzero(x)[0], lambda x: x[gt.isnan(x)].sum()]
+    "program", [lambda x: x[x > 0], lambda x: gt.nonzero(x)[0], lambda x: x[x < 5].max()]
 )
 def test_a_mask_made_of_inputs_needs_values(program: Any) -> None:
     y = program(x)
@@ -194,6 +194,25 @@ def test_a_mask_made_of_inputs_needs_values(program: Any) -> None:
         graphc.function([x], y, mode="JAX")
     assert "x: float64[?]" in str(caught.value)
     assert "test_lengths.py:" in str(caught.value)
+
+
+SUMMARIES: dict[str, tuple[Any, float]] = {
+    "sum": (lambda x: x[x > 0].sum(), 4.0),
+    "mean": (lambda x: x[x > 0].mean(), 2.0),
+    "var": (lambda x: x[x > 0].var(), 1.0),
+    "prod": (lambda x: x[x < 0].prod(), 8.0),
+    "sum of a function": (lambda x: gt.sum(gt.log(x[x > 0]) * 2), 2 * np.log(3)),
+    "any": (lambda x: gt.any(x[x > 0] > 2), 1.0),
+    "length": (lambda x: x[x > 1].shape[0], 1.0),
+    "gradient": (lambda x: graphc.grad(gt.square(x[x > 0]).sum(), x).sum(), 8.0),
+}
+"""What is made of masked elements without an array of them, and what it gives for FOUR."""
+
+
+@pytest.mark.parametrize(("program", "expected"), SUMMARIES.values(), ids=SUMMARIES)
+def test_a_mask_made_of_inputs_may_be_summed_over(program: Any, expected: Any, mode: str) -> None:
+    f = graphc.function([x], program(x), mode=mode)
+    assert float(f(FOUR)) == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_mask_of_a_shared_variable_needs_values() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -59,6 +60,62 @@ def test_rewrites_can_be_left_out(excluded: Any, mode: str) -> None:
     tiny = np.array([1e-20])
     assert float(graphc.function([x], y, mode=plain)(tiny)[0]) == 0.0
     assert float(graphc.function([x], y, mode=mode)(tiny)[0]) == 1e-20
+
+
+SELECTIONS: dict[str, tuple[Callable[[graphc.Mode], graphc.Mode], float]] = {
+    "nothing said": (lambda mode: mode, 1e-20),
+    "a pass left out": (lambda mode: mode.excluding("stabilize"), 0.0),
+    "a rule left out": (lambda mode: mode.excluding("product_with_one", "log_of_one_plus"), 0.0),
+    "a subject left out": (lambda mode: mode.excluding("exponential"), 0.0),
+    "everything left out": (lambda mode: mode.excluding("all"), 0.0),
+    "taken back": (lambda mode: mode.excluding("stabilize").including("stabilize"), 1e-20),
+    "a rule of a pass left out": (
+        lambda mode: mode.excluding("stabilize").including("log_of_one_plus"),
+        1e-20,
+    ),
+    "one pass alone": (lambda mode: mode.excluding("all").including("stabilize"), 1e-20),
+    "another pass alone": (lambda mode: mode.excluding("all").including("canonicalize"), 0.0),
+    "one rule alone": (lambda mode: mode.change(including="log_of_one_plus"), 1e-20),
+    "nothing alone": (lambda mode: mode.change(including=()), 0.0),
+    "a rule less of one pass alone": (
+        lambda mode: mode.change(including=["stabilize"]).excluding("log_of_one_plus"),
+        0.0,
+    ),
+    "a pass less of one subject alone": (
+        lambda mode: mode.change(including=["exponential"]).excluding("stabilize"),
+        0.0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("choose", "expected"), SELECTIONS.values(), ids=SELECTIONS)
+def test_the_narrower_name_decides_which_rewrites_are_applied(
+    choose: Callable[[graphc.Mode], graphc.Mode], expected: float, mode: str
+) -> None:
+    chosen = choose(graphc.get_mode(mode))
+    tiny = np.array([1e-20])
+    assert float(graphc.function([x], gt.log(1 + x), mode=chosen)(tiny)[0]) == expected
+    # An evaluation by another mode before it leaves nothing behind.
+    assert float(gt.log(1 + x).eval({x: tiny}, mode=chosen)[0]) == expected
+
+
+def test_a_mode_stays_as_it_is() -> None:
+    mode = graphc.Mode("JAX", device="cpu")
+    changed = mode.excluding("stabilize").including("log_of_one_plus")
+    assert mode == graphc.Mode("JAX", device="cpu")
+    assert changed.options == mode.options
+    assert changed.excluded == {"stabilize"}
+    assert changed.included == {"all", "log_of_one_plus"}
+    wanted = "Mode('JAX', excluding=['stabilize'], including=['all', 'log_of_one_plus']"
+    assert repr(changed) == f"{wanted}, device='cpu')"
+
+
+@pytest.mark.parametrize("method", ["excluding", "including"])
+def test_a_misspelt_rewrite_is_named_with_the_nearest(method: str) -> None:
+    with pytest.raises(ArgumentError, match=r"'stabilise'.*\n.*'stabilize'"):
+        getattr(graphc.get_mode("NUMPY"), method)("stabilise")
+    with pytest.raises(ArgumentError, match=r"'stabilise'.*\n.*'stabilize'"):
+        graphc.Mode("NUMPY", **{method: ["stabilise"]})
 
 
 def test_a_rewrite_that_is_not_there_cannot_be_left_out(mode: str) -> None:

@@ -11,7 +11,7 @@ from scipy import special
 from graphc.ir import is_complex, numpy_dtype
 from graphc.tensor.elementwise import ROWS
 
-__all__ = ["DOMAINS", "EDGES", "FUNCTIONS", "expected", "taken"]
+__all__ = ["DOMAINS", "EDGES", "FIXED", "FUNCTIONS", "UNCERTAIN", "expected", "taken"]
 
 Function = Callable[..., Any]
 
@@ -22,11 +22,35 @@ def _whole(a: Any, b: Any) -> Any:
     return out
 
 
-FUNCTIONS: dict[str, Function] = {
+def in_doubles(name: str) -> Function:
+    """SciPy's function computed in float64."""
+
+    def f(*xs: Any) -> Any:
+        y = getattr(special, name)(*[x.astype(np.float64) for x in xs])
+        return np.asarray(y).astype(xs[0].dtype)
+
+    return f
+
+
+FUNCTIONS: dict[str, Function | None] = {
+    # NumPy's goes by the bits of integers of its own, and takes no floats for them.
+    "ldexp": lambda a, b: np.ldexp(a, np.clip(b, -9999, 9999).astype(int)),
+    "exponent": lambda x: np.frexp(x)[1].astype(x.dtype),
+    # NumPy takes no bool.
+    "bitwise_count": lambda x: np.bitwise_count(x.astype(np.uint8) if x.dtype == bool else x),
     # SciPy's.
     "sigmoid": special.expit,
     "erf": special.erf,
     "erfc": special.erfc,
+    **{
+        name: getattr(special, name)
+        for name in ROWS
+        if hasattr(special, name) and (name == "i0" or not hasattr(np, name))
+    },
+    # In narrower floats SciPy's intermediate results overflow, or lose digits.
+    **{name: in_doubles(name) for name in ("betainc", "betaincinv", "polygamma")},
+    "tri_gamma": lambda x: special.polygamma(1, x).astype(x.dtype),
+    "betaln": None,
     # Neither has them: these are what they mean, by functions that both have.
     "softplus": lambda x: np.logaddexp(x, x.dtype.type(0)),
     "log1mexp": lambda x: np.where(x < -1, np.log1p(-np.exp(x)), np.log(-np.expm1(x))).astype(
@@ -45,6 +69,10 @@ FUNCTIONS: dict[str, Function] = {
 NumPy too."""
 
 
+NARROW = {"nextafter"}
+"""What half-width floats have of their own, and is not computed in float32."""
+
+
 def whole_power(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The power of integers; 1 / a ** -b cut to an integer where b is negative, 0 for a = 0."""
     a, b = np.broadcast_arrays(a, b)
@@ -60,12 +88,78 @@ def expected(name: str, *xs: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     rule = row.domain(xs[0].dtype.name)
     assert rule is not None
     computed, result = rule
-    wide = "float32" if computed in {"float16", "bfloat16"} else computed
-    f = FUNCTIONS.get(name) or getattr(np, name)
+    half = computed in {"float16", "bfloat16"} and name not in NARROW
+    wide = "float32" if half else computed
+    f = FUNCTIONS.get(name) or getattr(np, name, row.reference)
     with np.errstate(all="ignore"):
         # From a narrow float through the wide one, so that only the last step rounds.
         operands = [x.astype(numpy_dtype(computed)).astype(numpy_dtype(wide)) for x in xs]
         return np.asarray(f(*operands)).astype(numpy_dtype(result), copy=False)
+
+
+def _beyond_amos(v: Any, x: Any) -> Any:
+    # NaN from there on, and the smallest x, though the functions have values; none at infinity.
+    return (np.abs(v) > 1e6) | (np.abs(x) > 1e6) | ((x != 0) & (np.abs(x) < 1e-30))
+
+
+def _subnormal(*xs: Any) -> Any:
+    # A product with the smallest numbers is subnormal, which XLA takes for 0.
+    return np.logical_or.reduce([(x != 0) & (np.abs(x) < 1e-30) for x in xs])
+
+
+def _extreme(*xs: Any) -> Any:
+    return np.logical_or.reduce([(np.abs(x) > 8) | ((x != 0) & (np.abs(x) < 1e-30)) for x in xs])
+
+
+def _half_of_a_pole(n: Any, x: Any) -> Any:
+    # Terms of opposite sign cancel, and SciPy stops adding before.
+    return np.isinf(n) | ((n % 2 == 0) & (x < -1) & (2 * x == np.floor(2 * x)))
+
+
+def _cancelling(a: Any, b: Any) -> Any:
+    # Where the logarithms cancel, no digit of their sum is certain.
+    with np.errstate(all="ignore"):
+        return np.abs(np.logaddexp2(a, b)) < 0.01 * np.abs(a)
+
+
+UNCERTAIN: dict[str, Function] = {
+    # An exponent is a whole number.
+    "ldexp": lambda a, b: np.isnan(b),
+    "logaddexp2": _cancelling,
+    "iv": _beyond_amos,
+    "ive": _beyond_amos,
+    "kv": _beyond_amos,
+    "kve": _beyond_amos,
+    "jv": _beyond_amos,
+    "j0": lambda x: np.abs(x) > 1e6,
+    "j1": lambda x: np.abs(x) > 1e6,
+    # A pole wins over NaN, and a large s is NaN.
+    "zeta": lambda s, q: ~(np.abs(s) < 1e30),
+    "polygamma": _half_of_a_pole,
+    # SciPy has NaN for a finite a that is this large.
+    "gammainc": lambda a, x: a > 1e300,
+    "gammaincc": lambda a, x: a > 1e300,
+    "gammainc_by_a": lambda a, x: a > 1e300,
+    "betaln": lambda a, b: (a > 1e300) | (b > 1e300),
+    "betainc": lambda a, b, x: _subnormal(a, b),
+    "betainc_by_a": lambda a, b, x: _subnormal(a, b),
+    "betainc_by_b": lambda a, b, x: _subnormal(a, b),
+    # Of large parameters SciPy's is a few digits off; poles, and infinite ones, differ by library.
+    "hyp2f1": lambda a, b, c, z: _extreme(a, b, c) | (z >= 1) | (np.abs(z) > 100) | (c <= 0),
+    **{
+        f"hyp2f1_by_{p}": lambda a, b, c, z: _extreme(a, b, c) | (z >= 1) | (z < -100) | (c <= 0)
+        for p in "abc"
+    },
+    # An x below about 1e-290 is 0 for SciPy; a tail next to the smallest number is 0 for XLA.
+    "gammaincinv": lambda a, y: (a < 0.1) | (a > 1e300) | _subnormal(y),
+    "gammainccinv": lambda a, y: (a < 0.1) | (a > 1e300) | _subnormal(y),
+    "betaincinv": lambda a, b, y: (a < 0.1) | (b < 0.1) | _subnormal(y),
+    # SciPy's is 3 % off for the smallest a.
+    "owens_t": lambda h, a: (np.abs(a) < 1e-10) & (np.abs(h) > 5),
+    # SciPy's quotient overflows, or is 0.
+    "kl_div": lambda x, y: (np.abs(x / np.where(y == 0, 1, y)) > 1e300) | (_subnormal(x) & (y > 1)),
+}
+"""Where SciPy has no answer, or a wrong one; the values there are tested against mpmath."""
 
 
 def taken(name: str, xs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
@@ -75,11 +169,56 @@ def taken(name: str, xs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any
     if name in {"divide", "reciprocal"} and is_complex(dtype):
         # Over 0, which part is infinite and which NaN is left to the library.
         keep = xs[-1] != 0
+    if name in UNCERTAIN:
+        keep = ~UNCERTAIN[name](*[x.astype(np.float64) for x in xs])
     return [x[keep] for x in xs]
 
 
 ALL = (-2.0, 2.0)
+PART = (0.1, 0.9)
+SOME = (0.3, 3.0)
 DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
+    "cbrt": ((0.5, 3.0),),
+    "copysign": ((0.3, 2.0), (-2.0, -0.5)),
+    "fmax": ((-2.0, 0.0), (0.1, 2.0)),
+    "fmin": ((-2.0, 0.0), (0.1, 2.0)),
+    "fmod": ((1.2, 1.4), (0.5, 0.58)),
+    "heaviside": ((0.3, 2.0), ALL),
+    "erfinv": ((-0.9, 0.9),),
+    "erfcinv": ((0.1, 1.9),),
+    "ndtri": (PART,),
+    "ndtri_exp": ((-8.0, -0.2),),
+    "logit": (PART,),
+    "xlogy": (ALL, SOME),
+    "xlog1py": (ALL, SOME),
+    "entr": (SOME,),
+    "rel_entr": (SOME, SOME),
+    "kl_div": (SOME, SOME),
+    "expi": (SOME,),
+    "gamma": (SOME,),
+    "gammaln": (SOME,),
+    "digamma": (SOME,),
+    "tri_gamma": (SOME,),
+    "polygamma": ((2.0, 2.0), SOME),
+    "zeta": ((2.0, 2.0), SOME),
+    "gammainc_by_a": (SOME, SOME),
+    "betaln": (SOME, SOME),
+    "betainc": (SOME, SOME, PART),
+    "betainc_by_a": (SOME, SOME, PART),
+    "betainc_by_b": (SOME, SOME, PART),
+    "betaincinv": (SOME, SOME, PART),
+    "hyp2f1": (SOME, SOME, SOME, (-0.8, 0.8)),
+    "jv": ((2.5, 2.5), SOME),
+    "iv": ((2.5, 2.5), SOME),
+    "ive": ((2.5, 2.5), SOME),
+    "kv": ((2.5, 2.5), SOME),
+    "kve": ((2.5, 2.5), SOME),
+    "i0e": (SOME,),
+    "i1e": (SOME,),
+    "gammainc": (SOME, SOME),
+    "gammaincc": (SOME, SOME),
+    "gammaincinv": (SOME, PART),
+    "gammainccinv": (SOME, PART),
     "divide": (ALL, (0.5, 2.0)),
     "floor_divide": ((1.2, 1.4), (0.5, 0.58)),
     "remainder": ((1.2, 1.4), (0.5, 0.58)),
@@ -108,8 +247,41 @@ DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
 """Where each operand lies for the slope to exist and to be smooth; ``ALL`` by default. Of a
 complex number, each part lies there."""
 
+FIXED: dict[str, tuple[int, ...]] = {
+    "polygamma": (0,),
+    "zeta": (0,),
+    "gammainc_by_a": (0,),
+    "betainc_by_a": (0, 1),
+    "betainc_by_b": (0, 1),
+    "jv": (0,),
+    "iv": (0,),
+    "ive": (0,),
+    "kv": (0,),
+    "kve": (0,),
+    **{f"hyp2f1_by_{p}": (0, 1, 2, 3) for p in "abc"},
+}
+"""The operands by which a row has no slope: to ask for it is an error."""
+
 inf = np.inf
 EDGES: dict[str, list[tuple[tuple[float, ...], tuple[float, ...]]]] = {
+    "hypot": [
+        ((0.0, 0.0), (0.0, 0.0)),
+        ((0.0, -2.0), (0.0, -1.0)),
+        ((1e200, 1e200), (0.5**0.5, 0.5**0.5)),
+        ((-inf, 1.0), (-1.0, 0.0)),
+    ],
+    "cbrt": [((0.0,), (inf,)), ((-8.0,), (1 / 12,)), ((inf,), (0.0,))],
+    "copysign": [((-2.0, 1.0), (-1.0, 0.0)), ((0.0, -0.0), (-1.0, 0.0))],
+    "fmax": [((1.0, 1.0), (1.0, 0.0)), ((np.nan, 1.0), (0.0, 1.0)), ((1.0, np.nan), (1.0, 0.0))],
+    "fmin": [((1.0, 1.0), (1.0, 0.0)), ((np.nan, 1.0), (0.0, 1.0)), ((1.0, np.nan), (1.0, 0.0))],
+    "heaviside": [((0.0, 0.5), (0.0, 1.0)), ((-1.0, 0.5), (0.0, 0.0))],
+    "logaddexp2": [
+        ((-inf, -inf), (0.5, 0.5)),
+        ((inf, 1.0), (1.0, 0.0)),
+        ((1.0, -inf), (1.0, 0.0)),
+    ],
+    "ldexp": [((3.0, 4.0), (16.0, 0.0)), ((3.0, -2.0), (0.25, 0.0))],
+    "nextafter": [((1.0, 2.0), (1.0, 0.0))],
     "maximum": [((1.0, 1.0), (1.0, 0.0)), ((1.0, 2.0), (0.0, 1.0)), ((2.0, 1.0), (1.0, 0.0))],
     "minimum": [((1.0, 1.0), (1.0, 0.0)), ((1.0, 2.0), (1.0, 0.0)), ((2.0, 1.0), (0.0, 1.0))],
     "clip": [
@@ -134,6 +306,16 @@ EDGES: dict[str, list[tuple[tuple[float, ...], tuple[float, ...]]]] = {
     "log": [((0.0,), (inf,)), ((inf,), (0.0,))],
     "log1mexp": [((-800.0,), (0.0,))],
     "erf": [((30.0,), (0.0,))],
+    "xlogy": [((0.0, 0.0), (-inf, 0.0)), ((0.0, 2.0), (np.log(2.0), 0.0))],
+    "xlog1py": [((0.0, -1.0), (-inf, 0.0)), ((0.0, 1.0), (np.log(2.0), 0.0))],
+    "rel_entr": [((1.0, 1.0), (1.0, -1.0))],
+    "kl_div": [((1.0, 1.0), (0.0, 0.0))],
+    "sinc": [((0.0,), (0.0,))],
+    "erfcx": [((1e8,), (-1 / np.sqrt(np.pi) * 1e-16,))],
+    "log_ndtr": [((40.0,), (0.0,)), ((-1e8,), (1e8,))],
+    "ndtri_exp": [((-5e15,), (1e-8,))],
+    "gammaln": [((1e10,), (np.log(1e10) - 0.5e-10,))],
+    "gammainc": [((1.0, 0.0), (0.0, 1.0)), ((2.0, 0.0), (0.0, 0.0))],
     "erfc": [((-30.0,), (0.0,))],
 }
 """Slopes where there is a choice, or where a formula may overflow: operands and the slopes by

@@ -21,6 +21,7 @@ from graphc.tensor.elementwise import ROWS, Elementwise
 from graphc.tensor.index import Nonzero
 from graphc.tensor.reduce import Composite, Peak
 from graphc.tensor.shape import Length, Shape
+from graphc.tensor.sort import Unique
 from tests.contract.case import Case
 from tests.contract.differences import SMOOTH, slopes
 from tests.contract.operations import BARRIERS, FAMILIES
@@ -180,7 +181,7 @@ def test_every_operation_has_a_case() -> None:
 def test_a_backend_has_every_operation(backend: str) -> None:
     lowerings = load(backend).lowerings
     # Lengths are known while a backend compiles; so is what nonzero is of; composites are inlined.
-    elsewhere = (Length, Shape, Nonzero, Composite, Elementwise)
+    elsewhere = (Length, Shape, Nonzero, Unique, Composite, Elementwise)
     wanted = {op for op in graphc_operations() if not issubclass(op, elsewhere)}
     missing = {op.__name__ for op in wanted if lowerings.keys().isdisjoint(op.__mro__)}
     if lowerings.keys().isdisjoint(Elementwise.__mro__):

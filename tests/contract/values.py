@@ -87,12 +87,12 @@ LAYOUTS: dict[str, tuple[Callable[[int], tuple[int | None, ...]], Layout]] = {
         lambda d, i: np.broadcast_to(plain(d, (3, 1), i), (3, 4)),
     ),
     "broadcasting": (
-        lambda i: ((None, 1), (1, None), ())[i],
-        lambda d, i: plain(d, ((3, 1), (1, 4), ())[i], i),
+        lambda i: ((None, 1), (1, None), (), (1,))[i],
+        lambda d, i: plain(d, ((3, 1), (1, 4), (), (1,))[i], i),
     ),
     "of two ranks": (
-        lambda i: ((4,), (2, 1, 4), (1, 3, 1))[i],
-        lambda d, i: plain(d, ((4,), (2, 1, 4), (1, 3, 1))[i], i),
+        lambda i: ((4,), (2, 1, 4), (1, 3, 1), ())[i],
+        lambda d, i: plain(d, ((4,), (2, 1, 4), (1, 3, 1), ())[i], i),
     ),
 }
-"""Each layout's static shape and array, for the first, second and third operand."""
+"""Each layout's static shape and array, for the first to fourth operand."""

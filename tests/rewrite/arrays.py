@@ -9,7 +9,8 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.ir import Node
 from graphc.tensor import Tensor
-from graphc.tensor.shape import BroadcastTo, Length
+from graphc.tensor.broadcast import BroadcastTo
+from graphc.tensor.shape import Length
 
 __all__ = [
     "VALUES",

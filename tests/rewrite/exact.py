@@ -53,20 +53,37 @@ def values_of(outputs: Sequence[Node], values: dict[Any, Any]) -> list[np.ndarra
     return evaluate([plain[y] for y in outputs], values)
 
 
+def _is_pole(x: Any) -> bool:
+    return bool(x <= 0 and mpmath.floor(x) == x)
+
+
 TRUE: dict[Any, Callable[..., Any]] = {
     gt.add: lambda a, b: a + b,
     gt.subtract: lambda a, b: a - b,
     gt.multiply: lambda a, b: a * b,
-    gt.divide: lambda a, b: a / b,
+    gt.divide: lambda a, b: a / b if b else mpmath.nan,
     gt.negative: lambda x: -x,
-    gt.reciprocal: lambda x: 1 / x,
+    gt.reciprocal: lambda x: 1 / x if x else mpmath.nan,
     gt.square: lambda x: x * x,
     gt.sqrt: mpmath.sqrt,
+    gt.power: mpmath.power,
     gt.exp: mpmath.exp,
+    gt.exp2: lambda x: mpmath.power(2, x),
     gt.expm1: lambda x: mpmath.exp(x) - 1,
     gt.log: mpmath.log,
+    gt.log2: lambda x: mpmath.log(x, 2),
+    gt.log10: lambda x: mpmath.log(x, 10),
     gt.log1p: lambda x: mpmath.log(1 + x),
     gt.sigmoid: lambda x: 1 / (1 + mpmath.exp(-x)),
+    gt.softplus: lambda x: mpmath.log(1 + mpmath.exp(x)),
+    gt.log1mexp: lambda x: mpmath.log(1 - mpmath.exp(x)),
+    gt.logaddexp: lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
+    gt.cos: mpmath.cos,
+    gt.sinh: mpmath.sinh,
+    gt.cosh: mpmath.cosh,
+    gt.tanh: mpmath.tanh,
+    gt.abs: abs,
+    gt.gamma: lambda x: mpmath.gamma(x) if abs(x) < 1e3 and not _is_pole(x) else mpmath.nan,
     gt.erf: mpmath.erf,
     gt.erfc: lambda x: mpmath.erfc(x) if abs(x) < 1e6 else 1 - mpmath.sign(x),
 }

@@ -115,6 +115,35 @@ def test_attempts_grow_as_the_graph_where_every_node_changes() -> None:
     assert hundred < 10.1 * ten
 
 
+i = [gt.lscalar() for _ in range(20)]
+v = [gt.vector() for _ in range(20)]
+
+CHAINS: dict[str, tuple[Node, Callable[[int, Tensor], Tensor]]] = {
+    "sums": (v[0], lambda k, y: y + v[k % 20]),
+    "sums of constants": (v[0], lambda k, y: y + v[k % 20] + k),
+    "sums put back": (v[0], lambda k, y: y + v[k % 20] - v[k * 7 % 20]),
+    "products": (v[0], lambda k, y: y * v[k % 20] / v[k * 7 % 20]),
+    "products of constants": (v[0], lambda k, y: y * 1.5 * v[k % 20] / 3),
+    "squares of roots": (v[0], lambda k, y: gt.sqrt(gt.square(y) + 1)),
+    "integers": (i[0], lambda k, y: y + i[k % 20] - 2 * i[k * 7 % 20] + 1),
+    "magnitudes": (v[0], lambda k, y: gt.abs(gt.maximum(y, 0) + v[k % 20])),
+    "choices": (v[0], lambda k, y: gt.where(gt.gt(v[k % 20], 0), y * v[k * 7 % 20], 0)),
+}
+
+
+@pytest.mark.parametrize(("start", "link"), CHAINS.values(), ids=CHAINS)
+def test_chains_are_rewritten_in_linear_time(
+    start: Tensor, link: Callable[[int, Tensor], Tensor]
+) -> None:
+    def attempts(length: int) -> int:
+        y = start
+        for k in range(length):
+            y = link(k, y)
+        return sum(p.attempts for p in optimize(Graph([*v, *i], [y])).passes)
+
+    assert attempts(2_000) < 10.5 * attempts(200) + 1000
+
+
 def test_a_sweep_over_normal_forms_tries_nothing() -> None:
     sweep = Sweep([equation(sin_is_cos)])
     start = chain(100)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError
 from graphc.ir import Graph, Input, Leaf, Node, toposort
@@ -49,12 +50,66 @@ NORMAL_FORMS = {
     "a sum of a sum of exps": (gt.log(gt.sum(gt.sum(gt.exp(m), 1), 0)), gt.logsumexp(m)),
     "a row put in and taken out": (m[None].sum(0), m),
     "a mean of one": (gt.mean(x[None], 0), x),
+    "exp(x[None]).T": (gt.exp(x[None]).T, gt.expand_dims(gt.exp(x), 1)),
+    "a column from a row": (x.reshape(1, -1).reshape(-1, 1), gt.expand_dims(x, 1)),
+    "x[1:][::-1]": (m[1:-1, 1:][:, ::-1], m[1:-1, :0:-1]),
+    "x[::-1][::-1]": (x[::-1][::-1], x),
+    "parts joined again": (gt.concatenate([m[:2], m[2:5], m[5:]]), m),
+    "the shape of what is joined": (
+        gt.concatenate([gt.exp(x), gt.sin(x)]).shape[0],
+        2 * x.shape[0],
+    ),
+    "elements of a vector of scalars": (gt.stack([s, s * 2, s + 1])[0], s),
+    "the sum of a vector of scalars": (gt.sum(gt.stack([s, gt.exp(s)])), s + gt.exp(s)),
+    "zeros, all set": (
+        gt.zeros(2)[0].set(s)[1].set(gt.exp(s)),
+        gt.stack([s, gt.exp(s)]),
+    ),
+    "a set read back": (m[0].set(0)[1].set(1)[2], m[2]),
+    "what a mask leaves": (x[x > 0].sum(), gt.sum(gt.where(x > 0, x, 0))),
+    "how many a mask leaves": (x[x > 0].shape[0], gt.sum(x > 0)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("y", "expected"), NORMAL_FORMS.values(), ids=NORMAL_FORMS)
 def test_rules_work_together(y: Tensor, expected: Tensor) -> None:
     assert rewritten(y) is expected
+
+
+k = gt.lscalar("k")
+none = gt.zeros(x.shape)
+
+GRADIENTS: dict[str, tuple[Tensor, list[Tensor]]] = {
+    "a slice and an element": (
+        x[2:5].sum() + x[7],
+        [none[2:5].set(1.0)[7].set(1.0), none[7].set(1.0)[2:5].set(1.0)],
+    ),
+    "two that overlap": (
+        (x[1:] * x[:-1]).sum(),
+        [none[1:].set(x[:-1])[:-1].inc(x[1:]), none[:-1].set(x[1:])[1:].inc(x[:-1])],
+    ),
+    "rows": (
+        (gt.sin(m[0]) + gt.exp(m[1])).sum(),
+        [
+            gt.zeros(m.shape)[0].set(gt.cos(m[0]))[1].set(gt.exp(m[1])),
+            gt.zeros(m.shape)[1].set(gt.exp(m[1]))[0].set(gt.cos(m[0])),
+        ],
+    ),
+    "two halves": (
+        gt.sin(x[:k]).sum() + gt.exp(x[k:]).sum(),
+        [gt.concatenate([gt.cos(x[:k]), gt.exp(x[k:])])],
+    ),
+    "a mask": (gt.sin(x[x > 0]).sum(), [gt.where(x > 0, gt.cos(x), 0)]),
+    "gathered": (gt.sin(x[[1, 1]]).sum(), [none[[1, 1]].inc(gt.cos(x[[1, 1]]))]),
+    "reversed": (gt.sin(x[::-1]).sum(), [gt.cos(x)]),
+}
+"""A cost, and its gradient by the vector or matrix; of two parts, either may be the first."""
+
+
+@pytest.mark.parametrize(("cost", "expected"), GRADIENTS.values(), ids=GRADIENTS)
+def test_gradients_of_parts_are_small(cost: Tensor, expected: list[Tensor]) -> None:
+    by = m if m in toposort([cost]) else x
+    assert rewritten(graphc.grad(cost, by)) in [rewritten(y) for y in expected]
 
 
 STABLE: dict[str, tuple[Callable[[Any], Any], float, float]] = {

@@ -1,115 +1,123 @@
-"""Products over axes, and norms, are NumPy's."""
+"""Products of matrices are NumPy's, in an order that gains."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
-from hypothesis.extra import numpy as hnp
+from hypothesis import given, settings
 
+import graphc
 import graphc.tensor as gt
-from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import TensorType
-from graphc.tensor.linalg import DotGeneral
+from graphc.errors import ArgumentError, ShapeError, UnsupportedOperationError
+from graphc.ir import toposort
+from graphc.tensor.dot import DotGeneral
 from tests.tensor.agreement import DTYPES, arrays, check_agrees
 
-SIGNATURE = hnp.mutually_broadcastable_shapes(
-    signature="(m?,n),(n,p?)->(m?,p?)", max_dims=2, max_side=3
+
+@settings(max_examples=60)
+@given(arrays(DTYPES), arrays(DTYPES))
+def test_any_arrays_have_numpys_kronecker_product(a: np.ndarray, b: np.ndarray) -> None:
+    check_agrees(gt.kron, np.kron, a, b)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((3,), (3,)), ((2, 3), (3,)), ((4, 1, 3), (2, 3)), ((0, 3), (3,))]
 )
+def test_crosses_are_numpys(shapes: Any) -> None:
+    values = [np.random.default_rng(i).normal(size=shape) for i, shape in enumerate(shapes)]
+    check_agrees(gt.cross, np.cross, *values)
 
 
-@settings(max_examples=150)
-@given(SIGNATURE, st.data())
-def test_any_matrices_multiply_as_in_numpy(shapes: Any, data: Any) -> None:
-    values = [data.draw(arrays(DTYPES, st.just(s))) for s in shapes.input_shapes]
-    check_agrees(lambda a, b: a @ b, np.matmul, *values)
-
-
-@settings(max_examples=100)
-@given(st.data())
-def test_any_arrays_have_numpys_dot_and_tensordot(data: Any) -> None:
-    n = data.draw(st.integers(0, 2))
-    sides = st.lists(st.integers(1, 3), max_size=2).map(tuple)
-    common = data.draw(st.lists(st.integers(1, 3), min_size=n, max_size=n).map(tuple))
-    a = data.draw(arrays(DTYPES, st.just((*data.draw(sides), *common))))
-    b = data.draw(arrays(DTYPES, st.just((*common, *data.draw(sides)))))
-    check_agrees(lambda x, y: gt.tensordot(x, y, n), lambda x, y: np.tensordot(x, y, n), a, b)
-    if n == 1 and b.ndim < 3:
-        check_agrees(gt.dot, np.dot, a, b)
-
-
-A, B = np.arange(24.0).reshape(2, 3, 4), np.arange(24.0).reshape(4, 3, 2)
-SAME: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[Any, ...]]] = {
-    "tensordot of pairs": (
-        lambda a, b: gt.tensordot(a, b, ([0, 1], [2, 1])),
-        lambda a, b: np.tensordot(a, b, ([0, 1], [2, 1])), (A, B),
-    ),
-    "tensordot of one pair": (
-        lambda a, b: gt.tensordot(a, b, (-1, 0)), lambda a, b: np.tensordot(a, b, (-1, 0)), (A, B),
-    ),
-    "dot of tensors": (gt.dot, np.dot, (A, B.transpose(1, 0, 2))),
-    "dot with a scalar": (gt.dot, np.dot, (A, np.array(2.0))),
-    "outer": (gt.outer, np.outer, (A, B)),
-    "norm": (gt.norm, np.linalg.norm, (A[0, 0],)),
-    "norm of all": (gt.norm, lambda x: np.linalg.norm(x.ravel()), (A,)),
-    "norm of a matrix": (lambda x: gt.norm(x, "fro"), np.linalg.norm, (A[0],)),
-    "norm along an axis": (
-        lambda x: gt.norm(x, axis=1, keepdims=True),
-        lambda x: np.linalg.norm(x, axis=1, keepdims=True), (A,),
-    ),
-    "norm of complex": (gt.norm, np.linalg.norm, (A[0, 0] + 1j,)),
-    "norm of integers": (gt.norm, np.linalg.norm, (np.arange(3),)),
-    "vectors without elements": (gt.dot, np.dot, (np.zeros(0), np.zeros(0))),
-    "matrices without inner length": (
-        lambda a, b: a @ b, np.matmul, (np.zeros((2, 0)), np.zeros((0, 3))),
-    ),
-} | {
-    f"norm of order {p}": (
-        lambda x, p=p: gt.norm(x, p, axis=-1),
-        lambda x, p=p: np.linalg.norm(x, p, axis=-1),
-        (A - 5,),
-    )
-    for p in (0, 1, 2, 3, 0.5, np.inf, -np.inf)
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", SAME)
-def test_it_is_what_numpy_gives(what: str) -> None:
-    ours, theirs, values = SAME[what]
-    check_agrees(ours, theirs, *map(np.asarray, values))
-
-
-def test_a_product_with_batch_axes_is_the_sum_that_it_says() -> None:
-    op = DotGeneral(((3, 0), (1, 2)), ((1,), (3,)))
-    a = np.random.default_rng(0).standard_normal((2, 3, 4, 5))
-    b = np.random.default_rng(1).standard_normal((6, 5, 2, 3))
+def test_crosses_along_other_axes_are_numpys() -> None:
+    a, b = np.random.default_rng(0).normal(size=(2, 3, 4)), np.random.default_rng(1).normal(size=3)
+    check_agrees(lambda a, b: gt.cross(a, b, 1, 0, 0), lambda a, b: np.cross(a, b, 1, 0, 0), a, b)
     check_agrees(
-        lambda x, y: gt.Tensor.make(op, x, y), lambda x, y: np.einsum("ibfj,gjib->bfg", x, y), a, b
+        lambda a, b: gt.cross(a, b, axis=1), lambda a, b: np.cross(a, b, axis=1), a, a[::-1] + 1
     )
 
 
-def test_lengths_known_of_one_operand_are_known() -> None:
-    op = DotGeneral(((2,), (1,)), ((0,), (0,)))
-    a, b = TensorType("float64", (None, 2, None)), TensorType("float64", (5, None, 3))
-    assert op.infer(a, b).shape == (5, 2, 3)
-    assert set(op.checks(a, b)) == {(0, 2, 1, 1), (0, 0, 1, 0)}
+def test_vectors_found_not_to_have_three_elements_are_refused() -> None:
+    a = gt.vector("a")
+    f = graphc.function([a], gt.cross(a, [1.0, 2.0, 3.0]), mode="NUMPY")
+    assert f(np.ones(3)).shape == (3,)
+    for n in (2, 4):
+        with pytest.raises(ShapeError):
+            f(np.ones(n))
 
 
-X, M = gt.tensor("x", shape=(3,)), gt.tensor("m", shape=(2, 4))
+@pytest.mark.parametrize("n", range(9))
+def test_powers_of_matrices_are_numpys(n: int) -> None:
+    x = np.random.default_rng(0).integers(-2, 3, (2, 3, 3))
+    for value in (x, x.astype("float32"), x + 0.5j):
+        check_agrees(lambda x: gt.matrix_power(x, n), lambda x: np.linalg.matrix_power(x, n), value)
+
+
+def test_a_power_takes_few_products() -> None:
+    x = gt.matrix()
+    products = [
+        node for node in toposort([gt.matrix_power(x, 1000)]) if isinstance(node.op, DotGeneral)
+    ]
+    assert len(products) == 9 + 5
+
+
+LENGTHS = [(10, 100, 5, 50), (3, 7), (1, 20, 1, 20, 1), (30, 35, 15, 5, 10, 20, 25)]
+
+
+def cost(y: Any) -> int:
+    """Multiplications in all matrix products of a graph."""
+    return sum(
+        int(np.prod(node.inputs[0].type.shape, dtype=int) * node.inputs[1].type.shape[-1])
+        for node in toposort([y])
+        if isinstance(node.op, DotGeneral)
+    )
+
+
+def every_order(xs: list[Any]) -> Any:
+    if len(xs) == 1:
+        yield xs[0]
+    for k in range(1, len(xs)):
+        for a, b in itertools.product(every_order(xs[:k]), every_order(xs[k:])):
+            yield a @ b
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+def test_many_matrices_are_multiplied_in_the_best_order(lengths: tuple[int, ...]) -> None:
+    xs = [gt.tensor(shape=pair) for pair in itertools.pairwise(lengths)]
+    xs += [gt.tensor(shape=(lengths[-1], 2))]
+    assert cost(gt.multi_dot(xs)) == min(map(cost, every_order(xs)))
+
+
+@pytest.mark.parametrize("ends", [(1, 1), (1, 2), (2, 1), (2, 2)])
+def test_the_ends_of_a_product_may_be_vectors(ends: tuple[int, int]) -> None:
+    shapes = [(3, 4)[-ends[0] :], (4, 2), (2, 5), (5, 3)[: ends[1]]]
+    values = [np.random.default_rng(i).normal(size=shape) for i, shape in enumerate(shapes)]
+    check_agrees(lambda *xs: gt.multi_dot(xs), lambda *xs: np.linalg.multi_dot(xs), *values)
+    check_agrees(gt.matrix_dot, lambda *xs: reduce(np.dot, xs), *values)
+
+
+def test_linear_algebra_has_its_own_module() -> None:
+    for name in ("norm", "kron", "trace", "multi_dot", "matrix_power", "cross", "vecdot"):
+        assert getattr(gt.linalg, name) is getattr(gt, name)
+
+
+M, V = gt.tensor("m", shape=(2, 3)), gt.tensor("v", shape=(2,))
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "lengths that differ": (lambda: M @ X, ShapeError, "length 4, axis 0 of the second 3"),
-    "a matrix product of a scalar": (lambda: M @ 2.0, ShapeError, "a scalar is no matrix"),
-    "too many axes": (lambda: gt.tensordot(M, X, 2), ShapeError, "no 2 axes in both"),
-    "pairs that are none": (lambda: gt.tensordot(M, X, ([0, 1], [0])), ShapeError, "no pairs"),
-    "an axis twice": (lambda: gt.tensordot(M, M, ([0, 0], [0, 1])), ShapeError, "comes twice"),
-    "no such axis": (lambda: gt.tensordot(M, M, ([2], [0])), ShapeError, "no axis 2"),
-    "a matrix norm": (lambda: gt.norm(M, 2), ArgumentError, "matrix norm"),
-    "no norm": (lambda: gt.norm(X, "nuc"), ArgumentError, "is no norm"),
-    "a symbolic axis": (lambda: M.sum(gt.lscalar()), DTypeError, "a Python integer"),
-}
+    "a vector in a plane": (lambda: gt.cross(V, V), ShapeError, "vectors of 2 elements"),
+    "one matrix": (lambda: gt.multi_dot([M]), ArgumentError, "at least two"),
+    "no matrix": (gt.matrix_dot, ArgumentError, "at least one"),
+    "a vector between": (lambda: gt.multi_dot([M.T, V, M]), ShapeError, "the array 1"),
+    "lengths that differ": (lambda: gt.multi_dot([M, M, M]), ShapeError, "length 3"),
+    "no square": (lambda: gt.matrix_power(M, 2), ShapeError, "not square"),
+    "a power of 1/2": (lambda: gt.matrix_power(M @ M.T, 0.5), ArgumentError, "a Python integer"),
+    "an inverse": (
+        lambda: gt.matrix_power(M @ M.T, -1), UnsupportedOperationError, "one of the inverse"
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", REFUSED)

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
 import graphc.tensor as gt
-from graphc.errors import DTypeError, RuntimeShapeError, ShapeError
+from graphc.errors import ArgumentError, DTypeError, RuntimeShapeError, ShapeError
 from tests.reference import evaluate
 from tests.tensor.agreement import DTYPES, arrays, check_agrees
 
@@ -142,6 +142,23 @@ def test_a_shape_may_be_a_symbolic_vector() -> None:
         x.reshape(t)
 
 
+def test_lengths_are_given_one_by_one() -> None:
+    x = gt.tensor("x", shape=(2, None))
+    first, second = gt.shape_tuple(x)
+    assert gt.get_scalar_constant_value(first) == 2
+    assert evaluate([second], {x: A}) == [3]
+    assert gt.get_vector_length(x.shape) == gt.get_vector_length([1, x.shape[1]]) == 2
+    assert gt.is_flat(gt.vector())
+    assert not gt.is_flat(x)
+    check_agrees(lambda x: gt.ravel(x, "F"), lambda x: np.ravel(x, "F"), A)
+
+
+def test_integers_made_of_static_lengths_are_static_lengths() -> None:
+    x = gt.tensor("x", shape=(2, 3))
+    assert gt.zeros((x.shape[0] * 2, x.shape[1] + 1)).type.shape == (4, 4)
+    assert gt.zeros(5).reshape(gt.as_tensor([5, 1])).type.shape == (5, 1)
+
+
 def test_a_reshape_to_the_static_shape_is_the_array() -> None:
     x = gt.tensor(shape=(2, 3))
     assert x.reshape(2, 3) is x
@@ -176,6 +193,13 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "concatenate shapes": (
         lambda: gt.concatenate([X, gt.tensor(shape=(2, 4))], 0), ShapeError, "differ on axis 1",
     ),
+    "the length of an unknown vector": (
+        lambda: gt.get_vector_length(gt.vector()), ShapeError, "a vector of static length",
+    ),
+    "the length of a matrix": (
+        lambda: gt.get_vector_length(X), ShapeError, "a vector of static length",
+    ),
+    "ravel in no order": (lambda: gt.ravel(X, "A"), ArgumentError, "no order 'A'"),
     "stack nothing": (lambda: gt.stack([]), ShapeError, "at least one"),
     "stack ranks": (lambda: gt.stack([X, XS]), ShapeError, "one rank"),
     "flatten to too many": (lambda: X.flatten(3), ShapeError, "no form of 3 axes"),

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import graphc
 import graphc.tensor as gt
-from graphc.errors import ShapeError, UnsupportedOperationError
+from graphc.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOperationError
 from graphc.ir import Node, Op, toposort
 from graphc.tensor import Tensor
-from graphc.tensor.elementwise import ROWS
 from graphc.tensor.vectorize import batched
 from tests.reference import evaluate
 
@@ -50,18 +50,6 @@ def check_batches(f: Callable[..., Any], *values: np.ndarray) -> None:
             for i, y in enumerate(found):
                 np.testing.assert_allclose(y, np.stack([e[i] for e in expected]), rtol=1e-12)
                 assert outputs[i].type.shape[1:] == ys[i].type.shape
-
-
-FLOATS = np.random.default_rng(0).uniform(0.1, 0.9, (2, 3))
-
-
-@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
-def test_elementwise_rows_align_ranks_behind_the_batch_axis(row: Any) -> None:
-    integers = row.domain("float64") is None
-    values = [FLOATS, FLOATS[0] / 2, FLOATS[:, :1] * 2][: row.arity]
-    if integers:
-        values = [(v * 9).astype(np.int64) for v in values]
-    check_batches(row, *values)
 
 
 X = np.random.default_rng(1).standard_normal((4, 3, 2))
@@ -219,7 +207,7 @@ def test_a_replacement_that_is_no_batch_is_refused() -> None:
 
 def test_batches_of_two_lengths_are_refused() -> None:
     x, y = gt.scalar(), gt.scalar()
-    with pytest.raises(ShapeError, match="different lengths: 2, 3"):
+    with pytest.raises(ShapeError, match="different lengths, 2, 3, meet in add"):
         batched([x + y], {x: gt.tensor(shape=(2,)), y: gt.tensor(shape=(3,))})
 
 
@@ -232,3 +220,220 @@ def test_an_operation_without_a_rule_is_named() -> None:
     y: Node = Tensor.make(Plain(), x)
     with pytest.raises(UnsupportedOperationError, match="Plain has no rule for batches"):
         batched([y], {x: b})
+
+
+# Several batch axes.
+
+LEADING: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "one each": ((5,), (5,)),
+    "only the first": ((5,), ()),
+    "only the second": ((), (5,)),
+    "none": ((), ()),
+    "against each other": ((5, 1), (4,)),
+    "of two ranks": ((4,), (5, 4)),
+    "three axes": ((5, 1, 2), (4, 1)),
+    "an axis of length 1": ((1,), (4,)),
+    "axes of length 1 alone": ((1, 1), (1,)),
+    "no elements": ((0, 1), (3,)),
+}
+
+
+def looped(f: Callable[..., Any], values: list[np.ndarray], cores: list[int]) -> np.ndarray:
+    """f at every place of the batches, broadcast against each other."""
+    heads = [v.shape[: v.ndim - core] for v, core in zip(values, cores, strict=True)]
+    batch = np.broadcast_shapes(*heads)
+    full = [
+        np.broadcast_to(v, (*batch, *v.shape[len(head) :]))
+        for v, head in zip(values, heads, strict=True)
+    ]
+    y = f(*[np.zeros(v.shape[len(batch) :]) for v in full])
+    out = np.empty((*batch, *np.shape(y)))
+    for place in np.ndindex(*batch):
+        out[place] = f(*[v[place] for v in full])
+    return out
+
+
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize("name", LEADING)
+def test_batches_of_any_rank_broadcast(name: str, static: bool) -> None:
+    x, m = gt.tensor(shape=(3,)), gt.tensor(shape=(3, 2))
+    shapes = [(*head, *core) for head, core in zip(LEADING[name], [(3,), (3, 2)], strict=True)]
+    values = [np.random.default_rng(i).normal(size=shape) for i, shape in enumerate(shapes)]
+    batches = [
+        gt.tensor(shape=tuple(n if static or n == 1 else None for n in shape)) for shape in shapes
+    ]
+    if not static:
+        x, m = gt.vector(), gt.matrix()
+    y = graphc.vectorize_graph(gt.exp(x @ m) + x.sum(), {x: batches[0], m: batches[1]})
+    (found,) = evaluate([y], dict(zip(batches, values, strict=True)))
+    expected = looped(lambda x, m: np.exp(x @ m) + x.sum(), values, [1, 2])
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert y.type.admits(y.type.with_shape(expected.shape))
+    assert not static or y.type.shape == expected.shape
+
+
+def test_each_output_has_the_batch_axes_of_what_it_depends_on() -> None:
+    x, y, z = gt.tensor(shape=(3,)), gt.tensor(shape=(3,)), gt.scalar()
+    xs, ys = gt.tensor(shape=(5, 1, 3)), gt.tensor(shape=(4, 3))
+    kept = gt.exp(z)
+    outputs = graphc.vectorize_graph((x * 2, y.sum(), x @ y, kept), {x: xs, y: ys})
+    assert [made.type.shape for made in outputs] == [(5, 1, 3), (4,), (5, 4), ()]
+    assert outputs[-1] is kept
+    assert isinstance(outputs, tuple)
+
+
+def test_batches_that_never_meet_may_differ_in_length() -> None:
+    x, y = gt.scalar(), gt.scalar()
+    outputs = graphc.vectorize_graph([x + 1, y + 1], {x: gt.dvector(), y: gt.tensor(shape=(7,))})
+    assert [made.type.shape for made in outputs] == [(None,), (7,)]
+
+
+def test_replacements_are_put_in_at_once() -> None:
+    x, y = gt.scalar("x"), gt.scalar("y")
+    xs, ys = gt.stack([y, y + 1]), gt.tensor(shape=(3, 2))
+    made = graphc.vectorize_graph(x * 10 + y, {x: xs, y: ys})
+    (found,) = evaluate([made], {y: 4.0, ys: np.arange(6.0).reshape(3, 2)})
+    np.testing.assert_array_equal(found, [[40, 51], [42, 53], [44, 55]])
+
+
+def test_a_computed_part_may_be_replaced_and_lengths_get_the_batch() -> None:
+    x, b = gt.vector(), gt.tensor3()
+    inner = gt.exp(x)
+    made = graphc.vectorize_graph([inner.sum(), inner.shape[0]], {inner: b})
+    found = evaluate(made, {b: np.ones((2, 3, 4))})
+    np.testing.assert_array_equal(found[0], np.full((2, 3), 4.0))
+    np.testing.assert_array_equal(found[1], np.full((2, 3), 4))
+
+
+def test_no_broadcast_array_is_made_of_what_lacks_an_axis() -> None:
+    x, y = gt.tensor(shape=(3,)), gt.tensor(shape=(3,))
+    xs, ys = gt.tensor(shape=(500, 1, 3)), gt.tensor(shape=(400, 3))
+    made = graphc.vectorize_graph(gt.exp(x) @ y, {x: xs, y: ys})
+    sizes = [np.prod(node.type.shape) for node in toposort([made]) if node is not made]
+    assert max(sizes) <= 1500
+
+
+WRONG: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
+    "too few axes": (lambda x: {x: gt.scalar()}, ShapeError, "last axes are not those"),
+    "another length": (lambda x: {x: gt.tensor(shape=(5, 4))}, ShapeError, "last axes"),
+    "another dtype": (lambda x: {x: gt.fmatrix()}, DTypeError, "another dtype"),
+    "no array": (lambda x: {"x": x}, ArgumentError, "no array of the graph"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_replacement_is_refused_with_the_users_line(what: str) -> None:
+    replace, error, message = WRONG[what]
+    x = gt.tensor(shape=(3,))
+    with pytest.raises(error, match=message) as caught:
+        graphc.vectorize_graph(x * 2, replace(x))
+    assert "test_vectorize.py:" in str(caught.value)
+
+
+# Derivatives of batches.
+
+
+def model(x: Tensor, w: Tensor) -> Tensor:
+    return gt.tanh(x @ w).sum() + gt.softmax(w @ gt.ones((2,)), 0)[0]
+
+
+def test_the_gradient_of_a_batch_is_the_batch_of_gradients() -> None:
+    x, w, xs = gt.tensor(shape=(3,)), gt.tensor(shape=(3, 2)), gt.tensor(shape=(5, 3))
+    y = model(x, w)
+    over = graphc.vectorize_graph(y, {x: xs})
+    ours = [*graphc.grad(over.sum(), [xs, w]), graphc.jacobian(over, w)]
+    one = graphc.grad(y, [x, w])
+    rng = np.random.default_rng(0)
+    values = {xs: rng.normal(size=(5, 3)), w: rng.normal(size=(3, 2))}
+    each = [evaluate(one, {x: row, w: values[w]}) for row in values[xs]]
+    by_x, by_w, slopes = evaluate(ours, values)
+    np.testing.assert_allclose(by_x, [g for g, _ in each])
+    np.testing.assert_allclose(by_w, np.sum([g for _, g in each], 0))
+    np.testing.assert_allclose(slopes, [g for _, g in each])
+
+
+@pytest.mark.parametrize("derive", [
+    lambda y, x: y, lambda y, x: graphc.grad(y.sum(), x), graphc.jacobian,
+    lambda y, x: graphc.hessian(y.sum(), x),
+])  # fmt: skip
+def test_no_operation_is_repeated_for_the_elements_of_a_batch(derive: Any) -> None:
+    def operations(size: int) -> list[str]:
+        x, w, xs = gt.tensor(shape=(3,)), gt.tensor(shape=(3, 2)), gt.tensor(shape=(size, 3))
+        y = graphc.vectorize_graph(model(x, w), {x: xs})
+        return [node.op.name for node in toposort([derive(y, w)])]
+
+    assert operations(2) == operations(1000)
+
+
+# Functions.
+
+
+def test_a_function_of_elements_becomes_one_of_batches() -> None:
+    @graphc.vectorize(signature="(n),(n,m)->(m),()")
+    def f(x: Tensor, m: Tensor) -> list[Tensor]:
+        """Documented."""
+        assert (x.ndim, m.ndim) == (1, 2)
+        return [gt.exp(x @ m), x.sum()]
+
+    x, m = gt.tensor(shape=(4, 1, 3)), gt.tensor(shape=(5, None, 2))
+    outputs = f(x, m)
+    assert f.__doc__ == "Documented."
+    assert [y.type.shape for y in outputs] == [(4, 5, 2), (4, 5)]
+    given = [np.random.default_rng(i).normal(size=s) for i, s in enumerate([(4, 1, 3), (5, 3, 2)])]
+    first, second = evaluate(outputs, {x: given[0], m: given[1]})
+    np.testing.assert_allclose(first, looped(lambda x, m: np.exp(x @ m), given, [1, 2]))
+    np.testing.assert_allclose(second, looped(lambda x, m: x.sum(), given, [1, 2]))
+
+
+def test_without_a_signature_elements_are_scalars() -> None:
+    def f(a: Any, b: Any, power: int = 1) -> Any:
+        assert {getattr(x, "ndim", 0) for x in (a, b)} == {0}
+        return (a + 10 * b) ** power
+
+    x, y = gt.tensor(shape=(2, 1)), gt.tensor(shape=(3,))
+    made = graphc.vectorize(f, excluded={"power"})(x, b=y, power=2)
+    plain = np.vectorize(f, excluded={"power"})
+    values = [np.arange(2.0).reshape(2, 1), np.arange(3.0)]
+    (found,) = evaluate([made], dict(zip((x, y), values, strict=True)))
+    np.testing.assert_array_equal(found, plain(values[0], b=values[1], power=2))
+
+
+def test_one_element_is_passed_on_as_it_is() -> None:
+    x = gt.vector()
+    assert graphc.vectorize(lambda v: v.sum(), "(n)->()")(x) is x.sum()
+
+
+def test_a_result_that_is_the_same_for_all_is_there_for_each() -> None:
+    x, z = gt.tensor(shape=(4, 3)), gt.scalar()
+    assert gt.vectorize(lambda v: z, "(n)->()")(x).type.shape == (4,)
+
+
+def f_of(signature: str, *shapes: Any) -> Callable[[], Any]:
+    return lambda: graphc.vectorize(lambda *xs: xs[0], signature)(
+        *[gt.tensor(shape=shape) for shape in shapes]
+    )
+
+
+NO_FUNCTION: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "no signature": (f_of("n->m", (3,)), ArgumentError, "no signature"),
+    "no arrow": (f_of("(n)", (3,)), ArgumentError, "no signature"),
+    "too many arguments": (f_of("(n)->(n)", (3,), (3,)), ArgumentError, "2 arguments"),
+    "too few axes": (f_of("(n,m)->(n,m)", (3,)), ShapeError, "has not the axes"),
+    "lengths that differ": (f_of("(n),(n)->(n)", (3,), (4,)), ShapeError, "has length 4"),
+    "a length of the signature": (f_of("(2)->(2)", (3,)), ShapeError, "has length 3"),
+    "another result": (f_of("(n)->()", (3,)), ShapeError, "the result"),
+    "several results": (f_of("(n)->(n),(n)", (3,)), ArgumentError, "1 results"),
+    "batches that differ": (
+        lambda: graphc.vectorize(lambda a, b: a + b)(gt.tensor(shape=(2,)), gt.tensor(shape=(3,))),
+        ShapeError,
+        "different lengths",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NO_FUNCTION)
+def test_a_wrong_call_is_refused_with_the_users_line(what: str) -> None:
+    make, error, message = NO_FUNCTION[what]
+    with pytest.raises(error, match=message) as caught:
+        make()
+    assert "test_vectorize.py:" in str(caught.value)

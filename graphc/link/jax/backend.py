@@ -17,13 +17,16 @@ import numpy as np
 
 from graphc.config import config
 from graphc.errors import DynamicShapeError, ModeError
-from graphc.ir import Node, TensorType
+from graphc.ir import Node, Op, TensorType
 from graphc.link.backend import Backend, Executable
 from graphc.link.program import Program
 
-__all__ = ["backend", "wide"]
+__all__ = ["WIDENED", "backend", "wide"]
 
 WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
+
+WIDENED: set[Op] = set()
+"""The operations that are computed in float64 whatever the dtype of their operands."""
 
 
 def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
@@ -66,11 +69,11 @@ def describe(options: Mapping[str, Any]) -> str:
 
 
 def wide(program: Program) -> bool:
-    """Whether the program holds a 64-bit dtype outside of what is computed on the host."""
+    """Whether the program computes in a 64-bit dtype outside of what is computed on the host."""
     host = program.host.nodes if program.host else frozenset()
     outputs = set(program.graph.outputs)
     return any(
-        isinstance(node.type, TensorType) and node.type.dtype in WIDE
+        node.op in WIDENED or (isinstance(node.type, TensorType) and node.type.dtype in WIDE)
         for node in program.graph.nodes
         if node in outputs or node not in host
     )

@@ -248,13 +248,15 @@ LAX: dict[str, Callable[..., Any]] = {
     "clip": clip,
 }
 """What computes a row, given operands of one dtype in their common shape. A row that is not here
-is the function of its name in jax.lax, jax.numpy or jax.scipy.special."""
+is what it expands to, or else the function of its name in jax.lax, jax.numpy or
+jax.scipy.special."""
 
 
 def _enter(row: Elementwise) -> None:
     compute = LAX.get(row.row)
-    for library in (lax, jnp, jax.scipy.special):
-        compute = compute or getattr(library, row.row, None)
+    if row.expand is None:
+        for library in (lax, jnp, jax.scipy.special):
+            compute = compute or getattr(library, row.row, None)
     if compute is None:
         return
     if row.arity == 1:

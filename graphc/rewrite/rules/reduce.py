@@ -2,30 +2,67 @@
 
 from __future__ import annotations
 
+import math
+from functools import reduce
+from typing import Any
+
 import numpy as np
 
-from graphc.ir import Node, is_float, is_numeric, numpy_dtype
-from graphc.rewrite.lengths import length_of
-from graphc.rewrite.rule import rewrite
-from graphc.tensor.elementwise import cast, negative
-from graphc.tensor.exponential import exp, log
+from graphc.ir import Node, Op, is_float, is_integer, is_numeric, numpy_dtype
+from graphc.rewrite.indices import EVERYTHING, inputs_fit, is_reversal
+from graphc.rewrite.lengths import Known, is_count, length_of, lengths_of
+from graphc.rewrite.rule import rewrite, scalar_value
+from graphc.rewrite.rules.index import before_mask, mask_like
+from graphc.rewrite.rules.shape import fits
+from graphc.tensor.axes import ExpandDims, Transpose, expand_dims, squeeze, transpose
+from graphc.tensor.broadcast import BroadcastTo, broadcast_to
+from graphc.tensor.create import Eye
+from graphc.tensor.elementwise import (
+    Elementwise,
+    add,
+    cast,
+    divide,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    sqrt,
+    subtract,
+    where,
+)
+from graphc.tensor.exponential import (
+    exp,
+    expm1,
+    log,
+    log1p,
+    log2,
+    log10,
+    power,
+    sigmoid,
+    softplus,
+)
+from graphc.tensor.index import Index
+from graphc.tensor.join import Concatenate
 from graphc.tensor.reduce import (
     All,
     Any_,
+    ArgExtreme,
+    ArgMax,
+    ArgMin,
     LogSumExp,
     Max,
     Min,
+    Prod,
     Reduction,
     Sum,
 )
-from graphc.tensor.shape import (
-    BroadcastTo,
-    ExpandDims,
-    Transpose,
-    broadcast_to,
-    squeeze,
-)
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.shape import Length, Reshape
+from graphc.tensor.special import LogSoftmax, Softmax, erf
+from graphc.tensor.tensor import Tensor, as_tensor, constant
+from graphc.tensor.trigonometric import arcsinh, arctan, sinh, tanh
 
 
 @rewrite("canonicalize", Reduction)
@@ -76,16 +113,76 @@ def reduction_of_expand_dims(node: Node, op: Reduction) -> Node | None:
 
 @rewrite("canonicalize", Reduction)
 def reduction_of_transpose(node: Node, op: Reduction) -> Node | None:
-    """The order of axes that are reduced over does not matter."""
+    """The order of axes that are reduced over does not matter; the others are put in order last."""
     (between,) = node.inputs
     if not isinstance(between.op, Transpose):
         return None
     order = between.op.axes
-    left = [order[axis] for axis in range(len(order)) if axis not in op.axes]
-    if left != sorted(left):
+    kept = [order[axis] for axis in range(len(order)) if axis not in op.axes]
+    reduced = Tensor.make(
+        type(op)(tuple(sorted(order[axis] for axis in op.axes))), between.inputs[0]
+    )
+    return transpose(reduced, [sorted(kept).index(axis) for axis in kept])
+
+
+@rewrite("canonicalize", Reduction)
+def reduction_of_reversed(node: Node, op: Reduction) -> Node | None:
+    """Nor does the order of the elements along them."""
+    (between,) = node.inputs
+    if not isinstance(between.op, Index) or not is_reversal(between):
         return None
-    axes = tuple(sorted(order[axis] for axis in op.axes))
-    return Tensor.make(type(op)(axes), between.inputs[0])
+    entries = tuple(
+        EVERYTHING if axis in op.axes else entry for axis, entry in enumerate(between.op.entries)
+    )
+    if entries == between.op.entries:
+        return None
+    return Tensor.make(op, Tensor.make(Index(entries), between.inputs[0]))
+
+
+@rewrite("canonicalize", Reduction)
+def reduction_of_reshape(node: Node, op: Reduction) -> Node | None:
+    """For all elements at once, their order does not matter."""
+    (between,) = node.inputs
+    if not isinstance(between.op, Reshape) or node.type.ndim or not fits(between):
+        return None
+    (x, *_) = between.inputs
+    return Tensor.make(type(op)(tuple(range(x.type.ndim))), x)
+
+
+BOTH: dict[type[Reduction], Elementwise] = {
+    Sum: add,
+    Prod: multiply,
+    Max: maximum,
+    Min: minimum,
+    All: logical_and,
+    Any_: logical_or,
+}
+"""What makes of the reductions of two parts that of both."""
+
+MOST_PARTS = 8
+"""Of more parts, it costs less to join them than to reduce each."""
+
+
+@rewrite("canonicalize", Reduction)
+def reduction_of_concatenate(node: Node, op: Reduction) -> Node | None:
+    """Arrays need not be joined to be reduced along the axis of joining."""
+    (between,) = node.inputs
+    if not isinstance(between.op, Concatenate) or between.op.axis not in op.axes:
+        return None
+    both, xs = BOTH.get(type(op)), between.inputs
+    if both is None or len(xs) > MOST_PARTS or not inputs_fit(between):
+        return None
+    if type(op) in {Max, Min} and any(x.type.shape[between.op.axis] in {0, None} for x in xs):
+        return None  # an empty part has no extreme, though all together have
+    if type(op) in {Sum, Prod} and (node.type.dtype == "bool" or is_half(node.type.dtype)):
+        return None  # narrow floats are added up in wide ones
+    parts = [Tensor.make(op, x) for x in xs]
+    return reduce(both, parts)
+
+
+def is_half(dtype: str) -> bool:
+    """Whether sums of this dtype are made in a wider one."""
+    return dtype in {"float16", "bfloat16"}
 
 
 @rewrite("canonicalize", Sum)
@@ -93,6 +190,147 @@ def sum_of_negative(node: Node, op: Sum) -> Node | None:
     """The sign is changed once, of the sum."""
     (x,) = node.inputs
     return -Tensor.make(op, x.inputs[0]) if x.op is negative else None
+
+
+@rewrite("canonicalize", Sum)
+def sum_of_scaled(node: Node, op: Sum) -> Node | None:
+    """A common factor is multiplied once, with the sum.
+
+    Of floats, only a constant of magnitude 1 or more: by a smaller one, or one that may be, terms
+    are kept from a sum that is infinite.
+    """
+    (x,) = node.inputs
+    if x.op is not multiply:
+        return None
+    for factor, rest in (x.inputs, x.inputs[::-1]):
+        common = _common(factor, x, op.axes)
+        if common is None or rest.type.ndim != x.type.ndim:
+            continue
+        if is_integer(node.type.dtype) or (is_float(node.type.dtype) and _is_large(factor)):
+            made = multiply(common, Tensor.make(op, rest))
+            return made if node.type.admits(made.type) else None
+    return None
+
+
+@rewrite("canonicalize", Sum)
+def sum_of_quotients(node: Node, op: Sum) -> Node | None:
+    """A common divisor divides once, the sum: a constant of magnitude 1 or less."""
+    (x,) = node.inputs
+    if x.op is not divide or not is_float(node.type.dtype):
+        return None
+    a, b = x.inputs
+    value = scalar_value(b)
+    if b.type.ndim or value is None or not 0 < abs(value) <= 1:
+        return None
+    return divide(Tensor.make(op, a), b)
+
+
+def _is_large(x: Node) -> bool:
+    value = None if x.type.ndim else scalar_value(x)
+    return value is not None and 1 <= abs(value) < math.inf
+
+
+def _common(factor: Node, x: Node, axes: tuple[int, ...]) -> Node | None:
+    """An operand that is the same along the reduced axes of x, without them; None if it is not."""
+    new = x.type.ndim - factor.type.ndim
+    own = tuple(axis - new for axis in axes if axis >= new)
+    if any(factor.type.shape[axis] != 1 for axis in own):
+        return None
+    return squeeze(factor, own) if own else factor
+
+
+@rewrite("canonicalize", Prod)
+def product_of_negatives(node: Node, op: Prod) -> Node | None:
+    """The sign of a product depends on whether there are evenly many."""
+    (x,) = node.inputs
+    lengths = [x.type.shape[axis] for axis in op.axes]
+    if x.op is not negative or None in lengths:
+        return None
+    y = Tensor.make(op, x.inputs[0])
+    return -y if math.prod(n for n in lengths if n is not None) % 2 else y
+
+
+@rewrite("canonicalize", All, Any_)
+def truth_of_negations(node: Node, op: Reduction) -> Node | None:
+    """None is true where not any is, and not all are where any is not."""
+    (x,) = node.inputs
+    if x.op is not logical_not:
+        return None
+    other = Any_ if isinstance(op, All) else All
+    return logical_not(Tensor.make(other(op.axes), x.inputs[0]))
+
+
+INCREASING = frozenset({exp, expm1, sigmoid, softplus, tanh, arctan, arcsinh, sinh, erf})
+"""Functions of all real numbers that never fall."""
+
+INCREASING_OR_NAN = frozenset({log, log2, log10, log1p, sqrt})
+"""Functions that never fall, and are NaN of all numbers below those that they are defined for."""
+
+
+@rewrite("canonicalize", Max, Min)
+def extreme_of_increasing(node: Node, op: Max | Min) -> Node | None:
+    """Where a function never falls, its largest value is that of the largest number.
+
+    Of a function that is not defined for small numbers, the least value alone tells of them.
+    """
+    (x,) = node.inputs
+    if type(op) not in {Max, Min} or not is_float(x.type.dtype):
+        return None
+    if x.op in INCREASING or (x.op in INCREASING_OR_NAN and type(op) is Min):
+        return Tensor.make(x.op, Tensor.make(op, x.inputs[0]))
+    return None
+
+
+@rewrite("canonicalize", Max, Min)
+def extreme_of_shifted(node: Node, op: Max | Min) -> Node | None:
+    """What is added to all of a slice is added to its extreme; scaled likewise, by a constant."""
+    (x,) = node.inputs
+    if type(op) not in {Max, Min} or not is_float(x.type.dtype):
+        return None
+    if x.op is negative:
+        return -Tensor.make(_opposite(op), x.inputs[0])
+    if x.op not in {add, subtract, multiply, divide}:
+        return None
+    a, b = x.inputs
+    for i, (shift, rest) in enumerate(((a, b), (b, a))):
+        common = _common(shift, x, op.axes)
+        if common is None or rest.type.ndim != x.type.ndim:
+            continue
+        slope = _slope(x, i)
+        if slope:
+            extreme = Tensor.make(op if slope > 0 else _opposite(op), rest)
+            operands = (common, extreme) if i == 0 else (extreme, common)
+            made = x.op(*operands)
+            return made if node.type.admits(made.type) else None
+    return None
+
+
+def _opposite(op: Max | Min) -> Reduction:
+    return Min(op.axes) if isinstance(op, Max) else Max(op.axes)
+
+
+def _slope(x: Node, i: int) -> float:
+    """Whether x rises or falls with its other operand; 0 if that is not known."""
+    if x.op is add or x.op is subtract:
+        return -1 if x.op is subtract and i == 0 else 1
+    value = scalar_value(x.inputs[i])
+    if value is None or not 0 < abs(value) < math.inf or (x.op is divide and i == 0):
+        return 0
+    return math.copysign(1, value)
+
+
+@rewrite("canonicalize", Sum)
+def sum_of_eye(node: Node, op: Sum) -> Node | None:
+    """As many ones as the diagonal is long."""
+    (x,) = node.inputs
+    if not isinstance(x.op, Eye) or node.type.ndim:
+        return None
+    rows, columns = (length_of(x, axis) for axis in (0, 1))
+    if isinstance(rows, int) and isinstance(columns, int):
+        count = min(rows, columns - x.op.offset) - max(0, -x.op.offset)
+        return as_tensor(max(count, 0), dtype=x.op.dtype)  # type: ignore[no-any-return]
+    square = rows is columns and isinstance(rows, Node) and isinstance(rows.op, Length)
+    return cast(rows, x.op.dtype) if square and not x.op.offset else None
 
 
 @rewrite("specialize", Sum)
@@ -108,12 +346,15 @@ def sum_of_broadcast(node: Node, op: Sum) -> Node | None:
     if not is_numeric(y.dtype):
         return None
     # Half-width floats do not hold the number of terms; integers wrap around as their sum does.
-    wide = "float32" if y.dtype in {"float16", "bfloat16"} else y.dtype
+    wide = "float32" if is_half(y.dtype) else y.dtype
     product = cast(y, wide)
     for n in lengths:
-        number = n if isinstance(n, Node) else np.asarray(n).astype(numpy_dtype(wide))
-        product = product * cast(number, wide)
+        product = product * _count(n, wide)
     return cast(product, y.dtype)
+
+
+def _count(n: Known, dtype: str) -> Any:
+    return cast(n, dtype) if isinstance(n, Node) else np.asarray(n).astype(numpy_dtype(dtype))
 
 
 @rewrite("specialize", Max, Min, All, Any_)
@@ -124,6 +365,23 @@ def extreme_of_broadcast(node: Node, op: Reduction) -> Node | None:
         return None
     y, lengths = made
     return y if all(isinstance(n, int) and n > 0 for n in lengths) else None
+
+
+@rewrite("specialize", Prod)
+def product_of_broadcast(node: Node, op: Prod) -> Node | None:
+    """Equal factors are multiplied by one power."""
+    made = _unrepeated(node)
+    if made is None:
+        return None
+    y, lengths = made
+    if not is_float(y.dtype) and y.dtype not in {"int64", "uint64"}:
+        return None
+    # Narrow floats do not hold the number of factors.
+    wide = "float64" if is_float(y.dtype) else y.dtype
+    power_of_all = cast(y, wide)
+    for n in lengths:
+        power_of_all = power(power_of_all, _count(n, wide))
+    return cast(power_of_all, y.dtype)
 
 
 def _unrepeated(node: Node) -> tuple[Tensor, list[int | Node]] | None:
@@ -144,7 +402,78 @@ def _unrepeated(node: Node) -> tuple[Tensor, list[int | Node]] | None:
     left = [axis for axis in range(between.type.ndim) if axis not in out]
     rest = broadcast_to(x, [length_of(between, axis) for axis in left])
     axes = tuple(left.index(axis) for axis in op.axes if axis not in out)
-    return Tensor.make(type(op)(axes), rest), [length_of(between, axis) for axis in out]
+    lengths = [length_of(between, axis) for axis in out]
+    # A number that is no array's length may be negative, which is refused.
+    return (Tensor.make(type(op)(axes), rest), lengths) if all(map(is_count, lengths)) else None
+
+
+# Places of extremes.
+
+
+@rewrite("canonicalize", ArgExtreme)
+def arg_extreme_of_moved_axes(node: Node, op: ArgExtreme) -> Node | None:
+    """The other axes can be put in order, and new ones put in, when they are fewer."""
+    (between,) = node.inputs
+    if isinstance(between.op, Transpose):
+        order = between.op.axes
+        axis = order[op.axis]
+        kept = [i - (i > axis) for i in order if i != axis]
+        return transpose(Tensor.make(type(op)(axis), between.inputs[0]), kept)
+    if not isinstance(between.op, ExpandDims) or op.axis in between.op.axes:
+        return None
+    new = between.op.axes
+    own = [axis for axis in range(between.type.ndim) if axis not in new]
+    places = Tensor.make(type(op)(own.index(op.axis)), between.inputs[0])
+    return expand_dims(places, tuple(axis - (axis > op.axis) for axis in new))
+
+
+@rewrite("canonicalize", ArgExtreme)
+def arg_extreme_of_one(node: Node, op: ArgExtreme) -> Node | None:
+    """The only element along an axis is the first."""
+    (x,) = node.inputs
+    return broadcast_to(constant(0), lengths_of(node)) if x.type.shape[op.axis] == 1 else None
+
+
+@rewrite("canonicalize", ArgMax, ArgMin)
+def arg_extreme_of_negative(node: Node, op: ArgExtreme) -> Node | None:
+    """The largest is where the least is of the negatives; integers have a least without one."""
+    (x,) = node.inputs
+    if x.op is not negative or not is_float(x.type.dtype):
+        return None
+    other = ArgMin if isinstance(op, ArgMax) else ArgMax
+    return Tensor.make(other(op.axis), x.inputs[0])
+
+
+@rewrite("stabilize", ArgMax, ArgMin)
+def arg_extreme_of_increasing(node: Node, op: ArgExtreme) -> Node | None:
+    """The largest value is the largest number's, and is told from others that round to the same."""
+    (x,) = node.inputs
+    if not is_float(node.inputs[0].type.dtype):
+        return None
+    along = isinstance(x.op, Softmax | LogSoftmax) and op.axis in x.op.axes
+    return Tensor.make(op, x.inputs[0]) if along or x.op in INCREASING else None
+
+
+# Masks.
+
+NEUTRAL: dict[type[Op], Any] = {Sum: 0, Prod: 1, All: True, Any_: False, LogSumExp: -math.inf}
+"""What changes nothing about the others' reduction."""
+
+
+@rewrite("specialize", Sum, Prod, All, Any_, LogSumExp)
+def reduction_of_masked(node: Node, op: Any) -> Node | None:
+    """What a mask leaves out is made neutral, so that no value decides a shape."""
+    (y,) = node.inputs
+    if type(op) not in NEUTRAL or 0 not in op.axes or y.type.shape[0] is not None:
+        return None
+    found = before_mask(y)
+    if found is None:
+        return None
+    mask, x = found
+    n = mask.type.ndim
+    neutral = constant(NEUTRAL[type(op)], dtype=x.type.dtype)
+    axes = (*range(n), *(axis + n - 1 for axis in op.axes if axis))
+    return Tensor.make(type(op)(axes), where(mask_like(mask, x), x, neutral))
 
 
 # Composites.
@@ -170,3 +499,16 @@ def summed(y: Node) -> tuple[Node | None, tuple[int, ...]]:
     if not isinstance(y.op, Sum) or not is_float(y.type.dtype):
         return None, ()
     return y, restored
+
+
+@rewrite("canonicalize", LogSumExp)
+def log_sum_exp_over_length_one(node: Node, op: LogSumExp) -> Node | None:
+    """Of a single number, the logarithm and the exponential undo each other."""
+    (x,) = node.inputs
+    single = tuple(axis for axis in op.axes if x.type.shape[axis] == 1)
+    if not single:
+        return None
+    left = [axis for axis in range(x.type.ndim) if axis not in single]
+    axes = tuple(left.index(axis) for axis in op.axes if axis not in single)
+    y = squeeze(x, single)
+    return Tensor.make(LogSumExp(axes), y) if axes else y

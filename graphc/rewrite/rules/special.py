@@ -1,16 +1,45 @@
-"""Rules of softmax and its logarithm."""
+"""Rules of softmax and its logarithm, of the error function, and of products with a logarithm."""
 
 from __future__ import annotations
 
-from graphc.ir import Node, is_float
+import math
+
+import numpy as np
+
+from graphc.ir import Node, is_float, numpy_dtype
+from graphc.rewrite.factors import (
+    GONE,
+    Change,
+    Factor,
+    cancelling,
+    factors,
+    multiple,
+    rebuilt,
+    together,
+)
 from graphc.rewrite.lengths import fitted
-from graphc.rewrite.rule import Equation, equation, rewrite
+from graphc.rewrite.rule import Equation, equation, rewrite, scalar_value
 from graphc.rewrite.rules.reduce import summed
-from graphc.tensor.elementwise import add, divide, multiply, subtract
-from graphc.tensor.exponential import exp, log
-from graphc.tensor.shape import ExpandDims, expand_dims
-from graphc.tensor.special import LogSoftmax, Softmax, erf, erfc
+from graphc.tensor.axes import ExpandDims, expand_dims
+from graphc.tensor.elementwise import (
+    Where,
+    equal,
+    greater,
+    isfinite,
+    minimum,
+    multiply,
+    negative,
+    square,
+    subtract,
+    where,
+)
+from graphc.tensor.exponential import exp, log, log1p, sigmoid
+from graphc.tensor.index import Index, IndexUpdate
+from graphc.tensor.reduce import LogSumExp, Peak, Sum
+from graphc.tensor.special import LogSoftmax, Softmax, erf, erfc, erfcx, xlog1py, xlogy
 from graphc.tensor.tensor import Tensor
+
+cancelling(Softmax, erfc)
 
 
 @rewrite("stabilize", log)
@@ -22,43 +51,16 @@ def log_of_softmax(node: Node, op: object) -> Node | None:
     return Tensor.make(LogSoftmax(weights.op.axes), *weights.inputs)
 
 
-@rewrite("stabilize", divide)
-def exp_over_sum_of_exp(node: Node, op: object) -> Node | None:
-    """``inf / inf`` is NaN from x = 710 on; softmax takes the largest out first."""
-    g, weights, axes = _share_of_sum(node) or (None, node, ())
-    if g is not weights or weights.op is not exp:
+@rewrite("stabilize", log)
+def log_of_part(node: Node, op: object) -> Node | None:
+    """The logarithm of a part is a part of the logarithm, which goes on where the array is 0."""
+    (part,) = node.inputs
+    if not isinstance(part.op, Index):
         return None
-    return Tensor.make(Softmax(axes), *weights.inputs)
-
-
-@rewrite("stabilize", multiply)
-def exp_times_share_of_sum(node: Node, op: object) -> Node | None:
-    """The slope of log(sum(exp(x))), where exp overflows."""
-    for terms, share in (node.inputs, node.inputs[::-1]):
-        g, weights, axes = _share_of_sum(share) or (None, node, ())
-        if g is not None and weights is terms and weights.op is exp:
-            return fitted(multiply(g, Tensor.make(Softmax(axes), *weights.inputs)), node)
-    return None
-
-
-def _share_of_sum(y: Node) -> tuple[Node, Node, tuple[int, ...]] | None:
-    """The parts of ``g / sum(terms, axes)`` with the axes put back: g, terms and axes."""
-    restored: tuple[int, ...] = ()
-    if isinstance(y.op, ExpandDims):
-        restored = y.op.axes
-        (y,) = y.inputs
-    if y.op is not divide or y.inputs[0].type.ndim not in {0, y.type.ndim}:
+    whole, *rest = part.inputs
+    if whole.op is not exp and not isinstance(whole.op, Softmax):
         return None
-    g, below = y.inputs
-    total, again = summed(below)
-    if total is None or (restored and again):
-        return None
-    (terms,) = total.inputs
-    axes: tuple[int, ...] = total.op.axes  # type: ignore[attr-defined]
-    placed = restored or again
-    if placed != axes and (placed or len(axes) != terms.type.ndim):
-        return None
-    return expand_dims(g, restored) if restored and g.type.ndim else g, terms, axes
+    return Tensor.make(part.op, log(whole), *rest)
 
 
 @rewrite("specialize", exp)
@@ -70,31 +72,121 @@ def exp_of_log_softmax(node: Node, op: object) -> Node | None:
     return Tensor.make(Softmax(x.op.axes), *x.inputs)
 
 
-@rewrite("stabilize", multiply)
-def softmax_times_share(node: Node, op: object) -> Node | None:
-    """The slope of a log(softmax(x)) by x, where softmax is 0 in rounding and 0 / 0 NaN.
+@rewrite("stabilize", subtract)
+def less_logsumexp(node: Node, op: object) -> Node | None:
+    """``x - logsumexp(x)`` is the logarithm of softmax."""
+    x, y = node.inputs
+    restored: tuple[int, ...] = ()
+    if isinstance(y.op, ExpandDims):
+        restored = y.op.axes
+        (y,) = y.inputs
+    if not isinstance(y.op, LogSumExp) or y.inputs[0] is not x:
+        return None
+    axes = y.op.axes
+    whole = len(axes) == x.type.ndim and not restored
+    return Tensor.make(LogSoftmax(axes), x) if whole or restored == axes else None
 
-    ``p * (a / p)`` is ``a``, and ``p * (a / p + s)`` is ``a + p * s``. A NaN of x is lost.
-    """
-    for p, factor in (node.inputs, node.inputs[::-1]):
-        if not isinstance(p.op, Softmax):
+
+def _sum_of(f: Factor) -> tuple[Node, tuple[int, ...]] | None:
+    """What a factor is the sum of and along which axes, if those are put back or are all."""
+    total, restored = summed(f.node)
+    if total is None:
+        return None
+    axes: tuple[int, ...] = total.op.axes  # type: ignore[attr-defined]
+    (x,) = total.inputs
+    return (x, axes) if axes == (restored or tuple(range(x.type.ndim))) else None
+
+
+@together(exp, Sum)
+def exp_and_sum_of_exps(f: Factor, g: Factor) -> tuple[Change, Change] | None:
+    """``exp(x) / sum(exp(x))`` is softmax; weights in the sum leave the largest taken out."""
+    found = _sum_of(g) if g.below and not f.below else None
+    if found is None:
+        return None
+    of, axes = found
+    if of is f.node:
+        return Change(Tensor.make(Softmax(axes), *f.node.inputs)), GONE
+    weights = _weights(of, f.node)
+    if weights is None:
+        return None
+    (x,) = f.node.inputs
+    shifted = x - expand_dims(_peak(weights, x, axes), axes)
+    total = Tensor.make(Sum(axes), weights * exp(where(equal(weights, 0), -np.inf, shifted)))
+    # Without a weight it may be larger than the largest: finite times 0 is 0.
+    most = math.floor(np.log(np.finfo(numpy_dtype(x.type.dtype)).max))
+    return Change(exp(minimum(shifted, most))), Change(expand_dims(total, axes))
+
+
+def _weights(y: Node, weighted: Node) -> Node | None:
+    """The w of ``w * exp(x)``, given ``exp(x)``."""
+    if y.op is not multiply or weighted not in y.inputs:
+        return None
+    a, b = y.inputs
+    return a if b is weighted else b
+
+
+def _peak(weights: Node, x: Node, axes: tuple[int, ...]) -> Tensor:
+    """The largest x of each slice that has a weight, 0 where there is no finite one."""
+    largest = Tensor.make(Peak(axes), where(equal(weights, 0), -np.inf, x))
+    return where(isfinite(largest), largest, 0)  # type: ignore[no-any-return]
+
+
+@rewrite("stabilize", log)
+def log_of_weighted_sum_of_exp(node: Node, op: object) -> Node | None:
+    """The largest exponential that has a weight is taken out before it overflows."""
+    total, restored = summed(node.inputs[0])
+    if total is None or total.inputs[0].op is not multiply:
+        return None
+    axes: tuple[int, ...] = total.op.axes  # type: ignore[attr-defined]
+    terms = total.inputs[0]
+    weighted = next((x for x in terms.inputs if x.op is exp), None)
+    if weighted is None or weighted.type.ndim < terms.type.ndim:
+        return None
+    weights = next(y for y in terms.inputs if y is not weighted)
+    (x,) = weighted.inputs
+    if isinstance(x.op, Where):  # taken out already
+        return None
+    peak = _peak(weights, x, axes)
+    shifted = where(equal(weights, 0), -np.inf, x - expand_dims(peak, axes))
+    y = log(Tensor.make(Sum(axes), weights * exp(shifted))) + peak
+    return fitted(expand_dims(y, restored) if restored else y, node)
+
+
+@rewrite("stabilize", Sum)
+def sum_of_shares(node: Node, op: Sum) -> Node | None:
+    """What is divided by a sum along the same axes is added up first, and does not overflow."""
+    (x,) = node.inputs
+    for f in factors(x) if is_float(x.type.dtype) else ():
+        found = _sum_of(f) if f.below and f.kind is Sum else None
+        if found is None or not _is_of_exps(found[0]):
             continue
-        whole = _above(factor, p)
-        if whole is not None:
-            return fitted(whole, node)
-        if factor.op is add or factor.op is subtract:
-            left, right = factor.inputs
-            a, b = _above(left, p), _above(right, p)
-            if a is not None:
-                return fitted(factor.op(a, multiply(p, right)), node)
-            if b is not None:
-                return fitted(factor.op(multiply(p, left), b), node)
+        if found[1] == op.axes or not f.node.type.ndim:
+            total = f.node.inputs[0] if isinstance(f.node.op, ExpandDims) else f.node
+            return fitted(Tensor.make(op, rebuilt(x, {f.path: GONE})) / total, node)
     return None
 
 
-def _above(y: Node, p: Node) -> Node | None:
-    """The a of ``a / p``."""
-    return y.inputs[0] if y.op is divide and y.inputs[1] is p else None
+def _is_of_exps(y: Node) -> bool:
+    return y.op is exp or (y.op is multiply and any(x.op is exp for x in y.inputs))
+
+
+@together(Softmax, IndexUpdate)
+@together(sigmoid, IndexUpdate)
+@together(exp, IndexUpdate)
+def factor_and_update_of_zeros(f: Factor, g: Factor) -> tuple[Change, Change] | None:
+    """A factor cancels where a share in it was added to zeros.
+
+    The slope of ``log(y[i])`` by y has ``1 / y[i]`` at i.
+    """
+    zeros, value, *where_ = g.node.inputs
+    if f.below or g.below or scalar_value(zeros) != 0 or f.node.type.shape != g.node.type.shape:
+        return None
+    part = Tensor.make(Index(g.node.op.entries), f.node, *where_)
+    own = next((h for h in factors(value) if h.below and h.node is part), None)
+    if own is None:
+        return None
+    rest = rebuilt(value, {own.path: GONE})
+    return GONE, Change(Tensor.make(g.node.op, zeros, rest, *where_))
 
 
 # The error function.
@@ -107,6 +199,117 @@ def one_minus_erf(x: Tensor) -> Equation:
 
 
 @equation("stabilize", dtypes=is_float)
+def erf_minus_one(x: Tensor) -> Equation:
+    """``erf`` is next to 1 from x = 6 on; erfc keeps the tail."""
+    return Equation(erf(x) - 1, -erfc(x))
+
+
+@equation("stabilize", dtypes=is_float)
+def one_plus_erf(x: Tensor) -> Equation:
+    """``erf`` is next to -1 below x = -6; erfc keeps the tail."""
+    return Equation(1 + erf(x), erfc(-x))
+
+
+@equation("stabilize", dtypes=is_float)
 def one_minus_erfc(x: Tensor) -> Equation:
     """``erfc`` is next to 1 for a small x; erf keeps its digits."""
     return Equation(1 - erfc(x), erf(x))
+
+
+@equation("stabilize", dtypes=is_float)
+def erfc_minus_one(x: Tensor) -> Equation:
+    """``erfc`` is next to 1 for a small x; erf keeps its digits."""
+    return Equation(erfc(x) - 1, -erf(x))
+
+
+@equation("stabilize", dtypes=is_float)
+def two_minus_erfc(x: Tensor) -> Equation:
+    """``erfc`` is next to 2 below x = -6; that of -x keeps the tail."""
+    return Equation(2 - erfc(x), erfc(-x))
+
+
+@equation("stabilize", dtypes=is_float)
+def one_minus_half_of_erfc(x: Tensor) -> Equation:
+    """``erfc`` is next to 2 below x = -6; that of -x keeps the tail."""
+    return Equation(1 - 0.5 * erfc(x), 0.5 * erfc(-x))
+
+
+@equation("stabilize", dtypes=is_float)
+def log_of_erfc(x: Tensor) -> Equation:
+    """``erfc`` is 0 from x = 27 on, and next to 1 for a small x."""
+    far = log(erfcx(x)) - square(x)
+    return Equation(log(erfc(x)), where(greater(x, 0.5), far, log1p(-erf(x))))
+
+
+@equation("stabilize", dtypes=is_float)
+def log_of_half_of_erfc(x: Tensor) -> Equation:
+    """``erfc`` is 0 from x = 27 on, and next to 2 below -6: the normal distribution's tails."""
+    far = log(0.5 * erfcx(x)) - square(x)
+    return Equation(log(0.5 * erfc(x)), where(greater(x, 0), far, log1p(-0.5 * erfc(-x))))
+
+
+@equation("stabilize", dtypes=is_float)
+def log_of_erf(x: Tensor) -> Equation:
+    """``erf`` is next to 1 from x = 6 on."""
+    return Equation(
+        log(erf(x)), where(greater(x, 0.5), log1p(-erfc(x)), log(where(x > 0.5, 1, erf(x))))
+    )
+
+
+def _square(x: Node) -> tuple[float, Node]:
+    """A node as ``c * b**2``, where it is a square or its negative, with constant factors."""
+    c = 1.0
+    while True:
+        if x.op is square:
+            k, b = multiple(x.inputs[0])
+            return c * k * k, b
+        if x.op is negative:
+            c, (x,) = -c, x.inputs
+            continue
+        k, b = multiple(x)
+        if b is not x:
+            c, x = c * k, b
+            continue
+        if x.op is not multiply:
+            return 0.0, x
+        (k, b), (m, other) = map(multiple, x.inputs)
+        return c * k * m if b is other else 0.0, b
+
+
+@together(exp, erfc)
+def exp_and_erfc(f: Factor, g: Factor) -> tuple[Change, Change] | None:
+    """``exp(x**2) * erfc(x)`` is ``erfcx(x)``, where one overflows and the other is 0."""
+    (exponent,), (x,) = f.node.inputs, g.node.inputs
+    scale, base = _square(-exponent if f.below != g.below else exponent)
+    k, own = multiple(x)
+    # 1 / 2 and the square of 1 / sqrt(2) differ by a rounding.
+    if base is not own or math.fabs(scale - k * k) > 8 * np.finfo(f.node.type.dtype).eps * k * k:
+        return None
+    return GONE, Change(erfcx(x))
+
+
+# Products with a logarithm, whose limit at 0 is 0.
+
+
+@equation("stabilize", dtypes=is_float)
+def product_with_own_log(x: Tensor) -> Equation:
+    """At 0 it goes to 0, where ``0 * log(0)`` is NaN."""
+    return Equation(x * log(x), xlogy(x, x))
+
+
+@equation("stabilize", dtypes=is_float)
+def product_with_log_of_share(x: Tensor, y: Tensor) -> Equation:
+    """At x = 0 it goes to 0, where ``0 * log(0)`` is NaN."""
+    return Equation(x * log(x / y), xlogy(x, x / y))
+
+
+@equation("stabilize", dtypes=is_float)
+def rest_times_own_log(x: Tensor) -> Equation:
+    """At 1 it goes to 0, where ``0 * log(0)`` is NaN."""
+    return Equation((1 - x) * log1p(-x), xlog1py(1 - x, -x))
+
+
+@equation("stabilize", dtypes=is_float)
+def one_and_x_times_own_log(x: Tensor) -> Equation:
+    """At -1 it goes to 0, where ``0 * log(0)`` is NaN."""
+    return Equation((1 + x) * log1p(x), xlog1py(1 + x, x))

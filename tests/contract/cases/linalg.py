@@ -2,65 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import reduce
 
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.tensor.linalg import DotGeneral
-from tests.contract.case import EVERY, NUMERIC, SOME, Case, S, V, X
+from tests.contract.case import Case, S, X
 
-
-def _general(letters: str, *shapes: tuple[int, ...]) -> Case:
-    """A product in einsum's letters: i, j and k are summed over; y and z are batch axes."""
-    left, right = letters.split(",")
-    batch = sorted({*left} & {*right} & {*"yz"})
-    summed = sorted({*left} & {*right} - {*batch})
-    free = [x for x in left + right if x not in {*batch, *summed}]
-
-    def places(names: list[str]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return tuple(map(left.index, names)), tuple(map(right.index, names))
-
-    op = DotGeneral(places(summed), places(batch))
-    wanted = f"{letters}->{''.join(batch + free)}"
-
-    def by_numpy(a: Any, b: Any) -> Any:
-        return np.einsum(wanted, a, b).astype(a.dtype)
-
-    return Case(lambda a, b: gt.Tensor.make(op, a, b), shapes, SOME, by_numpy)
-
+SIGNED = ("int8", "float32", "complex128")
 
 FAMILIES: dict[str, dict[str, Case]] = {
     "linalg": {
-        "dot": Case(lambda n, a, b: n.dot(a, b), ((2, 3), (3, 4)), EVERY),
-        "dot of vectors": Case(lambda n, a, b: n.dot(a, b), (V, V), EVERY),
-        "dot of a vector": Case(lambda n, a, b: n.dot(a, b), ((2, 3), (3,))),
-        "dot of more axes": Case(lambda n, a, b: n.dot(a, b), (X, (2, 4, 3))),
-        "dot by a scalar": Case(lambda n, a, b: n.dot(a, b), (X, S), NUMERIC),
-        "matmul of batches": Case(lambda n, a, b: n.matmul(a, b), (X, (2, 4, 3)), EVERY),
-        "matmul broadcasting": Case(
-            lambda n, a, b: n.matmul(a, b), ((5, 1, 2, 3), (4, 3, 2)), static=True
+        "kron": Case(lambda n, a, b: n.kron(a, b), ((2, 3), (3, 2)), SIGNED),
+        "kron of ranks": Case(lambda n, a, b: n.kron(a, b), ((2,), X), SIGNED),
+        "kron of a scalar": Case(lambda n, a, b: n.kron(a, b), (S, (2, 3)), SIGNED),
+        "cross": Case(lambda n, a, b: n.cross(a, b), ((2, 3), (3,)), SIGNED, static=True),
+        "cross along axes": Case(
+            lambda n, a, b: n.cross(a, b, axisa=0, axisb=1, axisc=1), ((3, 4, 2), (4, 3, 2)), SIGNED
         ),
-        "matmul of a matrix": Case(lambda n, a, b: n.matmul(a, b), ((5, 2), (3, 2, 4))),
-        "matmul of a vector": Case(lambda n, a, b: n.matmul(a, b), ((3,), (2, 3, 4))),
-        "matmul over nothing": Case(lambda n, a, b: n.matmul(a, b), ((2, 0), (0, 3)), EVERY),
-        "matmul of nothing": Case(lambda n, a, b: n.matmul(a, b), ((0, 2), (2, 3)), EVERY),
-        "tensordot": Case(
-            lambda n, a, b: n.tensordot(a, b, ([0, 2], [2, 0])), (X, (4, 5, 2)), NUMERIC
+        "matrix_dot": Case(
+            gt.matrix_dot, ((2, 3), (3, 4), (4, 2)), SIGNED, lambda *xs: reduce(np.matmul, xs)
         ),
-        "tensordot over none": Case(lambda n, a, b: n.tensordot(a, b, 0), ((2,), (3,)), NUMERIC),
-        "dot of 2000": Case(
-            lambda n, a, b: n.dot(a, b), ((2, 2000), (2000, 3)), ("float16", "bfloat16")
+        "multi_dot": Case(
+            lambda *xs: gt.multi_dot(xs), ((3,), (3, 4), (4, 2), (2, 3)), SIGNED,
+            lambda *xs: reduce(np.matmul, xs),
         ),
-        "one pair, each last": _general("ai,bi", (2, 3), (4, 3)),
-        "two pairs, crossed": _general("aijb,jci", (2, 3, 4, 2), (4, 5, 3)),
-        "a batch in the middle": _general("azi,ibz", (2, 5, 3), (3, 4, 5)),
-        "two batches, exchanged": _general("yazi,izby", (2, 3, 4, 5), (5, 4, 3, 2)),
-        "a batch of products": _general("zi,zi", (4, 3), (4, 3)),
-        "a batch of outer products": _general("za,bz", (4, 3), (2, 4)),
-        "all axes": _general("ijk,kij", (2, 3, 4), (4, 2, 3)),
-        "a batch of nothing": _general("zai,zib", (0, 2, 3), (0, 3, 4)),
-        "a batch over nothing": _general("zai,zib", (2, 2, 0), (2, 0, 4)),
-        "outer": Case(lambda n, a, b: n.outer(a, b), ((2,), (3,)), NUMERIC),
+        "multi_dot of known lengths": Case(
+            lambda *xs: gt.multi_dot(xs), ((5, 2), (2, 5), (5,)), SIGNED,
+            lambda *xs: reduce(np.matmul, xs), static=True,
+        ),
+    } | {
+        f"matrix_power {n}": Case(
+            lambda x, n=n: gt.matrix_power(x, n), ((2, 3, 3),), SIGNED,
+            lambda x, n=n: np.linalg.matrix_power(x, n),
+        )
+        for n in (0, 1, 2, 5)
     },
 }  # fmt: skip

@@ -2,54 +2,56 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import graphc.tensor as gt
 from graphc.ir import Node
+from graphc.rewrite.rules.special import _peak
+from graphc.tensor.reduce import LogSumExp
 from graphc.tensor.special import LogSoftmax, Softmax
-from tests.rewrite.arrays import (
-    Example,
-    make,
-    scalar,
-    w,
-    x,
-)
+from tests.rewrite.arrays import Example, make, w, x
 
-shares = gt.softmax(x, 1)
+shares = make(Softmax((1,)), x)
+e = gt.exp(x)
+total = gt.sum(e, 1, keepdims=True)
+
+
+def shifted(weights: Node) -> Node:
+    """Where there is a weight, x less the largest that has one."""
+    peak = gt.expand_dims(_peak(weights, x, (1,)), 1)
+    return gt.where(gt.equal(weights, 0), -np.inf, x - peak)
+
 
 EXAMPLES: dict[str, list[Example]] = {
-    "log_of_softmax": [(gt.log(gt.softmax(x, 1)), make(LogSoftmax((1,)), x))],
-    "softmax_times_share": [
-        (shares * (x / shares), x),
-        (shares * (x / shares - 2), x - shares * 2.0),
-        (shares * (gt.expand_dims(w, 0) - x / shares), shares * gt.expand_dims(w, 0) - x),
-        (shares * (x / shares + gt.tanh(x)), x + shares * gt.tanh(x)),
+    "log_of_softmax": [(gt.log(shares), make(LogSoftmax((1,)), x))],
+    "log_of_part": [
+        (gt.log(shares[:, 2]), gt.log(shares)[:, 2]),
+        (gt.log(e[1]), gt.log(e)[1]),
     ],
-    "exp_over_sum_of_exp": [
-        (gt.exp(x) / gt.sum(gt.exp(x), 1, keepdims=True), make(Softmax((1,)), x)),
-        (gt.exp(x) / gt.sum(gt.exp(x)), make(Softmax((0, 1)), x)),
+    "less_logsumexp": [
+        (x - gt.expand_dims(make(LogSumExp((1,)), x), 1), make(LogSoftmax((1,)), x)),
+        (x - make(LogSumExp((0, 1)), x), make(LogSoftmax((0, 1)), x)),
     ],
-    "exp_times_share_of_sum": [
-        (gt.exp(w) * (scalar / gt.sum(gt.exp(w))), scalar * make(Softmax((0,)), w)),
+    "log_of_weighted_sum_of_exp": [
         (
-            gt.exp(x) * gt.expand_dims(x[:, 0] / gt.sum(gt.exp(x), 1), 1),
-            gt.expand_dims(x[:, 0], 1) * make(Softmax((1,)), x),
+            gt.log(gt.sum(w * e, 1)),
+            gt.log(gt.sum(w * gt.exp(shifted(w)), 1)) + _peak(w, x, (1,)),
         ),
-        (
-            (x[:, :1] / gt.sum(gt.exp(x), 1, keepdims=True)) * gt.exp(x),
-            x[:, :1] * make(Softmax((1,)), x),
-        ),
+    ],
+    "sum_of_shares": [
+        (gt.sum(w * (shares / total), 1), gt.sum(w * shares, 1) / gt.sum(e, 1)),
+        (gt.sum(w / gt.sum(e)), gt.sum(w) / gt.sum(e)),
     ],
     "exp_of_log_softmax": [(gt.exp(gt.log_softmax(x, 0)), make(Softmax((0,)), x))],
 }
 
 LEFT_ALONE: dict[str, list[Node]] = {
-    "exp_over_sum_of_exp": [
-        gt.exp(x) / gt.sum(gt.exp(x), 1),
-        gt.exp(x) / gt.sum(gt.exp(w)),
-        gt.exp(x) / gt.sum(gt.exp(x), 0),
+    "log_of_part": [gt.log(x[1])],
+    "less_logsumexp": [
+        x - make(LogSumExp((1,)), x[:, :3])[0],
+        x - gt.expand_dims(make(LogSumExp((0,)), x), 1)[:, 0],
+        w - make(LogSumExp((0, 1)), x),
     ],
-    "exp_times_share_of_sum": [
-        gt.exp(x) * (1 / gt.sum(gt.exp(x), 1)),
-        gt.exp(x) * gt.expand_dims(1 / gt.sum(gt.exp(x), 0), 1),
-        gt.sin(x) * (1 / gt.sum(gt.sin(x))),
-    ],
+    "log_of_weighted_sum_of_exp": [gt.log(gt.sum(w * x, 1)), gt.log(gt.sum(e, 1))],
+    "sum_of_shares": [gt.sum(w / total, 0), gt.sum(shares / gt.expand_dims(gt.sum(x, 1), 1), 1)],
 }

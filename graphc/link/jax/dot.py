@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 
 from graphc.link.jax.backend import backend
-from graphc.tensor.linalg import DotGeneral
+from graphc.tensor.dot import DotGeneral
 
 
 @backend.lower(DotGeneral)

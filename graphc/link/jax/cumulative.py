@@ -1,0 +1,40 @@
+"""Running sums, products and extremes in ``jax.lax``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jax import lax
+
+from graphc.link.jax.backend import backend
+from graphc.tensor.cumulative import CumMax, CumMin, CumProd, CumSum, Cumulative, Recurrence
+from graphc.tensor.reduce import accumulator
+
+ACCUMULATE = {
+    CumSum: lax.cumsum,
+    CumProd: lax.cumprod,
+    CumMax: lax.cummax,
+    CumMin: lax.cummin,
+}
+
+
+@backend.lower(Cumulative)
+def accumulate(op: Cumulative, x: Any) -> Any:
+    """Half-width floats are accumulated in float32; bool, of extremes alone, as a number."""
+    wide = np.dtype(np.uint8) if x.dtype == bool else np.dtype(accumulator(x.dtype))
+    y = ACCUMULATE[type(op)](lax.convert_element_type(x, wide), op.axis, op.reverse)
+    return lax.convert_element_type(y, x.dtype)
+
+
+@backend.lower(Recurrence)
+def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
+    """Steps y -> a * y + b are joined pairwise, which takes a logarithmic number of them."""
+    wide = np.dtype(accumulator(b.dtype))
+
+    def joined(first: Any, then: Any) -> Any:
+        return then[0] * first[0], then[0] * first[1] + then[1]
+
+    steps = tuple(lax.convert_element_type(x, wide) for x in (a, b))
+    y = lax.associative_scan(joined, steps, reverse=op.reverse, axis=op.axis)[1]
+    return lax.convert_element_type(y, b.dtype)

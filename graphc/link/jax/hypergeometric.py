@@ -1,0 +1,53 @@
+"""The hypergeometric function in JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graphc.link.jax.special import in_float64
+from graphc.tensor.hypergeometric import (
+    continued,
+    hyp2f1,
+    hyp2f1_by_a,
+    hyp2f1_by_b,
+    hyp2f1_by_c,
+    slope,
+)
+
+__all__: list[str] = []
+
+
+def _hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
+    a, b, c, z = jnp.broadcast_arrays(a, b, c, z)
+    polynomial = _is_pole(a) | _is_pole(b)
+    sound = ((z < 1) | polynomial) & jnp.isfinite(a + b + c + z)
+    parts = [jnp.where(sound, x, 1.0) for x in (a, b, c)]
+    y = continued(jnp, lax.while_loop, *parts, jnp.where(sound, z, 0.0))
+    # Gauss's sum (DLMF 15.4.20).
+    rest = c - a - b
+    summed = jnp.exp(lax.lgamma(c) + lax.lgamma(rest) - lax.lgamma(c - a) - lax.lgamma(c - b))
+    sign = _sign(c) * _sign(rest) * _sign(c - a) * _sign(c - b)
+    at_one = jnp.where(rest > 0, sign * summed, np.inf)
+    other = jnp.where(z == 1, at_one, jnp.where(z > 1, np.inf, np.nan))
+    other = jnp.where(jnp.isnan(a + b + c + z), np.nan, other)
+    return jnp.where(sound, y, other)
+
+
+def _is_pole(x: Any) -> Any:
+    return (x <= 0) & (x == jnp.floor(x))
+
+
+def _sign(x: Any) -> Any:
+    return jnp.where(x < 0, 1 - 2 * (jnp.floor(x) % 2), 1)
+
+
+in_float64(hyp2f1, _hyp2f1)
+for _which, _row in enumerate((hyp2f1_by_a, hyp2f1_by_b, hyp2f1_by_c)):
+    in_float64(
+        _row,
+        lambda *xs, which=_which: slope(jnp, lax.while_loop, which, *jnp.broadcast_arrays(*xs)),
+    )

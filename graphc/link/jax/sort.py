@@ -1,0 +1,38 @@
+"""Order in ``jax.lax`` and ``jax.numpy``; what is distinct is found on the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graphc.link.jax.backend import backend
+from graphc.tensor.sort import ArgSort, SearchSorted, Sort
+
+
+@backend.lower(Sort)
+def sort(op: Sort, x: Any) -> Any:
+    """NaN comes last."""
+    return lax.sort(x, dimension=op.axis)
+
+
+@backend.lower(ArgSort)
+def argsort(op: ArgSort, x: Any) -> Any:
+    """The places go along with the elements; equal ones keep their order."""
+    places = lax.broadcasted_iota(np.int64, x.shape, op.axis)
+    return lax.sort((x, places), dimension=op.axis, num_keys=1)[1]
+
+
+@backend.lower(SearchSorted)
+def searchsorted(op: SearchSorted, x: Any, v: Any) -> Any:
+    """A vector at a time."""
+
+    def search(x: Any, v: Any) -> Any:
+        return jnp.searchsorted(x, v, side=op.side)
+
+    for _ in range(op.batched):
+        search = jax.vmap(search)
+    return lax.convert_element_type(search(jnp.asarray(x), v), np.int64)

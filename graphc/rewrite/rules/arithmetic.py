@@ -1,0 +1,15 @@
+"""Rules of arithmetic functions: forms that do not overflow on the way."""
+
+from __future__ import annotations
+
+from graphc.ir import is_float
+from graphc.rewrite.rule import Equation, equation
+from graphc.tensor.arithmetic import hypot
+from graphc.tensor.elementwise import sqrt, square
+from graphc.tensor.tensor import Tensor
+
+
+@equation("stabilize", dtypes=is_float)
+def sqrt_of_sum_of_squares(a: Tensor, b: Tensor) -> Equation:
+    """The squares overflow from 1e154 on, and are 0 below 1e-162."""
+    return Equation(sqrt(square(a) + square(b)), hypot(a, b))

@@ -1,0 +1,14 @@
+"""Rules of cumulative sums, products and extremes."""
+
+from __future__ import annotations
+
+from graphc.ir import Node
+from graphc.rewrite.rule import rewrite
+from graphc.tensor.cumulative import Cumulative
+
+
+@rewrite("canonicalize", Cumulative)
+def cumulative_over_length_one(node: Node, op: Cumulative) -> Node | None:
+    """There is nothing before the only element along an axis."""
+    (x,) = node.inputs
+    return x if x.type.shape[op.axis] == 1 else None

@@ -1,0 +1,172 @@
+"""Rules of choices by a condition."""
+
+from __future__ import annotations
+
+from graphc.ir import Constant, Node, is_inexact, is_numeric
+from graphc.rewrite.dtypes import is_bool
+from graphc.rewrite.lengths import fitted
+from graphc.rewrite.rule import Equation, equation, number_of, rewrite, scalar_value
+from graphc.tensor.elementwise import (
+    Elementwise,
+    Where,
+    add,
+    cast,
+    divide,
+    logical_and,
+    logical_not,
+    logical_or,
+    multiply,
+    subtract,
+    where,
+)
+from graphc.tensor.tensor import Tensor
+
+
+@rewrite("canonicalize", Where)
+def choice_of_one_thing(node: Node, op: Where) -> Node | None:
+    """What is chosen either way needs no condition."""
+    _, a, b = node.inputs
+    return fitted(a, node) if a is b else None
+
+
+@rewrite("canonicalize", Where)
+def choice_by_constant(node: Node, op: Where) -> Node | None:
+    """A condition that is always true or always false chooses once and for all."""
+    condition, a, b = node.inputs
+    truth = scalar_value(condition)
+    return None if truth is None else fitted(a if truth else b, node)
+
+
+@rewrite("canonicalize", Where)
+def choice_by_negation(node: Node, op: Where) -> Node | None:
+    """A negated condition chooses the other way round."""
+    condition, a, b = node.inputs
+    if condition.op is not logical_not:
+        return None
+    return where(condition.inputs[0], b, a)  # type: ignore[no-any-return]
+
+
+@rewrite("canonicalize", Where)
+def choice_within_choice(node: Node, op: Where) -> Node | None:
+    """A second question with the same condition has the same answer."""
+    condition, a, b = node.inputs
+    if isinstance(a.op, Where) and a.inputs[0] is condition:
+        a = a.inputs[1]
+    if isinstance(b.op, Where) and b.inputs[0] is condition:
+        b = b.inputs[2]
+    made = node.with_inputs([condition, a, b])
+    return made if made.type is node.type else None
+
+
+@rewrite("canonicalize", Where)
+def choices_with_one_alternative(node: Node, op: Where) -> Node | None:
+    """Two questions with one alternative are one: ``where(c, where(d, a, b), b)``."""
+    condition, a, b = node.inputs
+    if isinstance(a.op, Where):
+        other, inner, alternative = a.inputs
+        if alternative is b:
+            return _of_type(node, where(logical_and(condition, other), inner, b))
+        if inner is b:
+            return _of_type(node, where(logical_and(condition, logical_not(other)), alternative, b))
+    if isinstance(b.op, Where):
+        other, inner, alternative = b.inputs
+        if inner is a:
+            return _of_type(node, where(logical_or(condition, other), a, alternative))
+        if alternative is a:
+            return _of_type(node, where(logical_or(condition, logical_not(other)), a, inner))
+    return None
+
+
+def _of_type(node: Node, made: Node) -> Node | None:
+    return made if made.type is node.type else None
+
+
+# Choices of truths.
+
+
+@equation("canonicalize", dtypes=is_bool)
+def choice_of_true_or_false(x: Tensor) -> Equation:
+    """True where a condition is true is the condition."""
+    return Equation(where(x, True, False), x)
+
+
+@equation("canonicalize", dtypes=is_bool)
+def choice_of_false_or_true(x: Tensor) -> Equation:
+    """False where a condition is true is its negation."""
+    return Equation(where(x, False, True), logical_not(x))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def choice_of_truth_or_false(x: Tensor, a: Tensor) -> Equation:
+    """What is false wherever a condition is, is both."""
+    return Equation(where(x, a, False), logical_and(x, a))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def choice_of_true_or_truth(x: Tensor, a: Tensor) -> Equation:
+    """What is true wherever a condition is, is either."""
+    return Equation(where(x, True, a), logical_or(x, a))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def choice_of_false_or_truth(x: Tensor, a: Tensor) -> Equation:
+    """What is false wherever a condition is true, is the other without it."""
+    return Equation(where(x, False, a), logical_and(logical_not(x), a))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def choice_of_truth_or_true(x: Tensor, a: Tensor) -> Equation:
+    """What is true wherever a condition is not, is the other or its absence."""
+    return Equation(where(x, a, True), logical_or(logical_not(x), a))
+
+
+@rewrite("specialize", Where)
+def choice_of_one_or_zero(node: Node, op: Where) -> Node | None:
+    """1 where a condition holds and 0 elsewhere is the condition as a number."""
+    condition, a, b = node.inputs
+    if not is_numeric(node.type.dtype):
+        return None
+    match number_of(a), number_of(b):
+        case (1, 0):
+            return fitted(cast(condition, node.type.dtype), node)
+        case (0, 1):
+            return fitted(cast(logical_not(condition), node.type.dtype), node)
+    return None
+
+
+# Arithmetic with choices of 0, which derivatives of choices are.
+
+
+@rewrite("canonicalize", multiply, divide, beside=[Where])
+def factor_into_choice(node: Node, op: Elementwise) -> Node | None:
+    """What multiplies or divides a number or else 0 does so to the number alone.
+
+    An infinite or NaN factor of 0 is lost with it.
+    """
+    pairs = [node.inputs] if op is divide else [node.inputs, node.inputs[::-1]]
+    for chosen, factor in pairs:
+        if not isinstance(chosen.op, Where) or isinstance(factor.op, Constant):
+            continue
+        condition, a, b = chosen.inputs
+        if not is_inexact(node.type.dtype) or chosen.type is not node.type:
+            continue
+        if number_of(b) == 0:
+            return _of_type(node, where(condition, op(a, factor), b))
+        if number_of(a) == 0:
+            return _of_type(node, where(condition, a, op(b, factor)))
+    return None
+
+
+@rewrite("canonicalize", add, subtract, beside=[Where])
+def sum_of_choices(node: Node, op: Elementwise) -> Node | None:
+    """Choices by one condition with a 0 each are one choice."""
+    left, right = node.inputs
+    if not isinstance(left.op, Where) or not isinstance(right.op, Where):
+        return None
+    condition, a, b = left.inputs
+    other, c, d = right.inputs
+    if condition is not other or left.type is not right.type:
+        return None
+    if 0 not in (number_of(a), number_of(c)) or 0 not in (number_of(b), number_of(d)):
+        return None
+    return _of_type(node, where(condition, op(a, c), op(b, d)))

@@ -1,0 +1,524 @@
+"""Rules of comparisons, of truth and of bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from graphc.ir import Constant, Node, is_inexact, is_integer
+from graphc.rewrite.bounds import Bounds, bounds_of
+from graphc.rewrite.dtypes import is_any, is_bool, is_ordered, is_signed, is_whole
+from graphc.rewrite.lengths import fitted
+from graphc.rewrite.rule import Equation, equation, number_of, rewrite
+from graphc.rewrite.sums import real_number
+from graphc.tensor.create import ones_like, zeros_like
+from graphc.tensor.elementwise import (
+    Cast,
+    Elementwise,
+    Where,
+    add,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    equal,
+    greater,
+    greater_equal,
+    invert,
+    isfinite,
+    isinf,
+    isnan,
+    left_shift,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+    multiply,
+    not_equal,
+    right_shift,
+)
+from graphc.tensor.tensor import Tensor, as_tensor
+
+# Comparisons.
+
+
+@equation("canonicalize", dtypes=is_whole)
+def equal_to_itself(x: Tensor) -> Equation:
+    """A whole number equals itself; NaN does not."""
+    return Equation(equal(x, x), ones_like(x, "bool"))
+
+
+@equation("canonicalize", dtypes=is_whole)
+def not_equal_to_itself(x: Tensor) -> Equation:
+    """A whole number equals itself; NaN does not."""
+    return Equation(not_equal(x, x), zeros_like(x, "bool"))
+
+
+@equation("canonicalize", dtypes=is_whole)
+def at_most_itself(x: Tensor) -> Equation:
+    """A whole number equals itself; NaN does not."""
+    return Equation(less_equal(x, x), ones_like(x, "bool"))
+
+
+@equation("canonicalize", dtypes=is_whole)
+def at_least_itself(x: Tensor) -> Equation:
+    """A whole number equals itself; NaN does not."""
+    return Equation(greater_equal(x, x), ones_like(x, "bool"))
+
+
+@equation("canonicalize", dtypes=is_ordered)
+def less_than_itself(x: Tensor) -> Equation:
+    """Nothing is less than itself, NaN included."""
+    return Equation(less(x, x), zeros_like(x, "bool"))
+
+
+@equation("canonicalize", dtypes=is_ordered)
+def greater_than_itself(x: Tensor) -> Equation:
+    """Nothing is greater than itself, NaN included."""
+    return Equation(greater(x, x), zeros_like(x, "bool"))
+
+
+@equation("canonicalize", dtypes=is_integer)
+def difference_equal_to_zero(a: Tensor, b: Tensor) -> Equation:
+    """Integers differ by 0 where they are equal; of floats, inf - inf is NaN."""
+    return Equation(equal(a - b, 0), equal(a, b))
+
+
+@equation("canonicalize", dtypes=is_integer)
+def difference_not_equal_to_zero(a: Tensor, b: Tensor) -> Equation:
+    """Integers differ by 0 where they are equal; of floats, inf - inf is NaN."""
+    return Equation(not_equal(a - b, 0), not_equal(a, b))
+
+
+Decided = Callable[[Bounds, Bounds], bool]
+
+CERTAIN: dict[Elementwise, tuple[Decided, Decided]] = {
+    less: (lambda a, b: a.high < b.low, lambda a, b: a.low >= b.high),
+    less_equal: (lambda a, b: a.high <= b.low, lambda a, b: a.low > b.high),
+    greater: (lambda a, b: a.low > b.high, lambda a, b: a.high <= b.low),
+    greater_equal: (lambda a, b: a.low >= b.high, lambda a, b: a.high < b.low),
+    equal: (
+        lambda a, b: a.low == a.high == b.low == b.high,
+        lambda a, b: a.high < b.low or b.high < a.low,
+    ),
+    not_equal: (
+        lambda a, b: a.high < b.low or b.high < a.low,
+        lambda a, b: a.low == a.high == b.low == b.high,
+    ),
+}
+"""When bounds make a comparison of whole numbers always true, and when always false."""
+
+
+@rewrite("canonicalize", *CERTAIN)
+def comparison_decided_by_bounds(node: Node, op: Elementwise) -> Node | None:
+    """No length is negative: a comparison of integers that bounds decide is true or false."""
+    a, b = node.inputs
+    if not is_whole(a.type.dtype):
+        return None
+    true, false = CERTAIN[op]
+    bounds = bounds_of(a), bounds_of(b)
+    if true(*bounds):
+        return fitted(as_tensor(True), node)
+    return fitted(as_tensor(False), node) if false(*bounds) else None
+
+
+@rewrite("canonicalize", *CERTAIN, beside=[Cast, Where])
+def comparison_of_choice_of_numbers(node: Node, op: Elementwise) -> Node | None:
+    """A number chosen by a condition, compared with a number, is that condition or its negation."""
+    for i, x in enumerate(node.inputs):
+        number = number_of(node.inputs[1 - i])
+        condition, numbers = _choice_of_numbers(x)
+        if number is None or condition is None:
+            continue
+        dtype = x.type.dtype
+        pairs = [(y, number) if i == 0 else (number, y) for y in numbers]
+        with np.errstate(invalid="ignore"):
+            if_true, if_false = (bool(op.perform(*np.array(pair, dtype))) for pair in pairs)
+        if if_true == if_false:
+            return fitted(as_tensor(if_true), node)
+        return fitted(condition if if_true else logical_not(condition), node)
+    return None
+
+
+def _choice_of_numbers(x: Node) -> tuple[Node | None, list[float]]:
+    """A condition, and the numbers where it holds and where not."""
+    match x.op:
+        case Cast() if x.inputs[0].type.dtype == "bool":
+            return x.inputs[0], [1, 0]
+        case Where():
+            condition, a, b = x.inputs
+            numbers = [real_number(a), real_number(b)]
+            if None not in numbers:
+                return condition, numbers  # type: ignore[return-value]
+    return None, []
+
+
+@rewrite("canonicalize", isnan, isinf, isfinite)
+def finiteness_of_whole_number(node: Node, op: Elementwise) -> Node | None:
+    """Every integer is finite."""
+    (x,) = node.inputs
+    if is_inexact(x.type.dtype):
+        return None
+    return ones_like(x, "bool") if op is isfinite else zeros_like(x, "bool")
+
+
+# Truth.
+
+
+@equation("canonicalize", dtypes=is_bool)
+def not_of_not(x: Tensor) -> Equation:
+    """Two negations are none."""
+    return Equation(logical_not(logical_not(x)), x)
+
+
+@equation("canonicalize", dtypes=is_bool)
+def invert_of_bool(x: Tensor) -> Equation:
+    """The other bit of a bool is its negation."""
+    return Equation(invert(x), logical_not(x))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def sum_of_bools(a: Tensor, b: Tensor) -> Equation:
+    """The sum of two truths says whether either holds."""
+    return Equation(add(a, b), logical_or(a, b))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def product_of_bools(a: Tensor, b: Tensor) -> Equation:
+    """The product of two truths says whether both hold."""
+    return Equation(multiply(a, b), logical_and(a, b))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def maximum_of_bools(a: Tensor, b: Tensor) -> Equation:
+    """The larger of two truths says whether either holds."""
+    return Equation(maximum(a, b), logical_or(a, b))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def minimum_of_bools(a: Tensor, b: Tensor) -> Equation:
+    """The smaller of two truths says whether both hold."""
+    return Equation(minimum(a, b), logical_and(a, b))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def bits_both_bools_have(a: Tensor, b: Tensor) -> Equation:
+    """The bit of a bool is its truth."""
+    return Equation(bitwise_and(a, b), logical_and(a, b))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def bits_either_bool_has(a: Tensor, b: Tensor) -> Equation:
+    """The bit of a bool is its truth."""
+    return Equation(bitwise_or(a, b), logical_or(a, b))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def bits_one_bool_has(a: Tensor, b: Tensor) -> Equation:
+    """The bit of a bool is its truth."""
+    return Equation(bitwise_xor(a, b), logical_xor(a, b))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def equal_to_true(x: Tensor) -> Equation:
+    """That something is true is to say it."""
+    return Equation(equal(x, True), x)
+
+
+@equation("canonicalize", dtypes=is_bool)
+def equal_to_false(x: Tensor) -> Equation:
+    """That something is false is its negation."""
+    return Equation(equal(x, False), logical_not(x))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def not_equal_to_true(x: Tensor) -> Equation:
+    """That something is not true is its negation."""
+    return Equation(not_equal(x, True), logical_not(x))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def not_equal_to_false(x: Tensor) -> Equation:
+    """That something is not false is to say it."""
+    return Equation(not_equal(x, False), x)
+
+
+@equation("canonicalize", dtypes=is_any)
+def not_of_equal(a: Tensor, b: Tensor) -> Equation:
+    """Not equal is the negation of equal, also beside NaN."""
+    return Equation(logical_not(equal(a, b)), not_equal(a, b))
+
+
+@equation("canonicalize", dtypes=is_any)
+def not_of_not_equal(a: Tensor, b: Tensor) -> Equation:
+    """Equal is the negation of not equal, also beside NaN."""
+    return Equation(logical_not(not_equal(a, b)), equal(a, b))
+
+
+@equation("canonicalize", dtypes=is_whole)
+def not_of_less(a: Tensor, b: Tensor) -> Equation:
+    """What is not less is at least; NaN is neither, so that this is of whole numbers."""
+    return Equation(logical_not(less(a, b)), greater_equal(a, b))
+
+
+@equation("canonicalize", dtypes=is_whole)
+def not_of_less_equal(a: Tensor, b: Tensor) -> Equation:
+    """What is not at most is greater, of whole numbers."""
+    return Equation(logical_not(less_equal(a, b)), greater(a, b))
+
+
+@equation("canonicalize", dtypes=is_whole)
+def not_of_greater(a: Tensor, b: Tensor) -> Equation:
+    """What is not greater is at most, of whole numbers."""
+    return Equation(logical_not(greater(a, b)), less_equal(a, b))
+
+
+@equation("canonicalize", dtypes=is_whole)
+def not_of_greater_equal(a: Tensor, b: Tensor) -> Equation:
+    """What is not at least is less, of whole numbers."""
+    return Equation(logical_not(greater_equal(a, b)), less(a, b))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def and_with_itself(x: Tensor) -> Equation:
+    """Both of one truth are that one."""
+    return Equation(logical_and(x, x), x)
+
+
+@equation("canonicalize", dtypes=is_bool)
+def or_with_itself(x: Tensor) -> Equation:
+    """Either of one truth is that one."""
+    return Equation(logical_or(x, x), x)
+
+
+@equation("canonicalize", dtypes=is_bool)
+def xor_with_itself(x: Tensor) -> Equation:
+    """A truth does not differ from itself."""
+    return Equation(logical_xor(x, x), zeros_like(x))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def and_with_true(x: Tensor) -> Equation:
+    """True changes nothing in a conjunction."""
+    return Equation(logical_and(x, True), x)
+
+
+@equation("canonicalize", dtypes=is_bool)
+def and_with_false(x: Tensor) -> Equation:
+    """False decides a conjunction."""
+    return Equation(logical_and(x, False), zeros_like(x))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def or_with_false(x: Tensor) -> Equation:
+    """False changes nothing in a disjunction."""
+    return Equation(logical_or(x, False), x)
+
+
+@equation("canonicalize", dtypes=is_bool)
+def or_with_true(x: Tensor) -> Equation:
+    """True decides a disjunction."""
+    return Equation(logical_or(x, True), ones_like(x))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def xor_with_false(x: Tensor) -> Equation:
+    """What differs from false is true."""
+    return Equation(logical_xor(x, False), x)
+
+
+@equation("canonicalize", dtypes=is_bool)
+def xor_with_true(x: Tensor) -> Equation:
+    """What differs from true is false."""
+    return Equation(logical_xor(x, True), logical_not(x))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def and_with_negation(x: Tensor) -> Equation:
+    """Nothing is both true and false."""
+    return Equation(logical_and(x, logical_not(x)), zeros_like(x))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def or_with_negation(x: Tensor) -> Equation:
+    """Everything is true or false."""
+    return Equation(logical_or(x, logical_not(x)), ones_like(x))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def xor_with_negation(x: Tensor) -> Equation:
+    """A truth differs from its negation."""
+    return Equation(logical_xor(x, logical_not(x)), ones_like(x))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def and_of_negations(a: Tensor, b: Tensor) -> Equation:
+    """One negation instead of two, by de Morgan's law."""
+    return Equation(logical_and(logical_not(a), logical_not(b)), logical_not(logical_or(a, b)))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def or_of_negations(a: Tensor, b: Tensor) -> Equation:
+    """One negation instead of two, by de Morgan's law."""
+    return Equation(logical_or(logical_not(a), logical_not(b)), logical_not(logical_and(a, b)))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def xor_of_negations(a: Tensor, b: Tensor) -> Equation:
+    """Negations differ where what they negate does."""
+    return Equation(logical_xor(logical_not(a), logical_not(b)), logical_xor(a, b))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def and_with_disjunction(a: Tensor, b: Tensor) -> Equation:
+    """Where a holds, so does a or b."""
+    return Equation(logical_and(a, logical_or(a, b)), a)
+
+
+@equation("canonicalize", dtypes=is_bool)
+def or_with_conjunction(a: Tensor, b: Tensor) -> Equation:
+    """Where a and b hold, so does a."""
+    return Equation(logical_or(a, logical_and(a, b)), a)
+
+
+@equation("canonicalize", dtypes=is_bool)
+def and_with_conjunction(a: Tensor, b: Tensor) -> Equation:
+    """Said twice is said once."""
+    return Equation(logical_and(a, logical_and(a, b)), logical_and(a, b))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def or_with_disjunction(a: Tensor, b: Tensor) -> Equation:
+    """Said twice is said once."""
+    return Equation(logical_or(a, logical_or(a, b)), logical_or(a, b))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def or_of_conjunctions(a: Tensor, b: Tensor, c: Tensor) -> Equation:
+    """What both conjunctions ask for is asked for once."""
+    both = logical_or(logical_and(a, b), logical_and(a, c))
+    return Equation(both, logical_and(a, logical_or(b, c)))
+
+
+@equation("canonicalize", dtypes=is_bool)
+def and_of_disjunctions(a: Tensor, b: Tensor, c: Tensor) -> Equation:
+    """What both disjunctions allow is allowed once."""
+    both = logical_and(logical_or(a, b), logical_or(a, c))
+    return Equation(both, logical_or(a, logical_and(b, c)))
+
+
+# Bits of integers.
+
+
+@equation("canonicalize", dtypes=is_integer)
+def invert_of_invert(x: Tensor) -> Equation:
+    """Bits changed twice are as they were."""
+    return Equation(invert(invert(x)), x)
+
+
+@equation("canonicalize", dtypes=is_integer)
+def common_bits_with_itself(x: Tensor) -> Equation:
+    """The bits that an integer shares with itself are its own."""
+    return Equation(bitwise_and(x, x), x)
+
+
+@equation("canonicalize", dtypes=is_integer)
+def joint_bits_with_itself(x: Tensor) -> Equation:
+    """The bits of an integer or of itself are its own."""
+    return Equation(bitwise_or(x, x), x)
+
+
+@equation("canonicalize", dtypes=is_integer)
+def different_bits_from_itself(x: Tensor) -> Equation:
+    """An integer differs from itself in no bit."""
+    return Equation(bitwise_xor(x, x), zeros_like(x))
+
+
+@equation("canonicalize", dtypes=is_integer)
+def common_bits_with_inverse(x: Tensor) -> Equation:
+    """An integer shares no bit with its inverse."""
+    return Equation(bitwise_and(x, invert(x)), zeros_like(x))
+
+
+@equation("canonicalize", dtypes=is_integer)
+def joint_bits_with_inverse(x: Tensor) -> Equation:
+    """An integer and its inverse have all bits between them."""
+    return Equation(bitwise_or(x, invert(x)), invert(zeros_like(x)))
+
+
+@equation("canonicalize", dtypes=is_integer)
+def different_bits_from_inverse(x: Tensor) -> Equation:
+    """An integer differs from its inverse in every bit."""
+    return Equation(bitwise_xor(x, invert(x)), invert(zeros_like(x)))
+
+
+@equation("canonicalize", dtypes=is_integer)
+def common_bits_with_zero(x: Tensor) -> Equation:
+    """0 has no bit to share."""
+    return Equation(bitwise_and(x, 0), zeros_like(x))
+
+
+@equation("canonicalize", dtypes=is_integer)
+def joint_bits_with_zero(x: Tensor) -> Equation:
+    """0 has no bit to add."""
+    return Equation(bitwise_or(x, 0), x)
+
+
+@equation("canonicalize", dtypes=is_integer)
+def different_bits_from_zero(x: Tensor) -> Equation:
+    """The bits in which an integer differs from 0 are its own."""
+    return Equation(bitwise_xor(x, 0), x)
+
+
+@rewrite("canonicalize", bitwise_and, bitwise_or, bitwise_xor, beside=[Constant])
+def bits_with_all_bits(node: Node, op: Elementwise) -> Node | None:
+    """All bits together share, have, or change those of an integer."""
+    every, x = node.inputs
+    value = number_of(every)
+    if value is None or ~value % 2 ** (8 * np.dtype(node.type.dtype).itemsize):
+        return None
+    if op is bitwise_xor:
+        return fitted(invert(x), node)
+    return fitted(x if op is bitwise_and else every, node)
+
+
+@equation("canonicalize", dtypes=is_signed)
+def negative_of_invert(x: Tensor) -> Equation:
+    """In two's complement, the inverse is the negative less 1."""
+    return Equation(-invert(x), x + 1)
+
+
+@equation("canonicalize", dtypes=is_signed)
+def invert_of_negative(x: Tensor) -> Equation:
+    """In two's complement, the inverse is the negative less 1."""
+    return Equation(invert(-x), x - 1)
+
+
+@equation("canonicalize", dtypes=is_integer)
+def left_shift_by_zero(x: Tensor) -> Equation:
+    """Shifted by nothing, bits stay where they are."""
+    return Equation(left_shift(x, 0), x)
+
+
+@equation("canonicalize", dtypes=is_integer)
+def right_shift_by_zero(x: Tensor) -> Equation:
+    """Shifted by nothing, bits stay where they are."""
+    return Equation(right_shift(x, 0), x)
+
+
+@rewrite("canonicalize", left_shift, right_shift, beside=[left_shift, right_shift])
+def shift_of_shift(node: Node, op: Elementwise) -> Node | None:
+    """Shifts by numbers in one direction are one shift, while a bit can be left."""
+    inner, outer = node.inputs
+    if inner.op is not op:
+        return None
+    x, first = inner.inputs
+    a, b = number_of(first), number_of(outer)
+    bits = 8 * np.dtype(node.type.dtype).itemsize
+    if a is None or b is None or a < 0 or b < 0 or a + b >= bits:
+        return None
+    return fitted(op(x, as_tensor(a + b, dtype=node.type.dtype)), node)

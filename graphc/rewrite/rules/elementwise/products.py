@@ -1,0 +1,523 @@
+"""Rules of products, quotients and powers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from graphc.ir import Constant, Node, is_float, is_inexact, is_integer
+from graphc.rewrite.bounds import bounds_of
+from graphc.rewrite.dtypes import is_real, is_signed, limits
+from graphc.rewrite.lengths import fitted
+from graphc.rewrite.products import (
+    Scaled,
+    as_power,
+    has_factor,
+    power_of,
+    power_of_power,
+    product_of,
+    scaled,
+)
+from graphc.rewrite.rule import Equation, equation, number_of, rewrite, scalar_value
+from graphc.rewrite.sums import rounded
+from graphc.tensor.create import ones_like, zeros_like
+from graphc.tensor.elementwise import (
+    Elementwise,
+    abs,
+    add,
+    divide,
+    floor_divide,
+    greater,
+    isfinite,
+    multiply,
+    negative,
+    not_equal,
+    reciprocal,
+    remainder,
+    sqrt,
+    square,
+    subtract,
+)
+from graphc.tensor.exponential import power
+from graphc.tensor.tensor import Tensor, as_tensor
+
+
+def first_divides(a: Tensor, *others: Tensor) -> Tensor:
+    """Where the first one is neither 0, infinite nor NaN."""
+    return isfinite(a) * not_equal(a, 0)
+
+
+@equation("canonicalize")
+def product_with_one(x: Tensor) -> Equation:
+    """1 changes nothing as a factor."""
+    return Equation(x * 1, x)
+
+
+@equation("canonicalize", dtypes=is_inexact)
+def quotient_by_one(x: Tensor) -> Equation:
+    """1 changes nothing as a divisor."""
+    return Equation(x / 1, x)
+
+
+@equation("canonicalize", absorbing=True)
+def product_with_zero(x: Tensor) -> Equation:
+    """A finite number times 0 is 0."""
+    return Equation(x * 0, zeros_like(x))
+
+
+@equation("canonicalize", dtypes=is_inexact, absorbing=True)
+def quotient_of_zero(x: Tensor) -> Equation:
+    """0 divided by a number is 0."""
+    return Equation(0 / x, zeros_like(x))
+
+
+@equation("canonicalize", dtypes=is_inexact, domain=first_divides)
+def quotient_by_itself(x: Tensor) -> Equation:
+    """A number divided by itself is 1."""
+    return Equation(x / x, ones_like(x))
+
+
+@equation("canonicalize", dtypes=is_inexact)
+def reciprocal_as_quotient(x: Tensor) -> Equation:
+    """One form for both, so that what is said of quotients holds for it."""
+    return Equation(reciprocal(x), 1 / x)
+
+
+# Signs.
+
+
+@equation("canonicalize")
+def product_with_minus_one(x: Tensor) -> Equation:
+    """A product with -1 changes the sign."""
+    return Equation(x * -1, -x)
+
+
+@equation("canonicalize", dtypes=is_inexact)
+def quotient_by_minus_one(x: Tensor) -> Equation:
+    """A quotient by -1 changes the sign."""
+    return Equation(x / -1, -x)
+
+
+@equation("canonicalize")
+def product_with_negative(a: Tensor, b: Tensor) -> Equation:
+    """The sign is changed last, of the product."""
+    return Equation(-a * b, -(a * b))
+
+
+@equation("canonicalize", dtypes=is_float)
+def quotient_of_negative(a: Tensor, b: Tensor) -> Equation:
+    """The sign is changed last, of the quotient."""
+    return Equation(-a / b, -(a / b))
+
+
+@equation("canonicalize", dtypes=is_float)
+def quotient_by_negative(a: Tensor, b: Tensor) -> Equation:
+    """The sign is changed last, of the quotient."""
+    return Equation(a / -b, -(a / b))
+
+
+# Numbers taken together.
+
+
+@rewrite("canonicalize", multiply, divide, negative, beside=[multiply, divide, negative])
+def constants_of_product(node: Node, op: Elementwise) -> Node | None:
+    """Numbers that multiply or divide one after the other do so at once: ``x * 2 / 6``.
+
+    ``2 * (1 / y)`` stays for now: y may be ``1 + exp(x)``, which makes it a sigmoid.
+    """
+    return _rescaled(node, lambda inner: inner.exponent == 1 or inner.factor != 1)
+
+
+@rewrite("specialize", multiply, divide, negative, beside=[divide])
+def constant_of_reciprocal(node: Node, op: Elementwise) -> Node | None:
+    """A number takes the place of the 1 that is divided: ``2 * (1 / y)``."""
+    return _rescaled(node, lambda inner: True)
+
+
+def _rescaled(node: Node, admits: Callable[[Scaled], bool]) -> Node | None:
+    outer = scaled(node) if any(map(has_factor, node.inputs)) else None
+    inner = scaled(outer.base) if outer is not None else None
+    if outer is None or inner is None or not admits(inner):
+        return None
+    factor = outer.factor * inner.factor**outer.exponent
+    made = Scaled(factor, outer.exponent * inner.exponent, inner.base)
+    found = product_of(made, node.type.dtype)
+    return None if found is None else fitted(found, node)
+
+
+@rewrite("specialize", divide, beside=[Constant], dtypes=is_float)
+def quotient_by_power_of_two(node: Node, op: Elementwise) -> Node | None:
+    """A product is cheaper than a quotient, and equal where the reciprocal is exact."""
+    x, divisor = node.inputs
+    value = scalar_value(divisor)
+    if not value or math.fabs(np.frexp(value)[0]) != 0.5:
+        return None
+    inverse = rounded(1 / Fraction(value), node.type.dtype)
+    if inverse is None:
+        return None
+    return fitted(multiply(x, as_tensor(inverse, dtype=node.type.dtype)), node)
+
+
+def has_reciprocal(a: Tensor, b: Tensor) -> Tensor:
+    """Where the reciprocal of b is neither infinite nor so small that it has few digits."""
+    return isfinite(1 / b) * greater(abs(1 / b), 1e-30)
+
+
+@equation("specialize", dtypes=is_inexact, domain=has_reciprocal)
+def product_with_reciprocal(a: Tensor, b: Tensor) -> Equation:
+    """A product with a reciprocal is a quotient."""
+    return Equation(a * (1 / b), a / b)
+
+
+@rewrite("canonicalize", floor_divide, beside=[floor_divide], dtypes=is_integer)
+def floor_of_floor_quotient(node: Node, op: Elementwise) -> Node | None:
+    """``i // 2 // 3`` is ``i // 6``, of integers."""
+    inner, outer = node.inputs
+    b = number_of(outer)
+    if inner.op is not floor_divide:
+        return None
+    x, divisor = inner.inputs
+    a = number_of(divisor)
+    if not a or not b or a < 0 or b < 0 or a * b > np.iinfo(node.type.dtype).max:
+        return None
+    return fitted(floor_divide(x, as_tensor(a * b, dtype=node.type.dtype)), node)
+
+
+@equation("canonicalize", dtypes=is_integer)
+def floor_quotient_by_one(x: Tensor) -> Equation:
+    """1 changes nothing as a divisor of integers."""
+    return Equation(floor_divide(x, 1), x)
+
+
+@equation("canonicalize", dtypes=is_signed)
+def floor_quotient_by_minus_one(x: Tensor) -> Equation:
+    """A quotient by -1 changes the sign."""
+    return Equation(floor_divide(x, -1), -x)
+
+
+@equation("canonicalize", dtypes=is_integer)
+def floor_quotient_of_zero(x: Tensor) -> Equation:
+    """0 divided by an integer is 0."""
+    return Equation(floor_divide(0, x), zeros_like(x))
+
+
+@equation("canonicalize", dtypes=is_integer)
+def remainder_by_one(x: Tensor) -> Equation:
+    """Nothing is left of a quotient of integers by 1."""
+    return Equation(remainder(x, 1), zeros_like(x))
+
+
+@equation("canonicalize", dtypes=is_integer)
+def remainder_by_itself(x: Tensor) -> Equation:
+    """Nothing is left of an integer divided by itself."""
+    return Equation(remainder(x, x), zeros_like(x))
+
+
+@equation("canonicalize", dtypes=is_integer)
+def remainder_of_zero(x: Tensor) -> Equation:
+    """Nothing is left of 0."""
+    return Equation(remainder(0, x), zeros_like(x))
+
+
+@rewrite("canonicalize", remainder, dtypes=is_integer)
+def remainder_of_small_integer(node: Node, op: Elementwise) -> Node | None:
+    """An integer from 0 up to below the divisor is what is left of it: ``i % 5 % 5``."""
+    x, divisor = node.inputs
+    inside, by = bounds_of(x), bounds_of(divisor)
+    return fitted(x, node) if inside.low >= 0 and inside.high < by.low else None
+
+
+@rewrite("specialize", add, subtract, beside=[multiply])
+def common_factor(node: Node, op: Elementwise) -> Node | None:
+    """``x * y + x * z`` is ``x * (y + z)``: of integers, and where y + z can't overflow."""
+    a, b = node.inputs
+    if a.op is not multiply or b.op is not multiply:
+        return None
+    for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        x, y, z = a.inputs[i], a.inputs[1 - i], b.inputs[1 - j]
+        if x is b.inputs[j] and not isinstance(x.op, Constant) and _can_be_added(y, z):
+            return fitted(multiply(x, op(y, z)), node)
+    return None
+
+
+def _can_be_added(a: Node, b: Node) -> bool:
+    dtype = a.type.dtype
+    if not is_float(dtype):
+        return is_integer(dtype)
+    largest = max(math.fabs(end) for x in (a, b) for end in bounds_of(x))
+    return 2 * largest < limits(dtype).max
+
+
+# What is multiplied and divided by again. The right sides are the true values, where the left ones
+# have overflowed, are 0 in rounding, or are 0 / 0.
+
+
+def first_two_divide(a: Tensor, b: Tensor, *others: Tensor) -> Tensor:
+    """Where neither of the first two is 0, infinite or NaN."""
+    return first_divides(a) * first_divides(b)
+
+
+def first_has_root(a: Tensor, *others: Tensor) -> Tensor:
+    """Where the first one is positive and finite."""
+    return isfinite(a) * greater(a, 0)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def product_over_factor(a: Tensor, b: Tensor) -> Equation:
+    """What multiplies and divides again was never there."""
+    return Equation((a * b) / a, b)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def factor_over_product(a: Tensor, b: Tensor) -> Equation:
+    """Of the product, the other factor is left below."""
+    return Equation(a / (a * b), 1 / b)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def products_with_one_factor(a: Tensor, b: Tensor, c: Tensor) -> Equation:
+    """The common factor does not matter."""
+    return Equation((a * b) / (a * c), b / c)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def quotient_times_divisor(b: Tensor, a: Tensor) -> Equation:
+    """What divides and multiplies again was never there."""
+    return Equation((a / b) * b, a)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def quotient_times_multiple(b: Tensor, a: Tensor, c: Tensor) -> Equation:
+    """What divides here multiplies there."""
+    return Equation((a / b) * (b * c), a * c)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def product_of_adjacent_quotients(b: Tensor, a: Tensor, c: Tensor) -> Equation:
+    """From a to b and from b to c is from a to c."""
+    return Equation((a / b) * (b / c), a / c)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def quotients_by_one_divisor(b: Tensor, a: Tensor, c: Tensor) -> Equation:
+    """The common divisor does not matter."""
+    return Equation((a / b) / (c / b), a / c)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=lambda a, b, c: first_two_divide(a, b))
+def quotients_of_one_number(a: Tensor, b: Tensor, c: Tensor) -> Equation:
+    """The common number does not matter."""
+    return Equation((a / c) / (a / b), b / c)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_two_divide)
+def number_over_quotient(a: Tensor, b: Tensor) -> Equation:
+    """A number divided by its share is what it was shared by."""
+    return Equation(a / (a / b), b)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def quotient_over_number(a: Tensor, b: Tensor) -> Equation:
+    """A share of a number divided by it is one of 1."""
+    return Equation((a / b) / a, 1 / b)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def longer_product_over_factor(a: Tensor, b: Tensor, c: Tensor) -> Equation:
+    """What multiplies first and divides last was never there."""
+    return Equation(((a * b) * c) / a, b * c)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def factor_times_share_of_product(a: Tensor, b: Tensor, c: Tensor) -> Equation:
+    """What multiplies and divides again was never there."""
+    return Equation(a * (b / (a * c)), b / c)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def divisor_times_longer_product(a: Tensor, b: Tensor, c: Tensor) -> Equation:
+    """What divides first and multiplies last was never there."""
+    return Equation(a * ((b / a) * c), b * c)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_two_divide)
+def reciprocal_of_quotient(a: Tensor, b: Tensor) -> Equation:
+    """The quotient the other way round."""
+    return Equation(1 / (a / b), b / a)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def product_over_square_of_factor(a: Tensor, b: Tensor) -> Equation:
+    """One of the two factors of the square is left."""
+    return Equation((a * b) / square(a), b / a)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def factor_times_share_of_square(a: Tensor, b: Tensor) -> Equation:
+    """One of the two factors of the square is left."""
+    return Equation(a * (b / square(a)), b / a)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def square_times_share_of_factor(a: Tensor, b: Tensor) -> Equation:
+    """One of the two factors of the square is left."""
+    return Equation(square(a) * (b / a), a * b)
+
+
+@equation("stabilize", dtypes=is_inexact, domain=first_divides)
+def product_with_square_over_factor(a: Tensor, b: Tensor) -> Equation:
+    """One of the two factors of the square is left."""
+    return Equation((b * square(a)) / a, a * b)
+
+
+@equation("stabilize", dtypes=is_float, domain=first_has_root)
+def number_times_share_of_root(a: Tensor, b: Tensor) -> Equation:
+    """A number divided by its root is the root."""
+    return Equation(a * (b / sqrt(a)), b * sqrt(a))
+
+
+@equation("stabilize", dtypes=is_float, domain=first_has_root)
+def root_times_share_of_number(a: Tensor, b: Tensor) -> Equation:
+    """A root divided by its number is one over the root."""
+    return Equation(sqrt(a) * (b / a), b / sqrt(a))
+
+
+# Powers. Where a base is 0, negative or infinite, a product of powers may be NaN and the power that
+# takes its place not.
+
+
+@equation("canonicalize")
+def power_of_one(x: Tensor) -> Equation:
+    """1 changes nothing as an exponent."""
+    return Equation(x**1, x)
+
+
+@equation("canonicalize", dtypes=is_real)
+def power_of_zero(x: Tensor) -> Equation:
+    """Anything to the power of 0 is 1, also NaN."""
+    return Equation(x**0, ones_like(x))
+
+
+@equation("canonicalize", dtypes=is_real)
+def one_to_a_power(x: Tensor) -> Equation:
+    """Any power of 1 is 1, also that of NaN."""
+    return Equation(power(1, x), ones_like(x))
+
+
+@equation("canonicalize", dtypes=is_real)
+def power_of_two(x: Tensor) -> Equation:
+    """A square is one product."""
+    return Equation(x**2, square(x))
+
+
+@equation("canonicalize")
+def product_with_itself(x: Tensor) -> Equation:
+    """A number times itself is its square."""
+    return Equation(x * x, square(x))
+
+
+@equation("canonicalize", dtypes=is_float, domain=lambda x: greater(x, -np.inf))
+def power_of_half(x: Tensor) -> Equation:
+    """A power of 1/2 is the square root; of -inf, sqrt gives NaN where power gives inf."""
+    return Equation(x**0.5, sqrt(x))
+
+
+@equation("canonicalize", dtypes=is_float, domain=lambda x: greater(x, -np.inf) * not_equal(x, 0))
+def power_of_minus_half(x: Tensor) -> Equation:
+    """A power of -1/2 is a quotient by the square root; -0.0 gives -inf, and -inf NaN, not 0."""
+    return Equation(x**-0.5, 1 / sqrt(x))
+
+
+@equation("canonicalize", dtypes=is_float)
+def power_of_minus_one(x: Tensor) -> Equation:
+    """A power of -1 is a quotient."""
+    return Equation(x**-1, 1 / x)
+
+
+@equation("canonicalize")
+def square_of_negative(x: Tensor) -> Equation:
+    """A square does not see the sign."""
+    return Equation(square(-x), square(x))
+
+
+@equation("stabilize", dtypes=is_float)
+def product_of_squares(a: Tensor, b: Tensor) -> Equation:
+    """A product is squared once, and overflows no sooner than its square does."""
+    return Equation(square(a) * square(b), square(a * b))
+
+
+@equation("stabilize", dtypes=is_float)
+def quotient_of_squares(a: Tensor, b: Tensor) -> Equation:
+    """A quotient is squared once, and overflows no sooner than its square does."""
+    return Equation(square(a) / square(b), square(a / b))
+
+
+@rewrite("canonicalize", multiply, divide, beside=[power, square, sqrt, divide], dtypes=is_inexact)
+def powers_of_one_base(node: Node, op: Elementwise) -> Node | None:
+    """Exponents are added in products and taken away in quotients: ``x ** 3 * x``."""
+    a, b = as_power(node.inputs[0]), as_power(node.inputs[1])
+    if a.base is not b.base:
+        return None
+    exponent = a.exponent - b.exponent if op is divide else a.exponent + b.exponent
+    found = power_of(a.base, exponent, a.written or b.written)
+    return None if found is None else fitted(found, node)
+
+
+@rewrite(
+    "canonicalize", power, square, sqrt, beside=[power, square, sqrt, divide], dtypes=is_inexact
+)
+def power_of_a_power(node: Node, op: Elementwise) -> Node | None:
+    """Exponents are multiplied: ``(x ** 3) ** 2``; ``(x ** 2) ** 0.5`` is no power of x."""
+    outer = as_power(node)
+    if outer.base is node:
+        return None
+    inner = as_power(outer.base)
+    if inner.base is outer.base:
+        return None
+    found = power_of_power(inner, outer)
+    return None if found is None else fitted(found, node)
+
+
+@equation("stabilize", dtypes=is_float)
+def sqrt_of_square(x: Tensor) -> Equation:
+    """The square overflows from 1e154 on, and is 0 below 1e-162."""
+    return Equation(sqrt(square(x)), abs(x))
+
+
+MOST_PRODUCTS = 8
+"""Up to this exponent, a power is at most four products."""
+
+
+@rewrite("specialize", power, dtypes=is_real)
+def power_of_small_integer(node: Node, op: object) -> Node | None:
+    """A few products, where a power is a logarithm and an exponential.
+
+    A negative power is one of the reciprocal: ``1 / x ** 2`` would be 0 where ``x ** 2`` overflows,
+    and ``x ** -2`` is still a number.
+    """
+    x, exponent = node.inputs
+    number = scalar_value(exponent)
+    if number is None:
+        return None
+    size = math.fabs(number)
+    if not 1 < size <= MOST_PRODUCTS or (number < 0 and is_integer(node.type.dtype)):
+        return None
+    base = x if number > 0 else divide(1, x)
+    whole = _products(base, int(size))
+    if size % 1:
+        if size not in {1.5, 2.5}:
+            return None
+        whole = multiply(whole, sqrt(base))
+    return fitted(whole, node)
+
+
+def _products(x: Any, n: int) -> Any:
+    """A power by squaring."""
+    if n == 1:
+        return x
+    half = square(_products(x, n // 2))
+    return multiply(x, half) if n % 2 else half

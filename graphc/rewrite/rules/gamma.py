@@ -1,0 +1,28 @@
+"""Rules of the gamma function."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphc.ir import is_float
+from graphc.rewrite.factors import cancelling
+from graphc.rewrite.rule import Equation, equation
+from graphc.tensor.elementwise import abs, equal, floor, greater, logical_or, remainder, where
+from graphc.tensor.exponential import log
+from graphc.tensor.gamma import gamma, gammaln
+from graphc.tensor.tensor import Tensor
+
+cancelling(gamma)
+
+
+@equation("stabilize", dtypes=is_float)
+def log_of_gamma(x: Tensor) -> Equation:
+    """``gamma`` overflows from x = 172 on, and is 0 below -178; it is negative every other unit."""
+    positive = logical_or(greater(x, 0), equal(remainder(floor(x), 2), 0))
+    return Equation(log(gamma(x)), where(positive, gammaln(x), np.nan))
+
+
+@equation("stabilize", dtypes=is_float)
+def log_of_abs_of_gamma(x: Tensor) -> Equation:
+    """``gamma`` overflows from x = 172 on, and is 0 below -178."""
+    return Equation(log(abs(gamma(x))), gammaln(x))

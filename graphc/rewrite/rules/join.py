@@ -1,0 +1,263 @@
+"""Rules of arrays one after the other."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from weakref import WeakKeyDictionary
+
+from graphc.ir import Constant, Node, Pick
+from graphc.rewrite.indices import EVERYTHING, Part, indexed, inputs_fit, plain_parts
+from graphc.rewrite.lengths import Known, lengths_of
+from graphc.rewrite.rule import rewrite
+from graphc.rewrite.rules.shape import measured
+from graphc.rewrite.slices import canonical
+from graphc.tensor.axes import ExpandDims
+from graphc.tensor.broadcast import BroadcastTo, broadcast_to
+from graphc.tensor.index import HOLE, Entry, Index, Range
+from graphc.tensor.join import Concatenate, concatenate
+from graphc.tensor.shape import Length, Shape
+from graphc.tensor.split import Split
+from graphc.tensor.tensor import Tensor
+
+MOST_PARTS = 32
+"""How many parts of a part are joined at once: a chain of joins would grow quadratically."""
+
+
+@rewrite("canonicalize", Concatenate)
+def concatenate_of_one(node: Node, op: Concatenate) -> Node | None:
+    """One array alone is joined to nothing."""
+    return node.inputs[0] if len(node.inputs) == 1 else None
+
+
+@rewrite("canonicalize", Concatenate)
+def concatenate_of_empty(node: Node, op: Concatenate) -> Node | None:
+    """A part without elements is left out."""
+    parts = [x for x in node.inputs if x.type.shape[op.axis] != 0]
+    if len(parts) in {0, len(node.inputs)} or not inputs_fit(node):
+        return None
+    return _joined(node, op, parts)
+
+
+@rewrite("canonicalize", Concatenate)
+def concatenate_of_concatenate(node: Node, op: Concatenate) -> Node | None:
+    """Arrays joined in steps are joined at once."""
+    if not any(x.op == op and len(x.inputs) <= MOST_PARTS for x in node.inputs):
+        return None
+    parts: list[Node] = []
+    for x in node.inputs:
+        parts += x.inputs if x.op == op and len(x.inputs) <= MOST_PARTS else [x]
+    return _joined(node, op, parts)
+
+
+def _joined(node: Node, op: Concatenate, parts: Sequence[Node]) -> Node | None:
+    made = Tensor.make(op, *parts)
+    return made if node.type.admits(made.type) else None
+
+
+@rewrite("canonicalize", Concatenate)
+def concatenate_of_slices(node: Node, op: Concatenate) -> Node | None:
+    """Slices of an array that follow on each other are one slice."""
+    cuts = [_cut(x, op.axis) for x in node.inputs]
+    if not any(a and b and follow(a, b) for a, b in pairwise(cuts)):
+        return None
+    parts: list[Node] = []
+    last: Cut | None = None
+    for part, cut in zip(node.inputs, cuts, strict=True):
+        if cut and last and follow(last, cut):
+            last = Cut(cut.x, last.start, cut.stop)
+            parts[-1] = last.taken(op.axis)
+        else:
+            last = cut
+            parts.append(part)
+    return _joined(node, op, parts)
+
+
+Bound = int | None | Node
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What a slice without a step takes of an array along an axis; of any, where there is none."""
+
+    x: Node | None
+    start: Bound
+    stop: Bound
+
+    def taken(self, axis: int) -> Node:
+        """The slice."""
+        assert self.x is not None
+        bounds = [n for n in (self.start, self.stop) if isinstance(n, Node)]
+        start, stop = (HOLE if isinstance(n, Node) else n for n in (self.start, self.stop))
+        entry = canonical(Range(start, stop), self.x.type.shape[axis])
+        entries = tuple(entry if i == axis else Range() for i in range(self.x.type.ndim))
+        return Tensor.make(Index(entries), self.x, *bounds)
+
+
+def _cut(part: Node, axis: int) -> Cut | None:
+    single = isinstance(part.op, ExpandDims) and part.op.axes == (axis,)
+    if single:
+        (part,) = part.inputs
+    if not isinstance(part.op, Index):
+        return None
+    x, *bounds = part.inputs
+    entries = part.op.entries
+    if len(entries) != x.type.ndim or any(
+        entry != Range() for i, entry in enumerate(entries) if i != axis
+    ):
+        return None
+    entry = entries[axis]
+    if single:
+        # An index of an axis of unknown length may be out of bounds, a slice is not.
+        within = isinstance(entry, int) and x.type.shape[axis] is not None
+        return Cut(x, entry, entry + 1) if within else None  # type: ignore[arg-type, operator]
+    if not isinstance(entry, Range) or entry.step is not None:
+        return None
+    given = iter(bounds)
+    return Cut(x, *[next(given) if n is HOLE else n for n in (entry.start, entry.stop)])
+
+
+def follow(a: Cut, b: Cut) -> bool:
+    """Whether one begins where the other ends, at whatever length of the array."""
+    return (
+        a.x is b.x
+        and a.stop is not None
+        and a.stop == b.start
+        and (a.start is None or _in_order(a.start, a.stop))
+        and (b.stop is None or _in_order(b.start, b.stop))
+    )
+
+
+def _in_order(a: Bound, b: Bound) -> bool:
+    return isinstance(a, int) and isinstance(b, int) and a <= b and (a < 0) == (b < 0)
+
+
+@rewrite("canonicalize", Concatenate)
+def concatenate_of_split(node: Node, op: Concatenate) -> Node | None:
+    """All parts of an array in their order are the array."""
+    first = node.inputs[0]
+    if not isinstance(first.op, Pick):
+        return None
+    (several,) = first.inputs
+    split = several.op
+    if not isinstance(split, Split) or split.axis != op.axis or None in split.sizes:
+        return None
+    x = several.inputs[0]
+    if node.inputs != tuple(Tensor.make(Pick(i), several) for i in range(len(split.sizes))):
+        return None
+    return x if x.type.shape[op.axis] is not None else None
+
+
+@rewrite("canonicalize", Concatenate)
+def concatenate_of_lengths(node: Node, op: Concatenate) -> Node | None:
+    """All lengths of an array are its shape."""
+    if node.type.dtype != "int64" or node.type.ndim != 1:
+        return None
+    lengths = [_length_in(x) for x in node.inputs]
+    if None in lengths:
+        return None
+    source = measured(lengths)  # type: ignore[arg-type]
+    return None if source is None else Tensor.make(Shape(), source)
+
+
+def _length_in(part: Node) -> Known | None:
+    if isinstance(part.op, ExpandDims) and isinstance(part.inputs[0].op, Length):
+        return part.inputs[0]
+    number = part.type.shape == (1,) and isinstance(part.op, Constant)
+    return int(part.op.value[0]) if number else None  # type: ignore[attr-defined]
+
+
+@rewrite("canonicalize", Concatenate)
+def concatenate_of_repeated_scalar(node: Node, op: Concatenate) -> Node | None:
+    """A scalar repeated to each part is repeated to all of them."""
+    first = node.inputs[0]
+    if not isinstance(first.op, BroadcastTo) or first.inputs[0].type.ndim:
+        return None
+    alike = all(
+        isinstance(x.op, BroadcastTo) and x.inputs[0] is first.inputs[0] for x in node.inputs
+    )
+    if not alike or not inputs_fit(node):
+        return None
+    made = broadcast_to(first.inputs[0], lengths_of(node))
+    return made if node.type.admits(made.type) else None
+
+
+@rewrite("canonicalize", Index)
+def index_of_concatenate(node: Node, op: Index) -> Node | None:
+    """A part is taken of those of the joined arrays that it lies in."""
+    joined = node.inputs[0]
+    if not isinstance(joined.op, Concatenate) or op.entries[joined.op.axis] == EVERYTHING:
+        return None
+    parts = plain_parts(node)
+    axis = joined.op.axis
+    if parts is None or parts[axis].values or not inputs_fit(joined):
+        return None
+
+    def taken(x: Node, entry: Entry) -> Tensor:
+        return indexed(x, [*parts[:axis], Part(entry), *parts[axis + 1 :]])
+
+    entry = parts[axis].entry
+    if isinstance(entry, int):
+        at = _place_in(joined, entry)
+        return None if at is None else taken(*at)
+    pieces = _pieces(joined, entry)  # type: ignore[arg-type]
+    if pieces is None:
+        return None
+    place = len([part for part in parts[:axis] if part.is_slice])
+    made = concatenate([taken(x, piece) for x, piece in pieces], place)
+    return made if node.type.admits(made.type) else None
+
+
+_starts: WeakKeyDictionary[Node, list[int]] = WeakKeyDictionary()
+
+
+def _starts_of(joined: Node) -> list[int]:
+    """Where each part starts, up to the first one that is of unknown length."""
+    found = _starts.get(joined)
+    if found is None:
+        found = [0]
+        for x in joined.inputs:
+            n = x.type.shape[joined.op.axis]  # type: ignore[attr-defined]
+            if n is None:
+                break
+            found.append(found[-1] + n)
+        _starts[joined] = found
+    return found
+
+
+def _place_in(joined: Node, i: int) -> tuple[Node, int] | None:
+    """The part that an element lies in, and its place there."""
+    starts = _starts_of(joined)
+    if 0 <= i < starts[-1]:
+        at = bisect_right(starts, i) - 1
+        return joined.inputs[at], i - starts[at]
+    last = joined.inputs[-1]
+    n = last.type.shape[joined.op.axis]  # type: ignore[attr-defined]
+    return (last, i) if i < 0 and n is not None and -n <= i else None
+
+
+def _pieces(joined: Node, entry: Range) -> list[tuple[Node, Range]] | None:
+    """The parts that a slice lies in, and what it takes of each."""
+    starts, xs = _starts_of(joined), joined.inputs
+    start, stop, step = entry.parts
+    first = start or 0
+    if step is not None or not isinstance(first, int) or first < 0:
+        return None
+    if stop is None:
+        end = len(xs)
+    elif isinstance(stop, int) and first < stop <= starts[-1]:
+        end = bisect_right(starts, stop - 1)
+    else:
+        return None
+    begin = min(bisect_right(starts, first) - 1, len(xs) - 1)
+    if first > starts[-1] and begin < len(xs) - 1:
+        return None
+    pieces = []
+    for i in range(begin, end):
+        known = i < len(starts)
+        low = max(first - starts[i], 0) if known else 0
+        high = stop - starts[i] if known and stop is not None else None
+        pieces.append((xs[i], canonical(Range(low, high), xs[i].type.shape[joined.op.axis])))  # type: ignore[attr-defined]
+    return pieces

@@ -1,0 +1,25 @@
+"""Rules of consecutive parts."""
+
+from __future__ import annotations
+
+from graphc.ir import Node, Pick
+from graphc.rewrite.lengths import length_of, symbolic_length
+from graphc.rewrite.rule import rewrite
+from graphc.tensor.join import Concatenate
+from graphc.tensor.split import Split
+
+
+@rewrite("canonicalize", Pick)
+def split_of_concatenate(node: Node, op: Pick) -> Node | None:
+    """An array that was joined of such parts gives them back."""
+    (several,) = node.inputs
+    split = several.op
+    if not isinstance(split, Split):
+        return None
+    joined, *symbolic = several.inputs
+    if not isinstance(joined.op, Concatenate) or joined.op.axis != split.axis:
+        return None
+    own = [length_of(x, split.axis) for x in joined.inputs]
+    sizes = [symbolic_length(split.sizes, tuple(symbolic), i) for i in range(len(split.sizes))]
+    part = joined.inputs[op.index] if own == sizes else None
+    return part if part is not None and node.type.admits(part.type) else None

@@ -1,0 +1,365 @@
+"""Running sums, products and extremes along an axis, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError, DTypeError, ShapeError
+from graphc.ir import Op, TensorType, here, is_complex, is_inexact, where as where_is
+from graphc.tensor.axes import expand_dims
+from graphc.tensor.broadcast import repeated
+from graphc.tensor.create import arange, full, zeros_like
+from graphc.tensor.difference import diff
+from graphc.tensor.elementwise import (
+    abs,
+    conj,
+    equal,
+    greater,
+    isnan,
+    less,
+    logical_not,
+    remainder,
+    where,
+)
+from graphc.tensor.join import concatenate
+from graphc.tensor.reduce import accumulator, floating, sum, summed_dtype
+from graphc.tensor.select import put_along_axis, slice_at_axis
+from graphc.tensor.shape import length, lengths, ravel
+from graphc.tensor.tensor import Tensor, as_tensor, axes_of, function
+
+__all__ = ["CumMax", "CumMin", "CumProd", "CumSum", "Cumulative", "Recurrence"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cumulative(Op):
+    """What a reduction gives of the elements up to each one along an axis.
+
+    Attributes:
+        axis: From 0 on.
+        reverse: The elements from each one on, instead.
+    """
+
+    axis: int
+    reverse: bool = False
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__.lower()
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        """Half-width floats are accumulated in float32."""
+        x = np.flip(x, self.axis) if self.reverse else x
+        y = self.accumulated(x).astype(x.dtype, copy=False)
+        return np.flip(y, self.axis) if self.reverse else y
+
+    def accumulated(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Of all elements up to each one."""
+        raise NotImplementedError
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(type(self)(self.axis + 1, self.reverse), x)
+
+
+class CumSum(Cumulative):
+    """The sum of the elements up to each one."""
+
+    __slots__ = ()
+
+    def accumulated(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.cumsum(x, self.axis, accumulator(x.dtype))
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        """An element is in its own sum and in all that follow."""
+        return (Tensor.make(CumSum(self.axis, not self.reverse), g),)
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
+        return None if tangents[0] is None else Tensor.make(self, tangents[0])
+
+
+class CumProd(Cumulative):
+    """The product of the elements up to each one."""
+
+    __slots__ = ()
+
+    def accumulated(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.cumprod(x, self.axis, accumulator(x.dtype))
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        """What comes before times the sum, over what follows, of g times what lies between.
+
+        That sum is a recurrence. Nothing is divided by, so zeros need no care.
+        """
+        follows = -1 if self.reverse else 1
+        between = shifted(conj(x), self.axis, follows, 0)
+        after = Tensor.make(Recurrence(self.axis, not self.reverse), between, g)
+        return (after * conj(shifted(y, self.axis, -follows, 1)),)
+
+
+class CumExtreme(Cumulative):
+    """The extreme of the elements up to each one, the first NaN from there on."""
+
+    __slots__ = ()
+
+    def infer(self, x: TensorType) -> TensorType:
+        if is_complex(x.dtype):
+            raise DTypeError(
+                f"{self.name}({x!r}): complex numbers have no order.", "", where_is(here())
+            )
+        return x
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        """Each goes to the element that was the extreme, the first of equal ones."""
+        follows = -1 if self.reverse else 1
+        n = length(x, self.axis)
+        before = shifted(y, self.axis, -follows, 0)
+        beats = (greater if isinstance(self, CumMax) else less)(x, before)
+        record = beats | (isnan(x) & logical_not(isnan(before)))
+        shape = (-1, *(1,) * (x.ndim - 1 - self.axis))
+        place = arange(n).reshape(shape)
+        first = as_tensor(n, dtype="int64") - 1 if self.reverse else 0
+        held = where(record, place, first)
+        keep = Tensor.make((CumMin if self.reverse else CumMax)(self.axis, self.reverse), held)
+        return (put_along_axis(zeros_like(x), keep, g, self.axis, accumulate=True),)
+
+
+class CumMax(CumExtreme):
+    """The largest of the elements up to each one."""
+
+    __slots__ = ()
+
+    def accumulated(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.maximum.accumulate(x, self.axis)
+
+
+class CumMin(CumExtreme):
+    """The smallest of the elements up to each one."""
+
+    __slots__ = ()
+
+    def accumulated(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.minimum.accumulate(x, self.axis)
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrence(Op):
+    """``y[i] = a[i] * y[i - 1] + b[i]`` along an axis, from 0; or ``y[i + 1]``, from the end.
+
+    Its derivative is another such recurrence, in the other direction.
+    """
+
+    axis: int
+    reverse: bool = False
+
+    @property
+    def name(self) -> str:
+        return "recurrence"
+
+    def infer(self, a: TensorType, b: TensorType) -> TensorType:
+        return b
+
+    def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
+        y = np.array(b, accumulator(b.dtype))
+        steps = range(b.shape[self.axis])
+        along, factors = np.moveaxis(y, self.axis, 0), np.moveaxis(a, self.axis, 0)
+        steps = steps[::-1] if self.reverse else steps
+        for before, i in pairwise(steps):
+            along[i] += factors[i] * along[before]
+        return y.astype(b.dtype, copy=False)
+
+    def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        follows = -1 if self.reverse else 1
+        factors = shifted(conj(a), self.axis, follows, 0)
+        by_b = Tensor.make(Recurrence(self.axis, not self.reverse), factors, g)
+        return by_b * conj(shifted(y, self.axis, -follows, 0)), by_b
+
+    def batch(self, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Tensor:
+        a, b = (x if own else repeated(x, size) for x, own in zip((a, b), batched, strict=True))
+        return Tensor.make(Recurrence(self.axis + 1, self.reverse), a, b)
+
+
+def shifted(x: Tensor, axis: int, by: int, fill: Any) -> Tensor:
+    """What follows each element along an axis, or comes before it (``by=-1``); fill at the end."""
+    if by < 0:
+        return _begun(x, axis, fill)[slice_at_axis(slice(None, -1), axis)]
+    edge = list(lengths(x))
+    edge[axis] = 1
+    ended = concatenate([x, full(edge, np.array(fill, x.type.numpy_dtype))], axis)
+    return ended[slice_at_axis(slice(1, None), axis)]
+
+
+def _along(op: type[Cumulative], x: Tensor, axis: int | None) -> Tensor:
+    if axis is None:
+        return Tensor.make(op(0), ravel(x))
+    (at,) = axes_of(op.__name__.lower(), (axis,), x.ndim)
+    return Tensor.make(op(at), x)
+
+
+@function
+def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """The sum of the elements up to each one.
+
+    Args:
+        x: Any shape and dtype.
+        axis: The axis to add up along; by default all elements in row-major order.
+        dtype: The dtype to add up in and of the result; by default x's, and the 64-bit integer
+            for narrower ones and bool.
+
+    Returns:
+        An array of x's shape, or a vector where there is no axis.
+
+    Raises:
+        ShapeError: x has no such axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.cumsum([1, 2, 3]).eval(mode="NUMPY").tolist()
+        [1, 3, 6]
+    """
+    return _along(CumSum, summed_dtype(as_tensor(x), dtype), axis)
+
+
+@function
+def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """The product of the elements up to each one; arguments as for ``cumsum``.
+
+    All its derivatives are right where elements are zero.
+    """
+    return _along(CumProd, summed_dtype(as_tensor(x), dtype), axis)
+
+
+@function
+def cummax(x: Any, axis: int | None = None) -> Tensor:
+    """The largest of the elements up to each one; NaN from the first one on.
+
+    Args:
+        x: Real numbers or bool of any shape.
+        axis: The axis to go along; by default all elements in row-major order.
+
+    Raises:
+        ShapeError: x has no such axis.
+        DTypeError: x is complex.
+    """
+    return _along(CumMax, as_tensor(x), axis)
+
+
+@function
+def cummin(x: Any, axis: int | None = None) -> Tensor:
+    """The smallest of the elements up to each one; arguments and errors as for ``cummax``."""
+    return _along(CumMin, as_tensor(x), axis)
+
+
+@function
+def cumulative_sum(
+    x: Any, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """``cumsum``, where an array of several axes needs to be told which one.
+
+    Args:
+        x: Any shape and dtype.
+        axis: The axis to add up along; of a vector, its only one by default.
+        dtype: As for ``cumsum``.
+        include_initial: Put the sum of nothing, 0, in front.
+
+    Raises:
+        ArgumentError: There are several axes, and none is named.
+        ShapeError: x has no such axis.
+    """
+    x = as_tensor(x)
+    at = _only_axis("cumulative_sum", x, axis)
+    y = cumsum(x, at, dtype)
+    return _begun(y, at, 0) if include_initial else y
+
+
+@function
+def cumulative_prod(
+    x: Any, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+) -> Tensor:
+    """``cumprod``, where an array of several axes needs to be told which one.
+
+    Arguments and errors as for ``cumulative_sum``; the product of nothing is 1.
+    """
+    x = as_tensor(x)
+    at = _only_axis("cumulative_prod", x, axis)
+    y = cumprod(x, at, dtype)
+    return _begun(y, at, 1) if include_initial else y
+
+
+def _only_axis(op: str, x: Tensor, axis: int | None) -> int:
+    if axis is None and x.ndim != 1:
+        raise ArgumentError(f"{op} of {x!r}: along which axis?", "Name it.", where_is(here()))
+    return axes_of(op, (0 if axis is None else axis,), x.ndim)[0]
+
+
+def _begun(x: Tensor, axis: int, first: Any) -> Tensor:
+    """One more element in front of those along an axis."""
+    edge = list(lengths(x))
+    edge[axis] = 1
+    return concatenate([full(edge, np.array(first, x.type.numpy_dtype)), x], axis)
+
+
+@function
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
+    """The area under a curve through given heights, by straight lines between them.
+
+    Args:
+        y: The heights; any shape.
+        x: Where they stand: a vector, or an array of y's shape.
+        dx: The distance between them, where there is no x.
+        axis: The axis to integrate along.
+
+    Returns:
+        A floating array without that axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> float(gt.trapezoid([1, 2, 4], [0, 1, 3]).eval(mode="NUMPY"))
+        7.5
+    """
+    y = floating(y)
+    (at,) = axes_of("trapezoid", axis, y.ndim)
+    width = dx if x is None else _widths(floating(x), at, y.ndim)
+    after, before = (y[slice_at_axis(part, at)] for part in (slice(1, None), slice(None, -1)))
+    return sum(width * (after + before) / 2, at)
+
+
+def _widths(x: Tensor, axis: int, ndim: int) -> Tensor:
+    if x.ndim == ndim:
+        return diff(x, axis=axis)
+    if x.ndim != 1:
+        raise ShapeError(f"trapezoid: places {x!r}.", "Give a vector.", where_is(here()))
+    return expand_dims(diff(x), tuple(i for i in range(ndim) if i != axis))
+
+
+@function
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Tensor:
+    """Angles with multiples of the period added, so that neighbours differ by half of it at most.
+
+    Args:
+        p: Real numbers of any shape, in radians by default.
+        discont: Steps below this stay as they are; half the period by default, and at least.
+        axis: The axis along which they are neighbours.
+        period: The period, an integer for integers to stay such.
+
+    Returns:
+        An array of p's shape.
+    """
+    p = as_tensor(p)
+    (at,) = axes_of("unwrap", axis, p.ndim)
+    steps = diff(p, axis=at)
+    whole = not is_inexact(p.dtype) and isinstance(period, int)
+    half = period // 2 if whole else period / 2
+    low = -half
+    wrapped = remainder(steps - low, period) + low
+    if not whole or period % 2 == 0:
+        wrapped = where(equal(wrapped, low) & greater(steps, 0), half, wrapped)
+    least = half if discont is None else discont
+    added = cumsum(where(less(abs(steps), least), 0, wrapped - steps), at)
+    return p + _begun(added, at, 0)  # type: ignore[no-any-return]

@@ -1,0 +1,107 @@
+"""How NumPy's own functions, given symbolic arrays, are those of ``graphc.tensor``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+__all__ = ["IN_PLACE", "OTHER_NAMES", "WHOLE", "arguments_for", "whole_arguments"]
+
+OTHER_NAMES = {
+    "absolute": "abs",
+    "amax": "max",
+    "amin": "min",
+    "astype": "cast",
+    "concat": "concatenate",
+    "fix": "trunc",
+    "permute_dims": "transpose",
+    "conjugate": "conj",
+    "bitwise_not": "invert",
+    "true_divide": "divide",
+    "mod": "remainder",
+    "degrees": "rad2deg",
+    "radians": "deg2rad",
+}
+"""NumPy's names of functions that have another one here."""
+
+WHOLE = {
+    ("add", "reduce"): "sum",
+    ("multiply", "reduce"): "prod",
+    ("maximum", "reduce"): "max",
+    ("minimum", "reduce"): "min",
+    ("logical_and", "reduce"): "all",
+    ("logical_or", "reduce"): "any",
+    ("logaddexp", "reduce"): "logsumexp",
+    ("add", "accumulate"): "cumsum",
+    ("multiply", "accumulate"): "cumprod",
+    ("maximum", "accumulate"): "cummax",
+    ("minimum", "accumulate"): "cummin",
+}
+"""The functions that NumPy's methods of elementwise functions of two operands are."""
+
+IN_PLACE = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
+"""NumPy's functions that write into their first argument."""
+
+
+@cache
+def _parameters(f: Any) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(f).parameters
+    except ValueError:
+        return {}
+
+
+def arguments_for(
+    numpys: Any, known: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """A call of NumPy's function as one of ours, whose arguments may stand in another order.
+
+    What has NumPy's default is left out. Arrays come first in both; from the first name that both
+    have, arguments go by name.
+
+    Raises:
+        KeyError: Names an argument that ours does not have.
+    """
+    ours, theirs = _parameters(known), _parameters(numpys)
+    if not theirs or any(p.kind is p.VAR_POSITIONAL for p in theirs.values()):
+        return list(args), _all_known(kwargs, ours)
+    names = list(theirs)
+    arrays = next(
+        (i for i, n in enumerate(names) if n in ours and not _by_place(theirs[n])), len(names)
+    )
+    given = dict(zip(names, args, strict=False)) | dict(kwargs)
+    given = {k: v for k, v in given.items() if v is not theirs[k].default}
+    first = [given.pop(name) for name in names[:arrays] if name in given]
+    return first, _all_known(given, ours)
+
+
+def _by_place(parameter: inspect.Parameter) -> bool:
+    return parameter.kind is parameter.POSITIONAL_ONLY
+
+
+def whole_arguments(
+    known: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The same for ``np.add.reduce`` and its like, which take the first axis by default.
+
+    Raises:
+        KeyError: Names an argument that ours does not have.
+    """
+    x, *rest = args
+    names = ("axis", "dtype", "out", "keepdims", "initial", "where")
+    given = {"axis": 0} | dict(zip(names, rest, strict=False)) | dict(kwargs)
+    axis = given.pop("axis")
+    return [x, axis], _all_known(given, _parameters(known))
+
+
+def _all_known(given: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
+    """What is given a value, by name."""
+    given = {k: v for k, v in given.items() if v is not None and v is not np._NoValue}
+    for name in given:
+        if ours and name not in ours:
+            raise KeyError(name)
+    return given

@@ -1,0 +1,702 @@
+"""The gamma and beta functions, complete and incomplete, as in ``scipy.special``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError
+from graphc.ir import here, where as where_is
+from graphc.tensor.elementwise import (
+    Elementwise,
+    abs,
+    binary,
+    equal,
+    floor,
+    from_scipy,
+    greater,
+    greater_equal,
+    isinf,
+    isnan,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    real_inexact,
+    several,
+    sqrt,
+    unary,
+    undefined,
+    where,
+)
+from graphc.tensor.exponential import exp, expm1, log, log1p
+from graphc.tensor.series import (
+    computed,
+    excess_of_exp,
+    integral,
+    polynomial,
+    shortfall_of_log1p,
+    wide,
+)
+from graphc.tensor.special import xlog1py, xlogy
+from graphc.tensor.tensor import Tensor, as_tensor, function
+
+__all__ = ["beta", "chi2sf", "factorial", "gammal", "gammau", "multigammaln", "poch"]
+
+# The gamma function and its logarithm's derivatives.
+
+gamma: Elementwise = unary(
+    "gamma",
+    "The gamma function, (x - 1)! for a positive integer",
+    real_inexact,
+    lambda g, y, x: g * y * digamma(x),
+    from_scipy("gamma"),
+)
+gammaln = unary(
+    "gammaln",
+    "The logarithm of the gamma function's magnitude",
+    real_inexact,
+    lambda g, y, x: g * digamma(x),
+    from_scipy("gammaln"),
+)
+digamma: Elementwise = unary(
+    "digamma",
+    "The derivative of gammaln",
+    real_inexact,
+    lambda g, y, x: g * tri_gamma(x),
+    from_scipy("digamma"),
+)
+
+
+BERNOULLI = (
+    1 / 6,
+    -1 / 30,
+    1 / 42,
+    -1 / 30,
+    5 / 66,
+    -691 / 2730,
+    7 / 6,
+    -3617 / 510,
+    43867 / 798,
+    -174611 / 330,
+    854513 / 138,
+    -236364091 / 2730,
+)
+DIRECT = 12
+"""How many terms of the zeta function are added up before the rest is taken as an integral."""
+
+
+def _positive_zeta(s: Tensor, q: Tensor) -> Tensor:
+    """The Hurwitz zeta function of q > 0 and s > 1 by Euler and Maclaurin (DLMF 25.11.7)."""
+    end = q + DIRECT
+    y = q**-s
+    for k in range(1, DIRECT):
+        y = y + (q + k) ** -s
+    last = end**-s
+    y = y + end ** (1 - s) / (s - 1) + last / 2
+    # Where s is large beside its base, the last power is nothing, and so are its products.
+    rate = minimum(1 / end, 1e3 / s)
+    term = last * s * rate / 2
+    for j, b in enumerate(BERNOULLI, 1):
+        y = y + b * term
+        k = 2 * j
+        term = term * (((s + (k - 1)) * rate) * ((s + k) * rate)) / ((k + 1) * (k + 2))
+    return y
+
+
+@wide
+def _zeta(s: Tensor, q: Tensor) -> Any:
+    """Below 0, for a whole s, the terms of negative base by those of their opposites."""
+    below = less(q, 0)
+    whole = logical_and(equal(s, floor(s)), less(s, np.inf))
+    sound = greater(s, 1) & logical_or(greater(q, 0), below & whole) & less(abs(q), np.inf)
+    sound = logical_and(sound, logical_not(below & equal(q, floor(q)))) & less(s, np.inf)
+    s1, q1, under = where(sound, s, 2), where(sound, q, 1), logical_and(sound, below)
+    lowest = where(under, q1, -0.5)
+    rest = -lowest - floor(-lowest)
+    sign = where(equal(s1, 2 * floor(s1 / 2)), 1, -1)
+    # In this order two terms of opposite sign cancel exactly.
+    above = _positive_zeta(s1, where(under, 1 - rest, q1))
+    y = above + where(under, sign * _positive_zeta(s1, rest), 0)
+    y = y - where(under, sign * _positive_zeta(s1, 1 - lowest), 0)
+    pole = logical_or(equal(s, 1), greater(s, 1) & less_equal(q, 0) & equal(q, floor(q)))
+    far = greater(s, 1) & equal(q, np.inf)
+    return where(sound, y, where(pole, np.inf, where(far, 0, np.nan)))
+
+
+zeta: Elementwise = binary(
+    "zeta",
+    "The Hurwitz zeta function, the sum of (q + k) ** -s over k = 0, 1, ...",
+    real_inexact,
+    lambda g, y, s, q: (undefined("zeta", "its exponent", s), -g * s * zeta(s + 1, q)),
+    from_scipy("zeta"),
+    expand=_zeta,
+)
+
+
+@wide
+def _polygamma(n: Tensor, x: Tensor) -> Any:
+    """(-1)**(n + 1) * n! * zeta(n + 1, x) (DLMF 25.11.12)."""
+    whole = equal(n, floor(n)) & greater(n, 0) & less(n, np.inf)
+    order = where(whole, n, 1)
+    sign = where(equal(order, 2 * floor(order / 2)), -1, 1)
+    y = where(whole, sign * gamma(order + 1) * _zeta(order + 1, x), np.nan)
+    return where(equal(n, 0), digamma(x), y)
+
+
+polygamma: Elementwise = binary(
+    "polygamma",
+    "The n-th derivative of digamma, for a whole number n",
+    real_inexact,
+    lambda g, y, n, x: (undefined("polygamma", "its order", n), g * polygamma(n + 1, x)),
+    from_scipy("polygamma", wide=True),
+    expand=_polygamma,
+)
+tri_gamma: Elementwise = unary(
+    "tri_gamma",
+    "The derivative of digamma",
+    real_inexact,
+    lambda g, y, x: g * polygamma(2, x),
+    lambda x: polygamma.reference(np.ones_like(x), x),
+    expand=wide(lambda x: _zeta(2 + 0 * x, x)),
+)
+
+STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
+
+
+def stirling(x: Tensor) -> Any:
+    """The logarithm of gamma over Stirling's formula, for x >= 10 (DLMF 5.11.1)."""
+    return polynomial(1 / (x * x), STIRLING) / x
+
+
+def _or_ten(x: Tensor) -> Any:
+    return where(greater(x, 10), x, 10)
+
+
+def _or_one(x: Tensor) -> Any:
+    return where(greater(x, 10), 1, x)
+
+
+# The incomplete gamma functions.
+
+
+def gamma_share(a: Tensor, x: Tensor) -> Any:
+    """``x**a * exp(-x) / gamma(a + 1)``, as exact for a large a as for a small one.
+
+    Source: Loader, Fast and accurate computation of binomial probabilities, 2000.
+    """
+    large, small = _or_ten(a), _or_one(a)
+    off = (x - large) / large
+    far = less(off, -0.5)
+    gap = where(far, off - log(where(far, x / large, 1)), shortfall_of_log1p(where(far, 0, off)))
+    peaked = exp(-stirling(large) - large * gap) / (np.sqrt(2 * np.pi).item() * sqrt(large))
+    return where(greater(a, 10), peaked, exp(small * log(x) - x - gammaln(small + 1)))
+
+
+def _gamma_tail(a: Tensor, x: Tensor, lower: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The lower or the upper tail over its share, and its slopes' integral, and the share.
+
+    With t = x * exp(-s) or x * exp(s) in the integral of the tail. The lower one is raised first,
+    ``P(a, x) = share + P(a + 1, x)``, so that the integrand falls also for a small a.
+    """
+
+    def integrands(s: Tensor, excess: Tensor, x: Tensor, side: Tensor) -> list[Tensor]:
+        y = exp(-excess * s - x * excess_of_exp(side * s))
+        return [y, s * y]
+
+    excess = where(lower, a + 1 - x, x - a)
+    side = where(lower, -1.0, 1.0)
+    whole, moment = integral(integrands, 1 / (abs(excess) + sqrt(x)), excess, x, side)
+    return whole, moment, gamma_share(a, x)
+
+
+def _inside(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Where a and x are positive and finite; and both, 1 elsewhere."""
+    inside = logical_and(
+        logical_and(greater(a, 0), less(a, np.inf)), logical_and(greater(x, 0), less(x, np.inf))
+    )
+    return inside, where(inside, a, 1), where(inside, x, 1)
+
+
+def _at_edges(a: Tensor, x: Tensor, inner: Tensor, inside: Tensor, low: float) -> Any:
+    """The values of P (low = 0) or Q (low = 1) on the borders of their domain, NaN outside."""
+    at_zero = logical_and(equal(x, 0), greater(a, 0)) | logical_and(isinf(a), less(x, np.inf))
+    at_infinity = logical_and(isinf(x), less(a, np.inf)) | logical_and(equal(a, 0), greater(x, 0))
+    outside = logical_or(less(a, 0), less(x, 0)) | logical_or(isnan(a), isnan(x))
+    edge = where(at_zero, low, where(at_infinity, 1 - low, np.nan))
+    return where(inside, inner, where(outside, np.nan, edge))
+
+
+@wide
+def _gammainc(a: Tensor, x: Tensor) -> Any:
+    inside, a1, x1 = _inside(a, x)
+    lower = logical_or(less(x1, a1), less_equal(x1, 1))
+    whole, _, share = _gamma_tail(a1, x1, lower)
+    tail = share * where(lower, 1 + x1 * whole, a1 * whole)
+    return _at_edges(a, x, where(lower, tail, 1 - tail), inside, 0.0)
+
+
+@wide
+def _gammaincc(a: Tensor, x: Tensor) -> Any:
+    inside, a1, x1 = _inside(a, x)
+    lower = logical_or(less(x1, a1), less_equal(x1, 1))
+    whole, _, share = _gamma_tail(a1, x1, lower)
+    tail = share * where(lower, 1 + x1 * whole, a1 * whole)
+    # 1 - P would be rounded to nothing where a small a makes Q small.
+    tiny = logical_and(less_equal(a1, 0.5), less_equal(x1, 1))
+    inner = where(tiny, _small_upper(where(tiny, a1, 0.5), where(tiny, x1, 1)), 1 - tail)
+    return _at_edges(a, x, where(lower, inner, tail), inside, 1.0)
+
+
+def _small_upper(a: Tensor, x: Tensor) -> Tensor:
+    """Q(a, x) for a <= 1/2 and x <= 1, from the power series of P (DLMF 8.7.1)."""
+    term, total = -x, -x / (a + 1)
+    for k in range(2, 20):
+        term = term * (-x / k)
+        total = total + term / (a + k)
+    power = a * log(x) - log_gamma_of_one_plus(a)
+    return -expm1(power) - exp(power) * a * total
+
+
+ZETAS = (
+    1 - float(np.euler_gamma),
+    0.3224670334241132,
+    -0.0673523010531981,
+    0.020580808427784546,
+    -0.007385551028673986,
+    0.0028905103307415234,
+    -0.001192753911703261,
+    0.0005096695247430425,
+    -0.00022315475845357939,
+    9.945751278180853e-05,
+    -4.492623673813314e-05,
+    2.050721277567069e-05,
+    -9.439488275268397e-06,
+    4.374866789907488e-06,
+    -2.039215753801366e-06,
+    9.55141213040742e-07,
+    -4.492469198764566e-07,
+    2.1207184805554665e-07,
+    -1.0043224823968099e-07,
+    4.7698101693639804e-08,
+    -2.2711094608943164e-08,
+    1.0838659214896955e-08,
+    -5.183475041970047e-09,
+    2.4836745438024785e-09,
+)
+"""(-1)**k * (zeta(k) - 1) / k from k = 2 on, after the first."""
+
+
+def log_gamma_of_one_plus(a: Tensor) -> Any:
+    """``gammaln(1 + a)`` for 0 <= a <= 1/2, exact for a small a (DLMF 5.7.3)."""
+    return a * polynomial(a, ZETAS) - log1p(a)
+
+
+@wide
+def _gammainc_by_a(a: Tensor, x: Tensor) -> Any:
+    inside, a1, x1 = _inside(a, x)
+    # On either side of exp(digamma(a)) the logarithm's excess has one sign, so nothing cancels.
+    psi = digamma(a1)
+    lower = logical_or(less(log(x1), psi), less_equal(x1, 1))
+    whole, moment, share = _gamma_tail(a1, x1, lower)
+    below = (log(x1) - digamma(a1 + 1)) * (1 + x1 * whole) - x1 * moment
+    above = a1 * (log(x1) - psi) * whole + a1 * moment
+    slope = share * where(lower, below, -above)
+    outside = logical_or(less(a, 0), less(x, 0)) | logical_or(isnan(a), isnan(x))
+    return where(inside, slope, where(outside | equal(a, 0), np.nan, 0))
+
+
+def _gamma_pdf(a: Any, x: Any) -> Any:
+    return exp(xlogy(a - 1, x) - x - gammaln(a))
+
+
+gammainc_by_a = binary(
+    "gammainc_by_a",
+    "The slope of gammainc(a, x) by a; relative error about 1e-12",
+    real_inexact,
+    lambda g, y, a, x: (
+        undefined("gammainc_by_a", "a", a),
+        g * _gamma_pdf(a, x) * (log(x) - digamma(a)),
+    ),
+    computed(_gammainc_by_a),
+    expand=_gammainc_by_a,
+)
+gammainc = binary(
+    "gammainc",
+    "The regularised lower incomplete gamma function P(a, x)",
+    real_inexact,
+    lambda g, y, a, x: (g * gammainc_by_a(a, x), g * _gamma_pdf(a, x)),
+    from_scipy("gammainc"),
+    expand=_gammainc,
+)
+gammaincc = binary(
+    "gammaincc",
+    "The regularised upper incomplete gamma function Q(a, x) = 1 - P(a, x)",
+    real_inexact,
+    lambda g, y, a, x: (-g * gammainc_by_a(a, x), -g * _gamma_pdf(a, x)),
+    from_scipy("gammaincc"),
+    expand=_gammaincc,
+)
+gammaincinv = binary(
+    "gammaincinv",
+    "The x for which gammainc(a, x) is y",
+    real_inexact,
+    lambda g, x, a, y: _inverse_slope(g, gammainc_by_a(a, x), _gamma_pdf(a, x)),
+    from_scipy("gammaincinv"),
+)
+gammainccinv = binary(
+    "gammainccinv",
+    "The x for which gammaincc(a, x) is y",
+    real_inexact,
+    lambda g, x, a, y: _inverse_slope(g, -gammainc_by_a(a, x), -_gamma_pdf(a, x)),
+    from_scipy("gammainccinv"),
+)
+
+
+def _inverse_slope(g: Any, by_a: Any, by_x: Any) -> tuple[Any, Any]:
+    # F(a, x(a, y)) = y, whatever a and y.
+    return -g * by_a / by_x, g / by_x
+
+
+# The beta functions.
+
+
+def _positive_betaln(a: Tensor, b: Tensor) -> Any:
+    """For a, b > 0, where Stirling's formula replaces differences of large logarithms."""
+    p, q = minimum(a, b), maximum(a, b)
+    small = gammaln(p) + (gammaln(minimum(q, 10)) - gammaln(minimum(p, 10) + minimum(q, 10)))
+    large, most = _or_ten(p), _or_ten(q)
+    some = minimum(p, 10)
+    ratio = some / most
+    ahead = (most - 0.5) * log1p(ratio) + some * log(most + some) - some
+    mixed = gammaln(some) - (ahead + stirling(most + some) - stirling(most))
+    both = (
+        stirling(large)
+        + stirling(most)
+        - stirling(large + most)
+        + (np.log(2 * np.pi).item() - log(most)) / 2
+        + (large - 0.5) * (log(large) - log(large + most))
+        - most * log1p(large / most)
+    )
+    return where(less_equal(q, 10), small, where(less_equal(p, 10), mixed, both))
+
+
+@wide
+def _betaln(a: Tensor, b: Tensor) -> Any:
+    sound = greater(a, 0) & greater(b, 0) & less(a, 1e300) & less(b, 1e300)
+    p, q = minimum(a, b), maximum(a, b)
+    # Two poles cancel for whole numbers p <= 0 < q with p + q <= 0.
+    poles = less_equal(p, 0) & greater(q, 0) & less_equal(p + q, 0)
+    poles = poles & equal(p, floor(p)) & equal(q, floor(q)) & greater(p, -1e300)
+    first = where(sound, a, where(poles, 1 - p - q, 1))
+    y = _positive_betaln(first, where(sound, b, where(poles, q, 1)))
+    pole = (less_equal(a, 0) & equal(a, floor(a))) | (less_equal(b, 0) & equal(b, floor(b)))
+    other = where(pole, np.inf, gammaln(a) + gammaln(b) - gammaln(a + b))
+    return where(isnan(a + b), a + b, where(sound | poles, y, other))
+
+
+betaln = binary(
+    "betaln",
+    "The logarithm of the beta function's magnitude",
+    real_inexact,
+    lambda g, y, a, b: (
+        g * (digamma(a) - digamma(a + b)),
+        g * (digamma(b) - digamma(a + b)),
+    ),
+    computed(_betaln),
+    commutes=True,
+    expand=_betaln,
+)
+
+
+def beta_share(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> Any:
+    """``x**a * rest**b / (a * beta(a, b))`` for rest = 1 - x, as exact for large a and b.
+
+    Source: Loader, Fast and accurate computation of binomial probabilities, 2000.
+    """
+    both = logical_and(greater(a, 10), greater(b, 10))
+    p, q = where(both, a, 10), where(both, b, 10)
+    off = x * q - p * rest
+    gap = p * _log_gap(off / p, x * (p + q) / p) + q * _log_gap(-off / q, rest * (p + q) / q)
+    error = stirling(p) + stirling(q) - stirling(p + q)
+    peaked = exp(-gap - error) * sqrt(q / (p + q)) / (np.sqrt(2 * np.pi).item() * sqrt(p))
+    c, d = where(both, 1, a), where(both, 1, b)
+    # c * beta(c, d) in a form that holds for a tiny c.
+    scale = _positive_betaln(c + 1, d) + log(c + d)
+    fall = d * where(less(x, 0.5), log1p(-x), log(rest))
+    return where(both, peaked, exp(c * log(x) + fall - scale))
+
+
+def _log_gap(off: Tensor, ratio: Tensor) -> Any:
+    """``off - log(ratio)``, where ratio = 1 + off."""
+    far = less(off, -0.5)
+    return where(far, off - log(where(far, ratio, 1)), shortfall_of_log1p(where(far, 0, off)))
+
+
+def _beta_tail(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> list[Tensor]:
+    """The integrals of I_x(a + 1, b) over its density, and of its slopes by a and by b.
+
+    With t / (1 - t) = x / (1 - x) * exp(-s) in the integral by t.
+    """
+
+    def integrands(s: Tensor, excess: Tensor, n: Tensor, x: Tensor) -> list[Tensor]:
+        moved = x * expm1(-s)
+        left = n * (x * excess_of_exp(-s) - shortfall_of_log1p(moved))
+        y = exp(-excess * s - left)
+        return [y, (s + log1p(moved)) * y, log1p(moved) * y]
+
+    n = a + b + 1
+    excess = a + 1 - n * x
+    return integral(integrands, 1 / (abs(excess) + sqrt(n * x * rest)), excess, n, x)
+
+
+def _beta_inside(a: Tensor, b: Tensor, x: Tensor) -> list[Tensor]:
+    """Where all lie within the domain; a, b and x there, 1, 1 and 1/2 elsewhere."""
+    inside = greater(a, 0) & greater(b, 0) & greater(x, 0) & less(x, 1)
+    inside = inside & less(a, np.inf) & less(b, np.inf)
+    return [inside, where(inside, a, 1), where(inside, b, 1), where(inside, x, 0.5)]
+
+
+def _turned(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> list[Tensor]:
+    """Whether the upper tail is computed; and the parameters and bounds of the one that is."""
+    upper = greater(x, where(less(b, 0.5), 0.995, (a + 1) / (a + b + 2)))
+    pairs = [(b, a), (a, b), (rest, x), (x, rest)]
+    return [upper, *[where(upper, turned, given) for turned, given in pairs]]
+
+
+def beta_below(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> Any:
+    """``betainc(a, b, x)`` for rest = 1 - x, within its domain."""
+    upper, p, q, z, other = _turned(a, b, x, rest)
+    whole, _, _ = _beta_tail(p, q, z, other)
+    tail = beta_share(p, q, z, other) * (1 + z * (p + q) * whole)
+    return where(upper, 1 - tail, tail)
+
+
+@wide
+def _betainc(a: Tensor, b: Tensor, x: Tensor) -> Any:
+    inside, a1, b1, x1 = _beta_inside(a, b, x)
+    inner = beta_below(a1, b1, x1, 1 - x1)
+    sound = greater_equal(a, 0) & greater_equal(b, 0) & greater_equal(x, 0) & less_equal(x, 1)
+    open_ended = equal(a, b) & logical_or(equal(a, 0), isinf(a))
+    low = equal(x, 0) | (less(x, 1) & logical_or(equal(b, 0), isinf(a)))
+    return where(inside, inner, where(sound & logical_not(open_ended), where(low, 0, 1), np.nan))
+
+
+def _betainc_slope(a: Tensor, b: Tensor, x: Tensor, first: bool) -> Any:
+    inside, a1, b1, x1 = _beta_inside(a, b, x)
+    upper, p, q, z, rest = _turned(a1, b1, x1, 1 - x1)
+    n = p + q
+    whole, by_p, by_q = _beta_tail(p, q, z, rest)
+    over = 1 + z * n * whole
+    lead = where(upper, log1p(-x1), log(x1)) - digamma(p + 1)
+    trail = where(upper, log(x1), log1p(-x1)) - digamma(q)
+    slopes = [
+        beta_share(p, q, z, rest) * ((weight + digamma(n)) * over + z * whole - z * n * moment)
+        for weight, moment in ((lead, by_p), (trail, by_q))
+    ]
+    by_a, by_b = where(upper, -slopes[1], slopes[0]), where(upper, -slopes[0], slopes[1])
+    sound = greater(a, 0) & greater(b, 0) & logical_or(equal(x, 0), equal(x, 1))
+    return where(inside, by_a if first else by_b, where(sound, 0, np.nan))
+
+
+@wide
+def _betainc_by_a(a: Tensor, b: Tensor, x: Tensor) -> Any:
+    return _betainc_slope(a, b, x, first=True)
+
+
+@wide
+def _betainc_by_b(a: Tensor, b: Tensor, x: Tensor) -> Any:
+    return _betainc_slope(a, b, x, first=False)
+
+
+def _beta_pdf(a: Any, b: Any, x: Any) -> Any:
+    return exp(xlogy(a - 1, x) + xlog1py(b - 1, -x) - betaln(a, b))
+
+
+betainc_by_a = several(
+    3,
+    "betainc_by_a",
+    "The slope of betainc(a, b, x) by a; relative error about 1e-12",
+    real_inexact,
+    lambda g, y, a, b, x: (
+        undefined("betainc_by_a", "a", a),
+        undefined("betainc_by_a", "b", b),
+        g * _beta_pdf(a, b, x) * (log(x) - digamma(a) + digamma(a + b)),
+    ),
+    computed(_betainc_by_a),
+    expand=_betainc_by_a,
+)
+betainc_by_b = several(
+    3,
+    "betainc_by_b",
+    "The slope of betainc(a, b, x) by b; relative error about 1e-12",
+    real_inexact,
+    lambda g, y, a, b, x: (
+        undefined("betainc_by_b", "a", a),
+        undefined("betainc_by_b", "b", b),
+        g * _beta_pdf(a, b, x) * (log1p(-x) - digamma(b) + digamma(a + b)),
+    ),
+    computed(_betainc_by_b),
+    expand=_betainc_by_b,
+)
+betainc = several(
+    3,
+    "betainc",
+    "The regularised incomplete beta function",
+    real_inexact,
+    lambda g, y, a, b, x: (
+        g * betainc_by_a(a, b, x),
+        g * betainc_by_b(a, b, x),
+        g * _beta_pdf(a, b, x),
+    ),
+    from_scipy("betainc", wide=True),
+    expand=_betainc,
+)
+betaincinv = several(
+    3,
+    "betaincinv",
+    "The x for which betainc(a, b, x) is y",
+    real_inexact,
+    lambda g, x, a, b, y: tuple(
+        g * part / _beta_pdf(a, b, x)
+        for part in (-betainc_by_a(a, b, x), -betainc_by_b(a, b, x), 1)
+    ),
+    from_scipy("betaincinv", wide=True),
+)
+
+
+# Functions made of the rows.
+
+
+@function
+def beta(a: Any, b: Any) -> Any:
+    """The beta function, ``gamma(a) * gamma(b) / gamma(a + b)``, without overflow of either.
+
+    Args:
+        a: Real numbers of any shape.
+        b: Real numbers; the two broadcast.
+
+    Returns:
+        An array of the common shape, of a floating dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> round(float(gt.beta(2.0, 3.0).eval(mode="NUMPY")), 12)
+        0.083333333333
+    """
+    a, b = as_tensor(a), as_tensor(b)
+    size = exp(betaln(a, b))
+    return gamma_sign(a) * gamma_sign(b) * gamma_sign(a + b) * size
+
+
+def gamma_sign(x: Tensor) -> Any:
+    # Below 0 it changes at each whole number.
+    return where(less(x, 0), 1 - 2 * (floor(x) % 2), 1)
+
+
+@function
+def factorial(n: Any) -> Any:
+    """``gamma(n + 1)``: n! for whole numbers, and 0 for negative ones as in SciPy.
+
+    Args:
+        n: Real numbers of any shape.
+
+    Returns:
+        An array of that shape, of a floating dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.factorial(gt.as_tensor([0, 3, 5])).eval(mode="NUMPY").tolist()
+        [1.0, 6.0, 120.0]
+    """
+    n = as_tensor(n)
+    return where(less(n, 0), 0, gamma(n + 1))
+
+
+@function
+def poch(z: Any, m: Any) -> Any:
+    """The rising factorial ``gamma(z + m) / gamma(z)``, where z and z + m are no poles.
+
+    Args:
+        z: Real numbers of any shape.
+        m: Real numbers; the two broadcast.
+
+    Returns:
+        An array of the common shape, of a floating dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> round(float(gt.poch(2.0, 3).eval(mode="NUMPY")), 9)
+        24.0
+    """
+    z, m = as_tensor(z), as_tensor(m)
+    return gamma_sign(z + m) * gamma_sign(z) * exp(gammaln(z + m) - gammaln(z))
+
+
+@function
+def gammal(k: Any, x: Any) -> Tensor:
+    """The lower incomplete gamma function, ``gammainc(k, x) * gamma(k)``.
+
+    Args:
+        k: Positive real numbers of any shape.
+        x: Real numbers from 0 on; the two broadcast.
+
+    Returns:
+        An array of the common shape, of a floating dtype.
+    """
+    return gammainc(k, x) * gamma(k)
+
+
+@function
+def gammau(k: Any, x: Any) -> Tensor:
+    """The upper incomplete gamma function, ``gammaincc(k, x) * gamma(k)``; arguments as for gammal.
+
+    Args:
+        k: Positive real numbers of any shape.
+        x: Real numbers from 0 on; the two broadcast.
+    """
+    return gammaincc(k, x) * gamma(k)
+
+
+@function
+def chi2sf(x: Any, k: Any) -> Tensor:
+    """The probability that a chi-squared variable of k degrees of freedom exceeds x.
+
+    Args:
+        x: Real numbers of any shape.
+        k: Positive real numbers; the two broadcast.
+
+    Returns:
+        An array of the common shape, of a floating dtype.
+    """
+    return gammaincc(as_tensor(k) / 2, as_tensor(x) / 2)
+
+
+@function
+def multigammaln(a: Any, d: int) -> Any:
+    """The logarithm of the multivariate gamma function of dimension d.
+
+    Args:
+        a: Real numbers greater than ``(d - 1) / 2``, of any shape.
+        d: A Python integer from 1 on.
+
+    Returns:
+        An array of a's shape, of a floating dtype.
+
+    Raises:
+        ArgumentError: d is no such integer.
+    """
+    if isinstance(d, bool) or not isinstance(d, int) or d < 1:
+        raise ArgumentError(
+            f"multigammaln: the dimension is {d!r}.", "Pass an integer from 1 on.", where_is(here())
+        )
+    a = as_tensor(a)
+    constant_part = d * (d - 1) / 4 * np.log(np.pi).item()
+    total = gammaln(a)
+    for j in range(1, d):
+        total = total + gammaln(a - j / 2)
+    return total + constant_part

@@ -1,0 +1,196 @@
+"""Norms of vectors and matrices."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from numbers import Real
+from typing import Any
+
+from graphc.errors import ArgumentError, ShapeError, UnsupportedOperationError
+from graphc.ir import here, is_inexact, where as where_is
+from graphc.tensor.axes import squeeze
+from graphc.tensor.elementwise import abs, cast, equal, not_equal, sqrt, square, where
+from graphc.tensor.exponential import power
+from graphc.tensor.reduce import any, max, min, sum
+from graphc.tensor.tensor import Axis, Tensor, as_tensor, axes_of, function
+
+__all__ = ["matrix_norm", "norm", "vector_norm"]
+
+
+@function
+def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The length of vectors, or the size of matrices.
+
+    The gradient at 0 is 0, one of the subgradients there.
+
+    Args:
+        x: Any shape; real or complex. Integers are taken as float64.
+        ord: Of vectors, None or 2 for the root of the sum of squares, 1 for the sum of magnitudes,
+            ``inf`` and ``-inf`` for the largest and smallest magnitude, 0 for how many are not
+            zero, any other number p for ``sum(|x|**p)**(1/p)``. Of matrices, None or ``"fro"`` for
+            the root of the sum of squares, 1 and -1 for the largest and smallest sum of magnitudes
+            of a column, ``inf`` and ``-inf`` of a row.
+        axis: The axis of the vectors, or the two of the matrices' rows and columns. By default all
+            axes are one vector where ``ord`` is None, and x is a vector or a matrix elsewhere.
+        keepdims: Keep the reduced axes, of length 1.
+
+    Returns:
+        A real array without ``axis``.
+
+    Raises:
+        ArgumentError: ``ord`` is none of these.
+        ShapeError: x has no such axes, or they are no vector and no matrix.
+        UnsupportedOperationError: 2, -2 or ``"nuc"`` of a matrix, which are made of its singular
+            values.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> graphc.grad(norm(x), x).eval({x: [0.0, 0.0]}, mode="NUMPY").tolist()
+        [0.0, 0.0]
+    """
+    x = _floating(x)
+    if axis is None and (ord is None or x.ndim == 1):
+        return _finished(_vector_norm(abs(x), ord, tuple(range(x.ndim))), x.ndim, keepdims)
+    wanted = range(x.ndim) if axis is None else axis if isinstance(axis, list | tuple) else [axis]
+    axes = tuple(axes_of("norm", a, x.ndim)[0] for a in wanted)
+    axes_of("norm", axes, x.ndim)
+    if len(axes) == 1 or ord is None:
+        made = _vector_norm(abs(x), ord, axes)
+    elif len(axes) == 2:
+        made = _matrix_norm(abs(x), ord, *axes)
+    else:
+        raise ShapeError(
+            f"norm({x.type!r}): {len(axes)} axes are no vector and no matrix.",
+            "Name one or two of them with axis=...; vector_norm takes several as one vector.",
+            where_is(here()),
+        )
+    return _finished(made, axes, keepdims)
+
+
+@function
+def vector_norm(
+    x: Any, *, axis: Axis = None, keepdims: bool = False, ord: builtins.float = 2
+) -> Tensor:
+    """The length of vectors.
+
+    Args:
+        x: Any shape; real or complex.
+        axis: The axis of the vectors, or several to be taken as one; all by default.
+        keepdims: Keep the reduced axes, of length 1.
+        ord: Which length, as for ``norm``.
+
+    Returns:
+        A real array without ``axis``.
+
+    Raises:
+        ArgumentError: ``ord`` is no number.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.vector_norm(gt.constant([3.0, -4.0]), ord=1).eval(mode="NUMPY").item()
+        7.0
+    """
+    x = _floating(x)
+    axes = axes_of("vector_norm", axis, x.ndim)
+    return _finished(_vector_norm(abs(x), ord, axes), axes, keepdims)
+
+
+@function
+def matrix_norm(x: Any, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+    """The size of matrices, which are the last two axes.
+
+    Args:
+        x: At least two axes; real or complex.
+        keepdims: Keep the two axes, of length 1.
+        ord: Which size, as for ``norm``.
+
+    Returns:
+        A real array without the last two axes.
+
+    Raises:
+        ShapeError: x has fewer than two axes.
+        ArgumentError: ``ord`` is no matrix norm.
+        UnsupportedOperationError: 2, -2 or ``"nuc"``, which are made of singular values.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.matrix_norm(gt.constant([[1.0, -2.0], [3.0, 4.0]]), ord=1).eval(mode="NUMPY").item()
+        6.0
+    """
+    x = _floating(x)
+    if x.ndim < 2:
+        raise ShapeError(f"matrix_norm({x.type!r}): this is no matrix.", "", where_is(here()))
+    axes = (x.ndim - 2, x.ndim - 1)
+    return _finished(_matrix_norm(abs(x), ord, *axes), axes, keepdims)
+
+
+def _floating(x: Any) -> Tensor:
+    x = as_tensor(x)
+    return x if is_inexact(x.dtype) else cast(x, "float64")
+
+
+def _finished(y: Tensor, axes: Any, keepdims: bool) -> Tensor:
+    """The norms, whose reduced axes are still there, with or without those."""
+    axes = tuple(range(axes)) if isinstance(axes, int) else axes
+    return y if keepdims or not axes else squeeze(y, axes)
+
+
+def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...]) -> Tensor:
+    """The norm of the magnitudes x; the axes are kept."""
+    if ord is None or ord == 2:
+        return _root(sum(square(x), axes, keepdims=True))
+    if ord == 1:
+        return sum(x, axes, keepdims=True)
+    if ord == math.inf:
+        return max(x, axes, keepdims=True)
+    if ord == -math.inf:
+        return min(x, axes, keepdims=True)
+    if ord == 0:
+        return sum(cast(not_equal(x, 0), x.dtype), axes, keepdims=True)
+    if isinstance(ord, Real):
+        return _power_norm(x, float(ord), axes)
+    raise ArgumentError(
+        f"norm: ord={ord!r} is no norm of vectors.",
+        "Use None, inf, -inf or a number.",
+        where_is(here()),
+    )
+
+
+def _root(squares: Tensor) -> Tensor:
+    # At 0 the root has no slope; the part chosen there has slope 0 instead.
+    zero = equal(squares, 0)
+    return where(zero, 0, sqrt(where(zero, 1, squares)))  # type: ignore[no-any-return]
+
+
+def _power_norm(x: Tensor, ord: float, axes: tuple[int, ...]) -> Tensor:
+    # Neither power has a finite slope everywhere at 0, where 0 is chosen. A zero among the elements
+    # makes the norm of negative order 0.
+    zero = equal(x, 0)
+    powers = where(zero, 0, power(where(zero, 1, x), ord))
+    total = sum(powers, axes, keepdims=True)
+    none = any(zero, axes, keepdims=True) if ord < 0 else equal(total, 0)
+    return where(none, 0, power(where(none, 1, total), 1 / ord))  # type: ignore[no-any-return]
+
+
+def _matrix_norm(x: Tensor, ord: Any, row: int, column: int) -> Tensor:
+    """The norm of the magnitudes x; the axes are kept."""
+    if ord is None or ord in ("fro", "f"):
+        return _root(sum(square(x), (row, column), keepdims=True))
+    if ord in (2, -2, "nuc"):
+        raise UnsupportedOperationError(
+            f"norm: ord={ord!r} of a matrix is made of its singular values, which graphc does not "
+            "compute yet.",
+            "Use ord='fro', 1, -1, inf or -inf, or compute it outside of the graph.",
+            where_is(here()),
+        )
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise ArgumentError(
+            f"norm: ord={ord!r} is no norm of matrices.",
+            "Use 'fro', 1, -1, inf or -inf.",
+            where_is(here()),
+        )
+    summed, left = (row, column) if ord in (1, -1) else (column, row)
+    extreme = max if ord > 0 else min
+    return extreme(sum(x, summed, keepdims=True), left, keepdims=True)

@@ -1,0 +1,463 @@
+"""Elements chosen by indices, by conditions and by places in other arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.config import config
+from graphc.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from graphc.ir import Op, TensorType, here, is_inexact, is_integer, where as where_is
+from graphc.tensor.axes import expand_dims
+from graphc.tensor.broadcast import broadcast_lengths, broadcast_to
+from graphc.tensor.create import arange, zeros_like
+from graphc.tensor.elementwise import (
+    aligned,
+    broadcast_checks,
+    broadcast_shapes,
+    cast,
+    clip,
+    equal,
+    floor_divide,
+    not_equal,
+    remainder,
+    where,
+)
+from graphc.tensor.index import HOLE, Index, IndexUpdate, nonzero
+from graphc.tensor.join import stack
+from graphc.tensor.reduce import sum
+from graphc.tensor.shape import length, lengths, ravel, reshape
+from graphc.tensor.tensor import Axis, Tensor, as_tensor, axes_of, constant, function, operands
+
+__all__ = ["Within", "place_in", "within"]
+
+
+# Indices.
+
+
+@dataclass(frozen=True, slots=True)
+class Within(Op):
+    """Integers, each from 0 on and below the length beside it.
+
+    Where values are at hand while the program runs, others raise; elsewhere they are taken on
+    trust, as all indices are.
+
+    Attributes:
+        what: What an error calls them.
+    """
+
+    what: str
+
+    @property
+    def name(self) -> str:
+        return "within"
+
+    def infer(self, i: TensorType, n: TensorType) -> TensorType:
+        return i.with_shape(broadcast_shapes(self.what, (i, n)))
+
+    def checks(self, *types: TensorType) -> Any:
+        return broadcast_checks(types)
+
+    def perform(self, i: np.ndarray[Any, Any], n: np.ndarray[Any, Any]) -> Any:
+        i, n = np.broadcast_arrays(i, n)
+        wrong = (i < 0) | (i >= n)
+        if wrong.any():
+            raise BoundsError(
+                f"{self.what}: {i[wrong][0]} is not from 0 on and below {n[wrong][0]}.",
+                "mode='clip' and mode='wrap' bring such values into the range, where there is one.",
+            )
+        return i
+
+    def pullback(self, g: Tensor, y: Tensor, i: Tensor, n: Tensor) -> tuple[None, None]:
+        return None, None
+
+    def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
+        return Tensor.make(self, *aligned(batched, inputs))
+
+
+def within(what: str, i: Tensor, n: Any) -> Tensor:
+    """Indices that are from 0 on and below a length, an integer or an array of them."""
+    return Tensor.make(Within(what), i, as_tensor(n, dtype="int64"))
+
+
+def place_in(op: str, i: Any, n: Any, mode: str) -> Tensor:
+    """Indices brought within a length, as a mode says.
+
+    Raises:
+        ArgumentError: No such mode.
+        DTypeError: They are no integers.
+    """
+    i = _indices(op, i)
+    if mode == "wrap":
+        return remainder(i, n)
+    if mode == "clip":
+        return clip(i, 0, as_tensor(n, dtype="int64") - 1)
+    if mode == "raise":
+        return within(op, i, n)
+    raise ArgumentError(
+        f"{op}: there is no mode={mode!r}.", "Use 'raise', 'wrap' or 'clip'.", where_is(here())
+    )
+
+
+def _indices(op: str, i: Any) -> Tensor:
+    i = as_tensor(i)
+    if i.type.shape == (0,) and not i.inputs and is_inexact(i.dtype):
+        i = cast(i, "int64")
+    if not is_integer(i.dtype):
+        raise DTypeError(f"{op}: {i!r} are no integers.", "Cast them.", where_is(here()))
+    return cast(i, "int64")
+
+
+@function
+def take(x: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Tensor:
+    """The elements at these places along an axis, or of all in row-major order.
+
+    Args:
+        x: Any shape.
+        indices: Integers of any shape, Python's or symbolic; negative ones count from the end.
+        axis: A Python integer; None takes from all elements.
+        mode: Of indices outside: ``"raise"``, as indexing does, ``"wrap"`` them around, or
+            ``"clip"`` them to the first and the last, so that none counts from the end.
+
+    Raises:
+        ShapeError: x has no such axis.
+        ArgumentError: No such mode.
+    """
+    x = as_tensor(x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    (at,) = axes_of("take", axis, x.ndim)
+    if mode != "raise":
+        indices = place_in("take", indices, length(x, at), mode)
+    return x[slice_at_axis(indices, at)]  # type: ignore[no-any-return]
+
+
+def slice_at_axis(sl: Any, axis: int) -> tuple[Any, ...]:
+    """The index that applies a slice, or another part of an index, to one axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.tensor("x", shape=(3, 4, 5))[slice_at_axis(slice(1, None), -2)].type
+        float64[3, 3, 5]
+    """
+    if axis < 0:
+        return (..., sl, *(slice(None),) * (-1 - axis))
+    return (*(slice(None),) * axis, sl)
+
+
+def _grid(op: str, x: Tensor, indices: Any, axis: Any) -> tuple[Tensor, list[Tensor]]:
+    """An array, or all its elements for no axis, and an index array for each axis of it."""
+    indices = _indices(op, indices)
+    if axis is None:
+        x, axis = ravel(x), 0
+    if indices.ndim != x.ndim:
+        raise ShapeError(
+            f"{op}: indices {indices!r} of {x!r}.", "Give them as many axes.", where_is(here())
+        )
+    (at,) = axes_of(op, axis, x.ndim)
+    places = [
+        expand_dims(arange(n), tuple(j for j in range(x.ndim) if j != i))
+        for i, n in enumerate(lengths(x))
+    ]
+    places[at] = indices
+    return x, places
+
+
+@function
+def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
+    """For each slice along an axis, the elements at places of its own.
+
+    Args:
+        x: Any shape.
+        indices: Integers with as many axes, whose other lengths are x's or broadcast; negative
+            ones count from the end.
+        axis: The axis; None takes from all elements, with a vector of indices.
+
+    Returns:
+        An array of the indices' shape, where nothing broadcasts.
+
+    Raises:
+        ShapeError: The two differ in rank, or lengths do not fit.
+        DTypeError: The indices are no integers.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.as_tensor([[3, 1, 2], [4, 6, 5]])
+        >>> gt.take_along_axis(x, gt.argsort(x), axis=1).eval(mode="NUMPY").tolist()
+        [[1, 2, 3], [4, 5, 6]]
+    """
+    x, places = _grid("take_along_axis", as_tensor(x), indices, axis)
+    return Tensor.make(Index((HOLE,) * x.ndim), x, *places)
+
+
+@function
+def put_along_axis(
+    x: Any, indices: Any, values: Any, axis: int | None = -1, *, accumulate: bool = False
+) -> Tensor:
+    """x with the elements at places of their own, for each slice along an axis, replaced.
+
+    Args:
+        x: Any shape.
+        indices: As for ``take_along_axis``; which of several values for one place stays is not
+            defined.
+        values: What broadcasts to the indices' shape; cast to x's dtype.
+        axis: The axis; None puts into all elements, with a vector of indices.
+        accumulate: Add the values instead; several for one place add up.
+
+    Returns:
+        An array of x's shape and dtype: x itself stays as it is.
+
+    Raises:
+        ShapeError: The ranks or lengths do not fit.
+        DTypeError: The indices are no integers.
+    """
+    x = as_tensor(x)
+    flat, places = _grid("put_along_axis", x, indices, axis)
+    values = as_tensor(values, dtype=x.dtype)
+    update = IndexUpdate((HOLE,) * flat.ndim, accumulate)
+    y = Tensor.make(update, flat, values, *places)
+    return y if axis is not None else reshape(y, lengths(x))
+
+
+@function
+def choose(x: Any, choices: Any, mode: str = "raise") -> Tensor:
+    """For each element, that of the choice it names.
+
+    Args:
+        x: Integers, which broadcast with the choices.
+        choices: Arrays that broadcast, or one array whose first axis goes over them.
+        mode: Of integers that name no choice: ``"raise"``, ``"wrap"`` around or ``"clip"``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.choose([1, 0, 1], [[1, 2, 3], [10, 20, 30]]).eval(mode="NUMPY").tolist()
+        [10, 2, 30]
+    """
+    if isinstance(choices, list | tuple):
+        (*given,), _ = operands("choose", choices)
+    else:
+        given = list(as_tensor(choices))
+    x = place_in("choose", x, len(given), mode)
+    shape = broadcast_lengths([x, *given])
+    full = stack([broadcast_to(choice, shape) for choice in given])
+    return take_along_axis(full, broadcast_to(x, shape)[None], 0)[0]
+
+
+# Conditions.
+
+
+@function
+def compress(condition: Any, x: Any, axis: int | None = None) -> Tensor:
+    """The slices along an axis for which a condition holds.
+
+    How many there are depends on the condition, so compiled backends take a constant one only.
+
+    Args:
+        condition: A vector, read as bool; slices beyond its end are left out.
+        x: Any shape.
+        axis: The axis; by default all elements in row-major order.
+
+    Raises:
+        ShapeError: The condition is no vector.
+    """
+    condition = cast(condition, "bool")
+    if condition.ndim != 1:
+        raise ShapeError(f"compress: {condition!r} is no vector.", "", where_is(here()))
+    return take(x, nonzero(condition)[0], axis)
+
+
+@function
+def extract(condition: Any, x: Any) -> Tensor:
+    """The elements for which a condition of the same size holds, as a vector.
+
+    Args:
+        condition: Read as bool; any shape, in row-major order.
+        x: As many elements.
+    """
+    return compress(ravel(cast(condition, "bool")), x)
+
+
+@function
+def flatnonzero(x: Any) -> Tensor:
+    """The places of what is not zero among all elements in row-major order, an int64 vector."""
+    return nonzero(ravel(x))[0]
+
+
+@function
+def nonzero_values(x: Any) -> Tensor:
+    """The elements that are not zero, as a vector."""
+    x = ravel(x)
+    return x[nonzero(x)]  # type: ignore[no-any-return]
+
+
+@function
+def argwhere(x: Any) -> Tensor:
+    """The places of the elements that are not zero: a row of int64 for each."""
+    x = as_tensor(x)
+    if not x.ndim:
+        return nonzero(x[None])[0][:, None][:, :0]
+    return stack(nonzero(x), axis=1)
+
+
+@function
+def count_nonzero(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """How many elements over axes are not zero, int64."""
+    return sum(not_equal(x, 0), axis, keepdims=keepdims)
+
+
+@function
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
+    """For each element, that of the choice beside the first condition that holds.
+
+    Args:
+        condlist: Conditions, arrays of bool that broadcast.
+        choicelist: As many arrays, which broadcast with them.
+        default: Where no condition holds.
+
+    Raises:
+        ArgumentError: None, or another number of choices.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.as_tensor([-2, 0, 3])
+        >>> gt.select([x < 0, x > 0], [-x, x * 10], 7).eval(mode="NUMPY").tolist()
+        [2, 7, 30]
+    """
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ArgumentError(
+            f"select: {len(condlist)} conditions and {len(choicelist)} choices.",
+            "Give one choice for each condition.",
+            where_is(here()),
+        )
+    (*choices, y), _ = operands("select", (*choicelist, default))
+    for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
+        y = where(condition, choice, y)
+    return y
+
+
+# Places in other forms.
+
+
+@function
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tensor:
+    """Places given by an index for each axis, as places among all elements.
+
+    Args:
+        multi_index: Arrays of integers that broadcast, one for each axis, or one array whose
+            first axis goes over them.
+        dims: The lengths of the axes, Python's or symbolic.
+        mode: Of indices outside: ``"raise"``, ``"wrap"`` around or ``"clip"``; or one for each.
+        order: ``"C"``: row-major, or ``"F"``: column-major.
+
+    Returns:
+        An int64 array.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.ravel_multi_index(([1, 2], [3, 0]), (3, 4)).eval(mode="NUMPY").tolist()
+        [7, 8]
+    """
+    dims = list(dims)
+    indices = list(multi_index)
+    modes = [mode] * len(dims) if isinstance(mode, str) else list(mode)
+    if not len(dims) == len(indices) == len(modes):
+        raise ArgumentError(
+            f"ravel_multi_index: {len(indices)} indices, {len(modes)} modes for {len(dims)} axes.",
+            "Give one for each axis.",
+            where_is(here()),
+        )
+    parts = [
+        place_in("ravel_multi_index", i, n, m) for i, n, m in zip(indices, dims, modes, strict=True)
+    ]
+    pairs = list(zip(parts, dims, strict=True))
+    y: Any = constant(0)
+    for i, n in pairs if _is_row_major("ravel_multi_index", order) else reversed(pairs):
+        y = y * n + i
+    return y  # type: ignore[no-any-return]
+
+
+def _is_row_major(op: str, order: str) -> bool:
+    if order not in {"C", "F"}:
+        raise ArgumentError(
+            f"{op}: there is no order={order!r}.", "Use 'C' or 'F'.", where_is(here())
+        )
+    return order == "C"
+
+
+@function
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
+    """Places among all elements, as an index for each axis.
+
+    Args:
+        indices: Integers of any shape, from 0 on and below the number of elements.
+        shape: The lengths of the axes, Python's or symbolic.
+        order: ``"C"``: row-major, or ``"F"``: column-major.
+
+    Returns:
+        An int64 array for each axis.
+    """
+    dims = list(shape) if isinstance(shape, list | tuple | Tensor) else [shape]
+    rest = within("unravel_index", _indices("unravel_index", indices), math.prod(dims))
+    row_major = _is_row_major("unravel_index", order)
+    parts: list[Tensor] = []
+    for n in reversed(dims) if row_major else dims:
+        parts.append(remainder(rest, n))
+        rest = floor_divide(rest, n)
+    return tuple(reversed(parts)) if row_major else tuple(parts)
+
+
+# Permutations, and indices as vectors.
+
+
+@function
+def inverse_permutation(perm: Any) -> Tensor:
+    """The permutation that undoes another one, along the last axis.
+
+    Args:
+        perm: Integers: each from 0 on and below the last length once.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.inverse_permutation([2, 0, 1]).eval(mode="NUMPY").tolist()
+        [1, 2, 0]
+    """
+    perm = _indices("inverse_permutation", perm)
+    return put_along_axis(zeros_like(perm), perm, arange(length(perm, -1)), -1)
+
+
+@function
+def permute_row_elements(x: Any, y: Any, inverse: bool = False) -> Tensor:
+    """The elements along the last axis in another order.
+
+    Args:
+        x: Any shape; its axes in front of the last broadcast with y's.
+        y: Permutations along the last axis, int64.
+        inverse: Undo the permutations.
+    """
+    x, y = as_tensor(x), _indices("permute_row_elements", y)
+    ndim = max(x.ndim, y.ndim)
+    x, y = as_tensor(x, ndim=ndim), as_tensor(y, ndim=ndim)
+    y = inverse_permutation(y) if inverse else y
+    return take_along_axis(x, y, -1)
+
+
+@function
+def to_one_hot(y: Any, nb_class: Any, dtype: Any = None) -> Tensor:
+    """For each integer, a vector that is 1 at its place and 0 elsewhere, along a new last axis.
+
+    Args:
+        y: Integers of any shape; one outside gives a vector of zeros.
+        nb_class: The length of the vectors.
+        dtype: ``config.floatX`` by default.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.to_one_hot([0, 2], 3, dtype="int8").eval(mode="NUMPY").tolist()
+        [[1, 0, 0], [0, 0, 1]]
+    """
+    y = _indices("to_one_hot", y)
+    return cast(equal(expand_dims(y, -1), arange(nb_class)), dtype or config.floatX)

@@ -1,0 +1,450 @@
+"""Elements in order, places in that order, and sets of distinct elements. NaN comes last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError, BoundsError, ShapeError
+from graphc.ir import Node, Op, Pick, TensorType, TupleType, here, where as where_is
+from graphc.tensor.broadcast import repeated
+from graphc.tensor.create import arange, zeros, zeros_like
+from graphc.tensor.cumulative import cumsum
+from graphc.tensor.elementwise import isnan, less, logical_not, not_equal, widened
+from graphc.tensor.index import flip
+from graphc.tensor.join import concatenate
+from graphc.tensor.select import put_along_axis, slice_at_axis, take, take_along_axis
+from graphc.tensor.shape import length, lengths, ravel, reshape
+from graphc.tensor.tensor import Tensor, as_tensor, axes_of, constant, function, operands
+
+__all__ = ["ArgSort", "SearchSorted", "Sort", "Unique"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(Op):
+    """The elements of each slice along an axis, in ascending order."""
+
+    axis: int
+
+    @property
+    def name(self) -> str:
+        return "sort"
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return np.sort(comparable(x), self.axis, kind="stable").astype(x.dtype, copy=False)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        """Each element of the result is one of x's, and gives its gradient back there."""
+        order = Tensor.make(ArgSort(self.axis), x)
+        return (put_along_axis(zeros_like(x), order, g, self.axis),)
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
+        if tangents[0] is None:
+            return None
+        return take_along_axis(tangents[0], Tensor.make(ArgSort(self.axis), x), self.axis)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(Sort(self.axis + 1), x)
+
+
+@dataclass(frozen=True, slots=True)
+class ArgSort(Op):
+    """The places that put each slice along an axis in ascending order; equal ones keep theirs."""
+
+    axis: int
+
+    @property
+    def name(self) -> str:
+        return "argsort"
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x.with_dtype("int64")
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return np.argsort(comparable(x), self.axis, kind="stable")
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
+        return (None,)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(ArgSort(self.axis + 1), x)
+
+
+def comparable(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """In a dtype that NumPy puts in order, NaN last, which it does not with bfloat16."""
+    return x.astype(widened(x.dtype), copy=False)
+
+
+KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
+
+
+def _check_order(op: str, kind: Any, order: Any, stable: Any) -> None:
+    if kind not in KINDS:
+        raise ArgumentError(
+            f"{op}: there is no kind={kind!r}.",
+            f"Use one of {', '.join(map(repr, KINDS))}: all give the same here.",
+            where_is(here()),
+        )
+    if order is not None:
+        raise ArgumentError(
+            f"{op}: order={order!r} names fields, and symbolic arrays have none.",
+            "Sort by several arrays with gt.lexsort.",
+            where_is(here()),
+        )
+
+
+def _axis(op: str, x: Any, axis: int | None) -> tuple[Tensor, int]:
+    x = as_tensor(x)
+    if axis is None:
+        return ravel(x), 0
+    return x, axes_of(op, (axis,), x.ndim)[0]
+
+
+@function
+def sort(
+    x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> Tensor:
+    """The elements in ascending order along an axis; NaN comes last.
+
+    Args:
+        x: Any dtype and shape; complex numbers go by their real, then their imaginary part.
+        axis: The axis; None sorts all elements.
+        kind: NumPy's names of algorithms; all give the same.
+        order: None; NumPy's records have no counterpart.
+        stable: Equal elements keep their order in any case.
+
+    Raises:
+        ShapeError: x has no such axis.
+        ArgumentError: No such kind, or an ``order``.
+    """
+    _check_order("sort", kind, order, stable)
+    x, at = _axis("sort", x, axis)
+    return Tensor.make(Sort(at), x)
+
+
+@function
+def argsort(
+    x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, stable: Any = None
+) -> Tensor:
+    """The places, int64, that sort an array; equal elements keep their order.
+
+    Arguments and errors as for ``sort``.
+    """
+    _check_order("argsort", kind, order, stable)
+    x, at = _axis("argsort", x, axis)
+    return Tensor.make(ArgSort(at), x)
+
+
+@function
+def partition(
+    x: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+) -> Tensor:
+    """An order in which the elements at places ``kth`` stand where sorting puts them.
+
+    Smaller ones stand before and larger ones behind; here all of them are sorted.
+
+    Args:
+        x: Any dtype and shape.
+        kth: A Python integer or several; negative ones count from the end.
+        axis: The axis; None takes all elements.
+        kind: ``"introselect"``.
+        order: None.
+
+    Raises:
+        BoundsError: A place is outside the axis.
+    """
+    x, at = _partitioned("partition", x, kth, axis, kind, order)
+    return Tensor.make(Sort(at), x)
+
+
+@function
+def argpartition(
+    x: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+) -> Tensor:
+    """The places, int64, that partition an array; arguments and errors as for ``partition``."""
+    x, at = _partitioned("argpartition", x, kth, axis, kind, order)
+    return Tensor.make(ArgSort(at), x)
+
+
+def _partitioned(
+    op: str, x: Any, kth: Any, axis: int | None, kind: str, order: Any
+) -> tuple[Tensor, int]:
+    _check_order(op, None if kind == "introselect" else kind, order, None)
+    x, at = _axis(op, x, axis)
+    n = x.type.shape[at]
+    for k in np.atleast_1d(kth):
+        if n is not None and not -n <= k < n:
+            raise BoundsError(f"{op}: no place {k} in {n} elements.", "", where_is(here()))
+    return x, at
+
+
+@function
+def top_k(x: Any, k: Any, axis: int = -1) -> tuple[Tensor, Tensor]:
+    """The largest elements along an axis, the largest first, and where they are.
+
+    Args:
+        x: Real numbers or bool; NaN counts as the largest.
+        k: How many, an integer, Python's or symbolic.
+        axis: The axis.
+
+    Returns:
+        The elements, and their places as int64; of equal elements the first come first.
+
+    Raises:
+        ShapeError: There are fewer, or x has no such axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> values, places = gt.top_k([5, 9, 2, 9], 3)
+        >>> values.eval(mode="NUMPY").tolist(), places.eval(mode="NUMPY").tolist()
+        ([9, 9, 5], [1, 3, 0])
+    """
+    x, at = _axis("top_k", x, axis)
+    n = x.type.shape[at]
+    if isinstance(k, int) and n is not None and not 0 <= k <= n:
+        raise ShapeError(f"top_k: {k} of {n} elements.", "", where_is(here()))
+    # Sorted from the end, so that of equal elements the last stands first, and first when turned.
+    order = length(x, at) - 1 - flip(Tensor.make(ArgSort(at), flip(x, at)), at)
+    places = order[slice_at_axis(slice(0, k), at)]
+    return take_along_axis(x, places, at), places
+
+
+@function
+def lexsort(keys: Any, axis: int = -1) -> Tensor:
+    """The places, int64, that sort by the last key, then by the one before, and so on.
+
+    Args:
+        keys: Arrays of one shape, or one array whose first axis goes over them.
+        axis: The axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.lexsort(([3, 1, 2], [0, 1, 0])).eval(mode="NUMPY").tolist()
+        [2, 0, 1]
+    """
+    keys = [as_tensor(key) for key in keys]
+    if not keys:
+        raise ArgumentError("lexsort: there are no keys.", "Give it one at least.")
+    order = argsort(keys[0], axis)
+    for key in keys[1:]:
+        again = argsort(take_along_axis(key, order, axis), axis)
+        order = take_along_axis(order, again, axis)
+    return order
+
+
+# Places in a sorted array.
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSorted(Op):
+    """Where values go into sorted vectors so that these stay sorted, int64.
+
+    Attributes:
+        right: Behind equal elements, not before them.
+        batched: How many leading axes both inputs have in common; a vector for each of them.
+    """
+
+    right: bool
+    batched: int = 0
+
+    @property
+    def name(self) -> str:
+        return "searchsorted"
+
+    @property
+    def side(self) -> str:
+        """NumPy's name of it."""
+        return "right" if self.right else "left"
+
+    def infer(self, x: TensorType, v: TensorType) -> TensorType:
+        if x.ndim != self.batched + 1:
+            raise ShapeError(
+                f"searchsorted in {x!r}: a vector is wanted.", "", where_is(here())
+            )  # fmt: skip
+        return v.with_dtype("int64")
+
+    def perform(self, x: np.ndarray[Any, Any], v: np.ndarray[Any, Any]) -> Any:
+        y = np.empty(v.shape, np.int64)
+        for place in np.ndindex(v.shape[: self.batched]):
+            y[place] = np.searchsorted(comparable(x[place]), comparable(v[place]), self.side)  # type: ignore[call-overload]
+        return y
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor, v: Tensor) -> tuple[None, None]:
+        return None, None
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor, v: Tensor) -> Tensor:
+        if not batched[0] and not self.batched:
+            return Tensor.make(self, x, v)
+        x, v = (a if own else repeated(a, size) for a, own in zip((x, v), batched, strict=True))
+        return Tensor.make(SearchSorted(self.right, self.batched + 1), x, v)
+
+
+@function
+def searchsorted(x: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
+    """Where values go into a sorted vector so that it stays sorted.
+
+    Args:
+        x: A vector in ascending order, or in any where ``sorter`` puts it in order.
+        v: Values of any shape; NaN goes behind all numbers.
+        side: ``"left"``: before equal elements, ``"right"``: behind them.
+        sorter: The places that sort x, as from ``argsort``.
+
+    Returns:
+        An int64 array of v's shape, from 0 to x's length.
+
+    Raises:
+        ShapeError: x is no vector.
+        ArgumentError: No such side.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.searchsorted([1, 3, 3, 7], [3, 8], side="right").eval(mode="NUMPY").tolist()
+        [3, 4]
+    """
+    if side not in {"left", "right"}:
+        raise ArgumentError(
+            f"searchsorted: there is no side={side!r}.", "Use 'left' or 'right'.", where_is(here())
+        )
+    (x, v), _ = operands("searchsorted", (x, v))
+    x = x if sorter is None else take(x, sorter, 0)
+    return Tensor.make(SearchSorted(side == "right"), x, v)
+
+
+@function
+def isin(element: Any, test_elements: Any, invert: bool = False) -> Tensor:
+    """Whether each element is among others.
+
+    Args:
+        element: Real numbers of any shape; NaN is nowhere.
+        test_elements: The others, of any shape.
+        invert: Whether it is not.
+
+    Returns:
+        An array of bool, of the elements' shape.
+    """
+    (x, among), _ = operands("isin", (element, test_elements))
+    among = sort(among, axis=None)
+    found = less(searchsorted(among, x, "left"), searchsorted(among, x, "right"))
+    found = found & logical_not(isnan(x))
+    return logical_not(found) if invert else found
+
+
+# Distinct elements.
+
+
+@dataclass(frozen=True, slots=True)
+class Unique(Op):
+    """Of the distinct slices along an axis, in order: where each is first, and how often.
+
+    Results are the places of the first ones, which of them each slice is, and their counts.
+
+    Attributes:
+        axis: None for the distinct elements of an array.
+    """
+
+    axis: int | None
+
+    @property
+    def name(self) -> str:
+        return "unique"
+
+    def infer(self, x: TensorType) -> TupleType:
+        some = TensorType("int64", (None,))
+        which = x.with_dtype("int64")
+        if self.axis is not None:
+            which = which.with_shape((x.shape[self.axis],))
+        return TupleType((some, which, some))
+
+    def host_inputs(self) -> tuple[int, ...]:
+        return (0,)
+
+    def perform(self, x: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+        _, first, which, count = np.unique(comparable(x), True, True, True, self.axis)
+        shape = x.shape if self.axis is None else (x.shape[self.axis],)
+        return first.astype(np.int64), which.reshape(shape).astype(np.int64), count.astype(np.int64)
+
+    def pullback(self, g: Any, y: Any, x: Tensor) -> tuple[None]:
+        return (None,)
+
+
+@function
+def unique(  # noqa: PLR0913 (NumPy's arguments)
+    x: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    size: Any = None,
+    fill_value: Any = None,
+) -> Any:
+    """The distinct elements in ascending order.
+
+    How many there are depends on the values, so compiled backends take constants only, or a
+    ``size``.
+
+    Args:
+        x: Any dtype and shape; NaN is one element.
+        return_index: Give the place where each comes first, too.
+        return_inverse: Give for each element of x which of the distinct ones it is, too.
+        return_counts: Give how often each comes, too.
+        axis: Take the distinct slices along this axis, in place of elements.
+        size: How many to give, an integer: if there are more, the first ones; goes with no axis.
+        fill_value: What stands at the end if there are fewer, by default the smallest; their
+            counts are 0.
+
+    Returns:
+        The elements, and what else was asked for, int64, in a tuple.
+
+    Raises:
+        ShapeError: x has no such axis.
+        ArgumentError: Both an axis and a ``size``, or a ``fill_value`` without a ``size``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.lvector("x")
+        >>> values, counts = gt.unique(x, return_counts=True, size=3, fill_value=-1)
+        >>> values.eval({x: [5, 2, 5]}).tolist(), counts.eval({x: [5, 2, 5]}).tolist()
+        ([2, 5, -1], [1, 2, 0])
+    """
+    x = as_tensor(x)
+    asked = (return_index, return_inverse, return_counts)
+    if size is not None and axis is not None:
+        raise ArgumentError("unique: size= goes with axis=None.", "", where_is(here()))
+    if size is None and fill_value is not None:
+        raise ArgumentError("unique: fill_value= goes with size=.", "", where_is(here()))
+    if size is not None:
+        values, *rest = _unique_of_size(x, size, fill_value)
+    else:
+        if axis is not None:
+            (axis,) = axes_of("unique", (axis,), x.ndim)
+        found = Node.make(Unique(axis), x)
+        rest = [Tensor.make(Pick(i), found) for i in range(3)]
+        values = take(x, rest[0], axis)
+    results = (values, *[y for y, wanted in zip(rest, asked, strict=True) if wanted])
+    return results if any(asked) else values
+
+
+def _unique_of_size(x: Tensor, size: Any, fill_value: Any) -> tuple[Tensor, ...]:
+    """The distinct elements, where each is first, which of them each element is, and counts."""
+    flat = ravel(x)
+    n = length(flat, 0)
+    order = argsort(flat)
+    ordered = flat[order]
+    a, b = ordered[:-1], ordered[1:]
+    new = not_equal(a, b) & logical_not(isnan(a) & isnan(b))
+    # Cut to n, as the first one is there also where there is no element.
+    rank = concatenate([constant([0]), cumsum(new)])[:n]
+    starts = searchsorted(rank, arange(size + 1))
+    fill = ordered[:1] if fill_value is None else as_tensor([fill_value], dtype=x.dtype)
+    fill = concatenate([fill, zeros(1, x.dtype)])[:1]
+    values = concatenate([ordered, fill])[starts[:-1]]
+    first = concatenate([order, constant([0])])[starts[:-1]]
+    which = put_along_axis(zeros_like(order), order, rank)
+    return values, first, reshape(which, lengths(x)), starts[1:] - starts[:-1]

@@ -1,0 +1,272 @@
+"""Arrays taken apart along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError, DTypeError, ShapeError
+from graphc.ir import Node, Op, Pick, Shape as StaticShape, TensorType, TupleType, here, where
+from graphc.tensor.axes import squeeze
+from graphc.tensor.create import zeros_like
+from graphc.tensor.elementwise import repeated_like, split_mask, where as select
+from graphc.tensor.join import Concatenate
+from graphc.tensor.shape import entries, length, target_shape
+from graphc.tensor.tensor import Tensor, as_tensor, axes_of, function
+
+__all__ = ["Split"]
+
+
+@dataclass(frozen=True, slots=True)
+class Split(Op):
+    """Consecutive parts of these lengths along an axis, a tuple; None stands for an input."""
+
+    axis: int
+    sizes: StaticShape
+
+    @property
+    def name(self) -> str:
+        return "split"
+
+    def infer(self, x: TensorType, *symbolic: TensorType) -> TupleType:
+        n = x.shape[self.axis]
+        if n is not None:
+            known = sum(size for size in self.sizes if size is not None)
+            if known > n or (known < n and None not in self.sizes):
+                raise ShapeError(
+                    f"split({x!r}, {self.sizes}): axis {self.axis} has length {n}.",
+                    "Use sizes that add up to it.",
+                    where(here()),
+                )
+        shape = x.shape
+        return TupleType(
+            tuple(
+                x.with_shape((*shape[: self.axis], size, *shape[self.axis + 1 :]))
+                for size in self.sizes
+            )
+        )
+
+    def host_inputs(self) -> tuple[int, ...]:
+        return tuple(range(1, 1 + self.sizes.count(None)))
+
+    def bounds(self, n: int, symbolic: Sequence[Any]) -> list[int]:
+        """Where each part starts, and where the last one ends, in an axis of length n."""
+        sizes = target_shape(self.sizes, symbolic)
+        if sum(sizes) != n:
+            raise ShapeError(
+                f"split: the sizes {sizes} do not add up to {n}, the length of axis {self.axis}.",
+                "Use sizes that do.",
+            )
+        return [0, *np.cumsum(sizes).tolist()]
+
+    def perform(self, x: np.ndarray[Any, Any], *symbolic: Any) -> tuple[np.ndarray[Any, Any], ...]:
+        bounds = self.bounds(np.shape(x)[self.axis], symbolic)
+        return tuple(np.split(x, bounds[1:-1], self.axis))
+
+    def pullback(
+        self, g: Sequence[Tensor | None], y: Node, x: Tensor, *symbolic: Tensor
+    ) -> Sequence[Any]:
+        """The parts' gradients joined; zeros where a branch of ``where`` was not chosen."""
+        parts = [Tensor.make(Pick(i), y) for i in range(len(self.sizes))]
+        gs = [zeros_like(p) if part is None else part for p, part in zip(parts, g, strict=True)]
+        joined = Tensor.make(Concatenate(self.axis), *gs)
+        masks = [split_mask(part)[0] for part in gs] if x.inputs else []
+        if any(mask is not None for mask in masks):
+            ones = [
+                repeated_like(as_tensor(True) if mask is None else mask, part)
+                for mask, part in zip(masks, gs, strict=True)
+            ]
+            joined = select(Tensor.make(Concatenate(self.axis), *ones), joined, 0)
+        return (joined, *(None for _ in symbolic))
+
+    def pushforward(self, tangents: Sequence[Any], y: Node, x: Tensor, *symbolic: Tensor) -> Any:
+        if tangents[0] is None:
+            return [None] * len(self.sizes)
+        pushed = Node.make(self, tangents[0], *symbolic)
+        return [Tensor.make(Pick(i), pushed) for i in range(len(self.sizes))]
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Node:
+        return Node.make(Split(self.axis + 1, self.sizes), x, *symbolic)
+
+
+def parts_of(x: Tensor, sizes: Any, axis: int) -> list[Tensor]:
+    """The parts of these lengths along an axis, which is not negative."""
+    static, symbolic = entries("split", sizes)
+    if not static:
+        raise ShapeError("split: at least one part is wanted.", "", where(here()))
+    several = Node.make(Split(axis, static), x, *symbolic)
+    return [Tensor.make(Pick(i), several) for i in range(len(static))]
+
+
+@function
+def split(x: Any, splits_size: Any, *, n_splits: int | None = None, axis: int = 0) -> list[Tensor]:
+    """Consecutive parts of given lengths along an axis.
+
+    Args:
+        x: At least one axis.
+        splits_size: The length of each part: integers, Python's or symbolic, or an integer
+            vector. They add up to the axis's length.
+        n_splits: How many parts there are, where a symbolic ``splits_size`` does not say.
+        axis: The axis to take apart.
+
+    Returns:
+        The parts, in order.
+
+    Raises:
+        ShapeError: No such axis, a negative length, or lengths that do not add up.
+        DTypeError: A length that is no integer.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> [part.type for part in split(gt.tensor("x", shape=(5, 2)), [1, 4])]
+        [float64[1, 2], float64[4, 2]]
+    """
+    x = as_tensor(x)
+    (at,) = axes_of("split", int(axis), x.ndim)
+    if isinstance(splits_size, Tensor) and splits_size.ndim == 1 and n_splits is not None:
+        if splits_size.type.shape == (None,):
+            splits_size = [splits_size[i] for i in range(n_splits)]
+    elif not isinstance(splits_size, list | tuple | np.ndarray | Tensor):
+        raise ArgumentError(
+            f"split({x.type!r}, {splits_size!r}): the length of each part is wanted.",
+            "Use gt.array_split(x, n) for n parts of about one length.",
+            where(here()),
+        )
+    parts = parts_of(x, splits_size, at)
+    if n_splits is not None and len(parts) != n_splits:
+        raise ShapeError(
+            f"split: {len(parts)} lengths, and n_splits is {n_splits}.", "", where(here())
+        )
+    return parts
+
+
+@function
+def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    """Consecutive parts along an axis, a number of them or cut at given places.
+
+    Args:
+        x: At least one axis.
+        indices_or_sections: How many parts, of lengths that differ by one at most; or a list of
+            the places where a part ends and the next one starts, Python's integers or symbolic;
+            negative ones and those behind the end count as in a slice.
+        axis: The axis to take apart.
+
+    Returns:
+        The parts, in order.
+
+    Raises:
+        ShapeError: No such axis, or a number of parts below 1.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> [part.type for part in array_split(gt.tensor("x", shape=(5,)), 2)]
+        [float64[3], float64[2]]
+    """
+    x = as_tensor(x)
+    (at,) = axes_of("array_split", axis, x.ndim)
+    if not isinstance(indices_or_sections, int | np.integer):
+        places = [None, *_places(indices_or_sections), None]
+        before = (slice(None),) * at
+        return [x[(*before, slice(start, stop))] for start, stop in pairwise(places)]
+    count, n = int(indices_or_sections), length(x, at)
+    if count < 1:
+        raise ShapeError(
+            f"array_split: {count} parts of {x!r}.", "Ask for 1 or more.", where(here())
+        )
+    return parts_of(x, [(n + count - 1 - i) // count for i in range(count)], at)
+
+
+def _places(given: Any) -> list[Any]:
+    """The places to cut at: each may be symbolic, a vector's number must be known."""
+    if isinstance(given, np.ndarray):
+        return given.tolist()  # type: ignore[no-any-return]
+    if isinstance(given, Tensor) and given.ndim != 1:
+        raise DTypeError(
+            f"array_split: {given!r} is no vector of places.",
+            "How many parts there are must be a Python integer.",
+            where(here()),
+        )
+    return list(given)
+
+
+def _split_along(op: str, x: Any, indices_or_sections: Any, axis: int, ndim: int) -> list[Tensor]:
+    x = as_tensor(x)
+    if x.ndim < ndim:
+        raise ShapeError(f"{op}: {x!r} has fewer than {ndim} axes.", "", where(here()))
+    n = length(x, axis)
+    if isinstance(indices_or_sections, int | np.integer):
+        count = int(indices_or_sections)
+        if count < 1 or (isinstance(n, int) and n % count):
+            raise ShapeError(
+                f"{op}({x.type!r}, {count}): no {count} parts of equal length.",
+                "gt.array_split makes parts of unequal lengths.",
+                where(here()),
+            )
+        return parts_of(x, [n // count] * count, axis)
+    return array_split(x, indices_or_sections, axis)
+
+
+@function
+def hsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
+    """Parts along the second axis, or of a vector along its only one.
+
+    Args:
+        x: At least one axis.
+        indices_or_sections: How many parts of equal length, or the places to cut at.
+    """
+    x = as_tensor(x)
+    return _split_along("hsplit", x, indices_or_sections, 1 if x.ndim > 1 else 0, 1)
+
+
+@function
+def vsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
+    """Parts along the first axis of an array of at least two.
+
+    Args:
+        x: At least two axes.
+        indices_or_sections: How many parts of equal length, or the places to cut at.
+    """
+    return _split_along("vsplit", x, indices_or_sections, 0, 2)
+
+
+@function
+def dsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
+    """Parts along the third axis.
+
+    Args:
+        x: At least three axes.
+        indices_or_sections: How many parts of equal length, or the places to cut at.
+    """
+    return _split_along("dsplit", x, indices_or_sections, 2, 3)
+
+
+@function
+def unstack(x: Any, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices along an axis of static length, each without it.
+
+    Args:
+        x: At least one axis.
+        axis: The axis to take apart.
+
+    Raises:
+        ShapeError: No such axis, or its length is unknown.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> [part.type for part in unstack(gt.tensor(shape=(2, 3)))]
+        [float64[3], float64[3]]
+    """
+    x = as_tensor(x)
+    (at,) = axes_of("unstack", axis, x.ndim)
+    n = x.type.shape[at]
+    if n is None:
+        raise ShapeError(
+            f"unstack({x!r}): how long axis {at} is is unknown.",
+            "Declare it, as with gt.specify_shape(x, (3, None)).",
+            where(here()),
+        )
+    return tuple(squeeze(part, at) for part in parts_of(x, [1] * n, at)) if n else ()

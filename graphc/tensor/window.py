@@ -1,0 +1,60 @@
+"""Windows: weights that fall off towards both ends."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphc.config import config
+from graphc.tensor.create import arange
+from graphc.tensor.elementwise import abs, cast, maximum
+from graphc.tensor.shape import entries
+from graphc.tensor.tensor import Tensor, function
+from graphc.tensor.trigonometric import cos
+
+__all__: list[str] = []
+
+
+def _from_middle(op: str, m: Any) -> Tensor:
+    """So many numbers from -1 to 1 at equal distances; 0 if there is one."""
+    (known,), symbolic = entries(op, m)
+    count: Any = symbolic[0] if known is None else known
+    twice = 2 * arange(count) - (count - 1)
+    ends = max(count - 1, 1) if isinstance(count, int) else maximum(count - 1, 1)
+    return cast(twice, config.floatX) / cast(ends, config.floatX)
+
+
+@function
+def bartlett(M: Any) -> Tensor:  # noqa: N803 (NumPy's name)
+    """A triangle from 0 up to 1 and down to 0.
+
+    Args:
+        M: How many values: an integer, Python's or symbolic.
+
+    Returns:
+        A vector of ``config.floatX``.
+
+    Example:
+        >>> bartlett(5).eval(mode="NUMPY").tolist()
+        [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    return 1 - abs(_from_middle("bartlett", M))
+
+
+@function
+def hanning(M: Any) -> Tensor:  # noqa: N803 (NumPy's name)
+    """A raised cosine that ends at 0; arguments and result as for ``bartlett``."""
+    return 0.5 + 0.5 * cos(math.pi * _from_middle("hanning", M))
+
+
+@function
+def hamming(M: Any) -> Tensor:  # noqa: N803 (NumPy's name)
+    """A raised cosine that ends at 0.08; arguments and result as for ``bartlett``."""
+    return 0.54 + 0.46 * cos(math.pi * _from_middle("hamming", M))
+
+
+@function
+def blackman(M: Any) -> Tensor:  # noqa: N803 (NumPy's name)
+    """Two cosines that end at 0, close to optimal; arguments and result as for ``bartlett``."""
+    angle = math.pi * _from_middle("blackman", M)
+    return 0.42 + 0.5 * cos(angle) + 0.08 * cos(2 * angle)

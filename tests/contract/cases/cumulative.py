@@ -1,0 +1,65 @@
+"""Cases of graphc.tensor.cumulative."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import graphc.tensor as gt
+from graphc.tensor.cumulative import Recurrence
+from tests.contract.case import EMPTY, EVERY, FLOATING, NONE, REAL, Case, X
+
+
+def _recurrence(a: Any, b: Any) -> Any:
+    y = np.array(b)
+    for i in range(1, y.shape[1]):
+        y[:, i] += a[:, i] * y[:, i - 1]
+    return y
+
+
+def _backwards(a: Any, b: Any) -> Any:
+    return _recurrence(a[:, ::-1], b[:, ::-1])[:, ::-1]
+
+
+INEXACT = (*FLOATING, "complex64", "complex128")
+
+FAMILIES: dict[str, dict[str, Case]] = {
+    "cumulative": {
+        "cumsum": Case(lambda n, x: n.cumsum(x, 1), (X,), EVERY),
+        "cumsum of all": Case(lambda n, x: n.cumsum(x), (X,)),
+        "cumsum of nothing": Case(lambda n, x: n.cumsum(x, 0), (EMPTY,)),
+        "cumsum of 4000": Case(lambda n, x: n.cumsum(x), ((4000,),), ("float16", "bfloat16")),
+        "cumsum in a dtype": Case(lambda n, x: n.cumsum(x, 0, "int8"), (X,), ("int8", "int64")),
+        "cumsum with NaN": Case(lambda n, x: n.cumsum(x, 0), ((7, 4),), FLOATING, special=True),
+        "cumprod": Case(lambda n, x: n.cumprod(x, -1), (X,), EVERY),
+        "cumprod of all": Case(lambda n, x: n.cumprod(x), (X,)),
+        "cumprod of nothing": Case(lambda n, x: n.cumprod(x, 1), (NONE,)),
+        "cummax": Case(
+            lambda x: gt.cummax(x, 1), (X,), REAL, lambda x: np.maximum.accumulate(x, 1)
+        ),
+        "cummax with NaN": Case(
+            lambda x: gt.cummax(x, 0), ((7, 4),), FLOATING,
+            lambda x: np.maximum.accumulate(x, 0), special=True,
+        ),
+        "cummin": Case(
+            lambda x: gt.cummin(x, 2), (X,), REAL, lambda x: np.minimum.accumulate(x, 2)
+        ),
+        "cummin with NaN": Case(
+            lambda x: gt.cummin(x, 0), ((7, 4),), FLOATING,
+            lambda x: np.minimum.accumulate(x, 0), special=True,
+        ),
+        "from 0": Case(
+            lambda n, x: n.cumulative_sum(x, axis=1, include_initial=True), (X,),
+        ),
+        "from 1": Case(
+            lambda n, x: n.cumulative_prod(x, axis=0, include_initial=True), (X,),
+        ),
+        "recurrence": Case(
+            lambda a, b: gt.Tensor.make(Recurrence(1), a, b), (X, X), INEXACT, _recurrence
+        ),
+        "recurrence backwards": Case(
+            lambda a, b: gt.Tensor.make(Recurrence(1, True), a, b), (X, X), INEXACT, _backwards
+        ),
+    },
+}  # fmt: skip

@@ -1,0 +1,15 @@
+"""Cases of graphc.tensor.difference."""
+
+from __future__ import annotations
+
+from tests.contract.case import NUMERIC, Case, V, X
+
+FAMILIES: dict[str, dict[str, Case]] = {
+    "difference": {
+        "diff": Case(lambda n, x: n.diff(x, 2), (X,), NUMERIC),
+        "diff of bools": Case(lambda n, x: n.diff(x), (V,), ("bool",)),
+        "diff with more": Case(
+            lambda n, x: n.diff(x, prepend=1, append=x[:2]), (V,), ("int8", "float32", "float64")
+        ),
+    },
+}  # fmt: skip

@@ -1,0 +1,49 @@
+"""Common shapes are found, and arrays brought to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc.tensor as gt
+from graphc.errors import ShapeError
+from tests.reference import evaluate
+from tests.tensor.agreement import check_agrees
+
+A, B = np.arange(6.0).reshape(2, 3), np.arange(3, dtype="int8").reshape(1, 3)
+
+
+def test_a_second_array_is_brought_to_the_common_shape() -> None:
+    for fill in (gt.second, gt.fill, lambda a, b: a.fill(b)):
+        check_agrees(fill, lambda a, b: np.broadcast_arrays(a, b)[1], A, B)
+        check_agrees(fill, lambda a, b: np.broadcast_arrays(a, b)[1], B[0], A[:, :1])
+        check_agrees(lambda a, f=fill: f(a, 2), lambda a: np.full((2, 3), 2), A)
+
+
+def test_common_lengths_are_found_without_the_arrays() -> None:
+    x, n = gt.matrix("x"), gt.lscalar("n")
+    found = gt.broadcast_shape(x, gt.tensor(shape=(4, 1, 3)))
+    assert [gt.get_scalar_constant_value(m) for m in (found[0], found[2])] == [4, 3]
+    given = gt.broadcast_shape((n, 1), (1, 5), arrays_are_shapes=True)
+    values = evaluate([*found, *given], {x: np.zeros((2, 3)), n: 7})
+    assert [int(m) for m in values] == [4, 2, 3, 7, 5]
+    assert gt.broadcast_shape() == ()
+
+
+X = gt.tensor("x", shape=(2, 3))
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "shapes that have nothing common": (lambda: gt.broadcast_shape(X, X.T), "lengths differ"),
+    "a second that does not fit": (lambda: gt.second(X, X.T), "lengths differ"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_does_not_fit_is_refused_with_the_users_line(what: str) -> None:
+    build, message = REFUSED[what]
+    with pytest.raises(ShapeError, match=message) as caught:
+        build()
+    assert "test_broadcast.py" in str(caught.value)

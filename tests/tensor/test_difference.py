@@ -1,0 +1,36 @@
+"""Differences of neighbours are NumPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import graphc.tensor as gt
+from graphc.errors import ShapeError
+from tests.tensor.agreement import DTYPES, arrays, check_agrees
+
+
+@settings(max_examples=60)
+@given(arrays(DTYPES, st.sampled_from([(4,), (2, 3), (0, 2), (1,)])), st.integers(0, 3), st.data())
+def test_any_array_has_numpys_differences(value: np.ndarray, n: int, data: Any) -> None:
+    axis = data.draw(st.integers(-value.ndim, value.ndim - 1))
+    check_agrees(lambda x: gt.diff(x, n, axis), lambda x: np.diff(x, n, axis), value)
+
+
+def test_values_may_stand_in_front_and_behind() -> None:
+    value = np.arange(6.0).reshape(2, 3) ** 2
+    check_agrees(
+        lambda x: gt.diff(x, prepend=1, append=x[:, :2]),
+        lambda x: np.diff(x, prepend=1, append=x[:, :2]),
+        value,
+    )
+
+
+def test_differences_of_no_number_or_axis_are_refused() -> None:
+    with pytest.raises(ShapeError, match=r"-1 differences(.|\n)*test_difference.py"):
+        gt.diff(gt.vector(), -1)
+    with pytest.raises(ShapeError, match="no axis -1"):
+        gt.diff(gt.scalar())

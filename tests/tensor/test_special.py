@@ -1,0 +1,191 @@
+"""Special functions against mpmath, over wide ranges and where SciPy has no answer.
+
+The rows' expansions are evaluated step by step in NumPy; that backends agree is tested in
+``tests/contract``.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import special
+
+import graphc
+import graphc.tensor as gt
+from graphc.tensor.elementwise import ROWS
+from graphc.tensor.series import computed
+
+rng = np.random.default_rng(5)
+COUNT = 40
+
+
+def spread(low: float, high: float) -> np.ndarray:
+    """Numbers of all magnitudes between two powers of ten."""
+    return 10 ** rng.uniform(low, high, COUNT)
+
+
+def between(low: float, high: float) -> np.ndarray:
+    return rng.uniform(low, high, COUNT)
+
+
+def slope(f: Callable[..., Any], which: int) -> Callable[..., Any]:
+    """mpmath's derivative by one operand."""
+
+    def by(*xs: Any) -> Any:
+        return mp.diff(lambda t: f(*xs[:which], t, *xs[which + 1 :]), xs[which])
+
+    return by
+
+
+def lower(a: Any, x: Any) -> Any:
+    return mp.gammainc(a, 0, x, regularized=True)
+
+
+def upper(a: Any, x: Any) -> Any:
+    return mp.gammainc(a, x, mp.inf, regularized=True)
+
+
+def beta_below(a: Any, b: Any, x: Any) -> Any:
+    return mp.betainc(a, b, 0, x, regularized=True)
+
+
+TRUTH: dict[str, tuple[Callable[..., Any], list[np.ndarray], float]] = {
+    "erfcx": (lambda x: mp.exp(x * x) * mp.erfc(x), [between(-5, 25)], 1e-14),
+    "log_ndtr": (lambda x: mp.log(mp.ncdf(x)), [between(-60, 8)], 1e-14),
+    "expi": (mp.ei, [between(-60, 700)], 1e-13),
+    "owens_t": (
+        lambda h, a: mp.quad(lambda t: mp.exp(-h * h * (1 + t * t) / 2) / (1 + t * t), [0, a])
+        / (2 * mp.pi),
+        [between(-6, 6)[::4], between(-3, 3)[::4]],
+        1e-13,
+    ),
+    "zeta": (mp.zeta, [between(1.1, 30), spread(-3, 1.5)], 1e-13),
+    "polygamma": (mp.polygamma, [rng.integers(1, 9, COUNT) * 1.0, between(-7.9, 9)], 1e-11),
+    "betaln": (
+        lambda a, b: mp.log(mp.beta(a, b)), [spread(-5, 6), spread(-5, 6)], 1e-13
+    ),
+    "gammainc": (lower, [spread(-4, 3), spread(-4, 3)], 1e-12),
+    "gammaincc": (upper, [spread(-4, 3), spread(-4, 3)], 1e-12),
+    "gammainc_by_a": (slope(lower, 0), [spread(-2, 1.5), spread(-2, 1.5)], 1e-11),
+    "betainc": (beta_below, [spread(-2, 2), spread(-2, 2), between(0.01, 0.99)], 1e-12),
+    "betainc_by_a": (
+        slope(beta_below, 0), [spread(-1, 1), spread(-1, 1), between(0.01, 0.99)], 1e-11
+    ),
+    "betainc_by_b": (
+        slope(beta_below, 1), [spread(-1, 1), spread(-1, 1), between(0.01, 0.99)], 1e-11
+    ),
+    "kv": (mp.besselk, [between(-50, 50), spread(-3, 2)], 1e-12),
+    "iv": (mp.besseli, [between(-20, 50), spread(-1, 2)], 1e-12),
+}  # fmt: skip
+"""mpmath's function, operands, and how far the row may be from it."""
+
+
+@pytest.mark.parametrize("name", TRUTH)
+def test_a_function_is_what_mpmath_finds(name: str) -> None:
+    truth, xs, tolerance = TRUTH[name]
+    with mp.workdps(40):
+        wanted = np.array(
+            [float(truth(*map(mp.mpf, map(float, x)))) for x in zip(*xs, strict=True)]
+        )
+    with np.errstate(all="ignore"):
+        found = computed(ROWS[name].expand)(*xs)
+    np.testing.assert_allclose(found, wanted, tolerance, 1e-290)
+
+
+def test_bessel_functions_of_the_first_kind_are_exact_beside_their_amplitude() -> None:
+    v = np.concatenate([between(-30, 60), between(0, 1) * 100, np.arange(0.0, COUNT)])
+    x = np.concatenate([spread(-2, 2), spread(0.3, 3.5), spread(0.3, 2)])
+    with mp.workdps(40):
+        exact = [(mp.besselj(p, q), mp.bessely(p, q)) for p, q in zip(v, x, strict=True)]
+    wanted = np.array([float(j) for j, _ in exact])
+    # Below its order J is no oscillation, and its own size counts.
+    waves = np.array([float(mp.hypot(j, y)) for j, y in exact])
+    amplitude = np.where(np.abs(v) < x, waves, np.abs(wanted))
+    with np.errstate(all="ignore"):
+        found = computed(ROWS["jv"].expand)(v, x)
+    assert np.max(np.abs(found - wanted) / amplitude) < 5e-13
+
+
+HARD: list[tuple[str, tuple[float, ...], float]] = [
+    (
+        "owens_t",
+        (7.25, 2.220446049250313e-16),
+        float(np.finfo(float).eps / (2 * np.pi) * np.exp(-(7.25**2) / 2)),
+    ),
+    ("kl_div", (7.25, 2.2250738585072014e-308), 5142.986295007459),
+    ("polygamma", (30.0, -1.5), -1.2232990235e20),
+    ("gammainc", (1e-300, 1e-5), 1.0),
+    ("iv", (1.0, 1e-307), 5e-308),
+    ("kve", (2.0, 1e8), float(mp.sqrt(mp.pi / 2e8) * (1 + mp.mpf(15) / 8e8))),
+]
+
+
+@pytest.mark.parametrize(("name", "xs", "wanted"), HARD)
+def test_there_is_an_answer_where_scipy_has_none(
+    name: str, xs: tuple[float, ...], wanted: float
+) -> None:
+    with np.errstate(all="ignore"):
+        found = computed(ROWS[name].expand)(*map(np.float64, xs))
+    np.testing.assert_allclose(found, wanted, 1e-10)
+
+
+def test_slopes_of_the_hypergeometric_function_are_mpmaths() -> None:
+    xs = [between(-4, 5), between(-4, 5), between(0.3, 6), between(-0.95, 0.95)]
+    xs[3][::5] = -spread(0, 2)[::5]
+    for i, name in enumerate("abc"):
+        with mp.workdps(30):
+            points = zip(*(map(float, x) for x in xs), strict=True)
+            wanted = [float(slope(mp.hyp2f1, i)(*map(mp.mpf, point))) for point in points]
+        found = ROWS[f"hyp2f1_by_{name}"].reference(*xs)
+        np.testing.assert_allclose(found, wanted, 1e-9)
+
+
+# Functions made of rows.
+
+POINTS = np.array([0.3, 1.0, 2.5, 7.0, 40.0])
+WHOLE = special.gamma(2.5)
+FUNCTIONS: dict[str, tuple[Any, Any]] = {
+    "beta": (lambda x: gt.beta(x, 2.5), lambda x: special.beta(x, 2.5)),
+    "beta below 0": (lambda x: gt.beta(-x - 0.1, 2.3), lambda x: special.beta(-x - 0.1, 2.3)),
+    "factorial": (gt.factorial, special.factorial),
+    "poch": (lambda x: gt.poch(x, 2.5), lambda x: special.poch(x, 2.5)),
+    "gammal": (lambda x: gt.gammal(2.5, x), lambda x: special.gammainc(2.5, x) * WHOLE),
+    "gammau": (lambda x: gt.gammau(2.5, x), lambda x: special.gammaincc(2.5, x) * WHOLE),
+    "chi2sf": (lambda x: gt.chi2sf(x, 3), lambda x: special.chdtrc(3, x)),
+    "kn": (lambda x: gt.kn(2, x), lambda x: special.kn(2, x)),
+    "multigammaln": (
+        lambda x: gt.multigammaln(x + 2, 4),
+        lambda x: np.array([special.multigammaln(v + 2, 4) for v in x]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_of_rows_is_scipys(name: str) -> None:
+    ours, theirs = FUNCTIONS[name]
+    x = gt.vector("x")
+    found = ours(x).eval({x: POINTS}, mode="NUMPY")
+    np.testing.assert_allclose(found, theirs(POINTS), 1e-11)
+
+
+def test_a_dimension_is_a_positive_integer() -> None:
+    for d in (0, 1.5, True):
+        with pytest.raises(graphc.errors.ArgumentError, match="dimension"):
+            gt.multigammaln(3.0, d)
+
+
+def test_an_order_that_is_whole_or_constant_lets_the_gradient_through() -> None:
+    n, x = gt.lscalar("n"), gt.scalar("x")
+    g = graphc.grad(gt.jv(n, x), x).eval({n: 2, x: 1.5}, mode="NUMPY")
+    np.testing.assert_allclose(g, special.jvp(2, 1.5), 1e-14)
+
+
+def test_importing_graphc_takes_no_special_functions() -> None:
+    script = "import sys, graphc.tensor; sys.exit('scipy.special' in sys.modules)"
+    subprocess.run([sys.executable, "-c", script], check=True)
