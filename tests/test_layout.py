@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -68,22 +69,26 @@ def test_a_backend_is_named_after_its_folder(folder: Path) -> None:
 FRESH = """
 import sys, time
 import numpy
-before = time.perf_counter()
+before = time.process_time()
 import graphc, graphc.tensor
-print(time.perf_counter() - before)
+print(time.process_time() - before)
 print([name for name in ("jax", "mlx", "scipy.stats", "matplotlib") if name in sys.modules])
 """
 
 
-def test_import_takes_no_backend_and_little_time() -> None:
+def test_import_takes_no_backend_and_little_time(tmp_path: Path) -> None:
+    # As where graphc is installed: the first run compiles its files, the others find them so.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(tmp_path)
+    command = [sys.executable, "-c", FRESH]
     runs = [
-        subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True)
-        for _ in range(3)
+        subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        for _ in range(4)
     ]
     seconds, modules = zip(*(run.stdout.splitlines() for run in runs), strict=True)
     assert set(modules) == {"[]"}
-    # 0.3 s is the promise; a machine that runs other tests meanwhile takes longer.
-    assert min(map(float, seconds)) < 1.0
+    # Of the processor, and so also on a machine that runs other tests meanwhile.
+    assert min(map(float, seconds)) < 0.3
 
 
 def test_compiling_for_numpy_takes_no_jax() -> None:

@@ -19,7 +19,7 @@ from graphc.compile.plan import Plan
 from graphc.compile.quick import quick
 from graphc.compile.shared import Shared
 from graphc.compile.state import stateful
-from graphc.errors import ArgumentError, DTypeError, MissingInputError, UnusedInputError
+from graphc.errors import ArgumentError, DTypeError, UnusedInputError
 from graphc.ir import (
     Constant,
     Graph,
@@ -29,6 +29,7 @@ from graphc.ir import (
     flatten,
     here,
     rebuild,
+    refuse_missing,
     replaced,
     toposort,
     where,
@@ -232,12 +233,7 @@ def _check_inputs(ins: Sequence[In], outputs: Sequence[Node], on_unused: OnUnuse
         raise ArgumentError(f"The input {twice!r} comes twice.", "", where(here()))
     needed = toposort(outputs, given)
     missing = [x for x in needed if isinstance(x.op, Input) and not isinstance(x, Shared)]
-    if missing:
-        raise MissingInputError(
-            f"The outputs depend on {', '.join(map(repr, missing))}, not among the inputs.",
-            "Add it to the inputs, or give it a value with givens.",
-            missing[0].where,
-        )
+    refuse_missing(missing, variables)
     used = {x for node in needed for x in node.inputs}.union(outputs)
     for x in variables:
         if x not in used and on_unused != "ignore":

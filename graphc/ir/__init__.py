@@ -14,7 +14,7 @@ from graphc.ir.dtypes import (
     promote,
     real_dtype,
 )
-from graphc.ir.graph import Graph, replaced
+from graphc.ir.graph import Graph, refuse_missing, replaced
 from graphc.ir.node import TINY, Constant, Input, Leaf, Node, Pick, toposort
 from graphc.ir.op import Check, Op, encode
 from graphc.ir.print import dprint, pprint, preview, tree
@@ -58,6 +58,7 @@ __all__ = [
     "promote",
     "real_dtype",
     "rebuild",
+    "refuse_missing",
     "replaced",
     "toposort",
     "tree",

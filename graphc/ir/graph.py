@@ -48,14 +48,7 @@ class Graph:
         put(self, "outputs", tuple(outputs))
         given = set(self.inputs)
         needed = toposort(self.outputs, given)
-        missing = [node for node in needed if isinstance(node.op, Input)]
-        if missing:
-            first = missing[0]
-            raise MissingInputError(
-                f"The outputs depend on {', '.join(map(repr, missing))}, not among the inputs.",
-                "Add it to the inputs, give it a value with givens, or replace it.",
-                first.where,
-            )
+        refuse_missing([node for node in needed if isinstance(node.op, Input)], self.inputs)
         put(self, "nodes", (*dict.fromkeys(self.inputs), *needed))
         put(self, "leaves", tuple(node for node in needed if isinstance(node.op, Leaf)))
         put(self, "_key", None)
@@ -149,6 +142,27 @@ def _key(graph: Graph) -> str:
             whole.update(tokens[node.op] + f" {wiring}\n".encode())
     whole.update(" ".join([str(numbers[y]) for y in graph.outputs]).encode())
     return whole.hexdigest()
+
+
+def refuse_missing(missing: Sequence[Node], inputs: Iterable[Node]) -> None:
+    """Raise where a graph depends on inputs that it is not given.
+
+    Raises:
+        MissingInputError: Names them, and an input of the same name that is another one.
+    """
+    if not missing:
+        return
+    names = {x.op.given_name for x in inputs if isinstance(x.op, Input)} - {None}
+    first = missing[0]
+    same = next((x for x in missing if x.op.given_name in names), None)  # type: ignore[attr-defined]
+    remedy = "Add it to the inputs, give it a value with givens, or replace it."
+    if same is not None:
+        remedy = f"The input called {same.op.name!r} is another variable: use one for both."
+    raise MissingInputError(
+        f"The outputs depend on {', '.join(map(repr, missing))}, not among the inputs.",
+        remedy,
+        first.where,
+    )
 
 
 def replaced(outputs: Sequence[Node], replacements: Mapping[Node, Node]) -> list[Node]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 
+from graphc.errors import ArgumentError
 from graphc.ir.graph import Graph
 from graphc.ir.node import Constant, Input, Leaf, Node, Pick
+from graphc.ir.site import here, where
 
 __all__ = ["described", "dprint", "pprint", "tree"]
 
@@ -93,13 +95,12 @@ def tree(outputs: Iterable[Node], depth: int = -1) -> Iterator[str]:
                 stack.append((x, rest + branch, rest + below, level + 1))
 
 
-def dprint(
-    graph: Node | Graph | Iterable[Node], *, depth: int = -1, file: TextIO | str | None = None
-) -> str | None:
+def dprint(graph: Any, *, depth: int = -1, file: TextIO | str | None = None) -> str | None:
     """Print a graph as a tree, each node once: where it comes again, its id and dots stand.
 
     Args:
-        graph: A node, several, or a graph.
+        graph: A node, several, a graph, or a compiled function, of which the rewritten graph is
+            shown.
         depth: How many levels to show; all by default.
         file: Where to write, standard output by default; ``"str"`` returns the text instead.
 
@@ -115,9 +116,18 @@ def dprint(
              │   └─ x float64[?] [id E]
              └─ exp float64[?] [id D] ...
     """
-    if isinstance(graph, Node):
-        graph = [graph]
-    lines = tree(graph.outputs if isinstance(graph, Graph) else graph, depth)
+    shown = getattr(graph, "graph", graph)
+    nodes = shown.outputs if isinstance(shown, Graph) else [shown]
+    if not isinstance(shown, Node) and isinstance(shown, Iterable):
+        nodes = list(shown)
+    for node in nodes:
+        if not isinstance(node, Node):
+            raise ArgumentError(
+                f"dprint of {node!r}, which is no graph.",
+                "Give a symbolic array, several, a graphc.Graph or a compiled function.",
+                where(here()),
+            )
+    lines = tree(nodes, depth)
     if file == "str":
         return "\n".join(lines)
     for line in lines:

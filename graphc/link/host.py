@@ -13,8 +13,8 @@ from typing import Any
 from graphc.errors import DynamicShapeError
 from graphc.ir import TINY, Constant, Graph, Leaf, Node, Pick, TensorType, is_inexact
 from graphc.tensor.index import Nonzero
+from graphc.tensor.sets import Unique
 from graphc.tensor.shape import Length, Shape
-from graphc.tensor.sort import Unique
 
 __all__ = ["Host", "analyse"]
 
@@ -106,6 +106,7 @@ def _check_input(node: Node, user: Node) -> None:
             f"The shape of {user!r} depends on the values of {node!r}, which are not known while "
             "the backend compiles.",
             "Shapes may depend on constants, on lengths (x.shape) and on integer inputs, scalars "
-            "or vectors; or use mode='NUMPY'.",
+            "or vectors; where a function takes the length of its result, as gt.bincount(x, "
+            "length=...) does, give that; or use mode='NUMPY'.",
             user.where,
         )

@@ -145,12 +145,14 @@ def _limited(x: Bounds, low: Bounds, high: Bounds) -> Bounds:
 
 
 def _divided(a: Bounds, b: Bounds) -> Bounds:
-    return Bounds(0.0, math.inf) if a.low >= 0 and b.low >= 0 else UNKNOWN
+    # A zero may have a sign, and an infinite quotient has it too.
+    return Bounds(0.0, math.inf) if a.low >= 0 and b.low > 0 else UNKNOWN
 
 
 def _raised(a: Bounds, b: Bounds) -> Bounds:
     even = b.low == b.high and b.low % 2 == 0
-    return Bounds(0.0, math.inf) if a.low >= 0 or even else UNKNOWN
+    positive = a.low > 0 or (a.low >= 0 and b.low >= 0)
+    return Bounds(0.0, math.inf) if positive or even else UNKNOWN
 
 
 def _floor_divided(a: Bounds, b: Bounds) -> Bounds:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from graphc.errors import InvalidGraphError
-from graphc.ir import Node, derived_from
-from graphc.rewrite.rule import Root, Rule, kind
-from graphc.tensor.elementwise import Elementwise
+from graphc.ir import Constant, Input, Leaf, Node, derived_from
+from graphc.rewrite.rule import PASSES, EquationRule, Root, Rule, kind, sort
 
-__all__ = ["Change", "Sweep"]
+__all__ = ["Change", "Chooser", "Sweep"]
 
 MOST_CHANGES_A_NODE = 50
 """Rules that grow a graph without end are stopped here; graphs of real programs need about 3."""
+
+ATOMS = frozenset({Constant, Input, Leaf})
+"""What stands for itself."""
+
+Chosen = Mapping[str, tuple[Rule, ...]]
+"""Rules by their pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +31,51 @@ class Change:
     after: Node
 
 
+class Chooser:
+    """Which rules to try on a node: those of its operation that its operands do not rule out.
+
+    Args:
+        rules: All there are, in the order to try them.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._by_root: dict[Root, list[Rule]] = {}
+        self._numbers: set[Any] = set()
+        for rule in rules:
+            for root in rule.roots:
+                self._by_root.setdefault(root, []).append(rule)
+            if isinstance(rule, EquationRule) and rule.number is not None:
+                self._numbers.add(rule.number)
+        self._by_sort: dict[tuple[Any, ...], Chosen] = {}
+        self._by_node: dict[Node, Chosen] = {}
+
+    def __call__(self, node: Node) -> Chosen:
+        """The rules for a node, by their pass."""
+        found = self._by_node.get(node)
+        if found is None:
+            key = sort(node, self._numbers)
+            found = self._by_sort.get(key)
+            if found is None:
+                found = self._by_sort[key] = self._chosen(node)
+            self._by_node[node] = found
+        return found
+
+    def _chosen(self, node: Node) -> Chosen:
+        roots = dict.fromkeys([kind(node), *type(node.op).__mro__])
+        found: dict[str, dict[Rule, None]] = {step: {} for step in PASSES}
+        for root in roots:
+            for rule in self._by_root.get(root, ()):
+                if rule.concerns(node):
+                    found[rule.step][rule] = None
+        return {step: tuple(rules) for step, rules in found.items()}
+
+
 class Sweep:
     """The normal forms of nodes under the rules of a pass, each worked out once.
 
     Args:
-        rules: What is tried, in this order, on the nodes of its roots.
+        step: The pass.
+        rules: The rules to try on a node.
         recording: Keep each change.
 
     Attributes:
@@ -40,16 +85,13 @@ class Sweep:
         records: Each change, where recording.
     """
 
-    def __init__(self, rules: Iterable[Rule], *, recording: bool = False) -> None:
+    def __init__(self, step: str, rules: Chooser, *, recording: bool = False) -> None:
         self.attempts = 0
         self.changes = 0
         self.records: list[Change] = []
         self.recording = recording
-        self._by_root: dict[Root, list[Rule]] = {}
-        for rule in rules:
-            for root in rule.roots:
-                self._by_root.setdefault(root, []).append(rule)
-        self._rules: dict[tuple[Any, ...], tuple[Rule, ...]] = {}
+        self._pass = step
+        self._rules = rules
         self._done: dict[Node, Node] = {}
         self._became: dict[Node, tuple[Node, Rule | None]] = {}
 
@@ -63,17 +105,25 @@ class Sweep:
         most = self.changes + MOST_CHANGES_A_NODE * (len(nodes) + MOST_CHANGES_A_NODE)
         done = self._done
         for node in nodes:
-            if node not in done:
-                self._settle(node, most)
+            if node in done:
+                continue
+            if type(node.op) in ATOMS:
+                done[node] = node
+                continue
+            new, rule = self._step(node)
+            if rule is None and new not in self._became:
+                done[node] = done.setdefault(new, new)
+            else:
+                self._became[node] = new, rule
+                self._settle([node, new], most)
 
     def form(self, node: Node) -> Node:
         """What a node became."""
         return self._done[node]
 
-    def _settle(self, node: Node, most: int) -> None:
+    def _settle(self, stack: list[Node], most: int) -> None:
         # A node waits on the stack for its inputs first, then for the form of what it became.
         done, became = self._done, self._became
-        stack = [node]
         while stack:
             node = stack[-1]
             if node in done:
@@ -106,7 +156,7 @@ class Sweep:
                 if new in done or new in self._became:
                     return done.get(new, new), None
                 break
-        rules = self._rules_for(new)
+        rules = self._rules(new)[self._pass]
         if rules:
             with derived_from(node.site):
                 for rule in rules:
@@ -116,21 +166,6 @@ class Sweep:
                         self._note(rule, new, found)
                         return found, rule
         return new, None
-
-    def _rules_for(self, node: Node) -> tuple[Rule, ...]:
-        # A pattern names the row of an operand or two, which rules most of them out at once.
-        op = node.op
-        key: tuple[Any, ...] = (type(op),)
-        if type(op) is Elementwise:
-            key = (op, node.inputs[0].type.dtype, *[kind(x) for x in node.inputs])
-        known = self._rules.get(key)
-        if known is None:
-            roots = dict.fromkeys([kind(node), *type(op).__mro__])
-            found = [rule for root in roots for rule in self._by_root.get(root, ())]
-            if len(key) > 1:
-                found = [rule for rule in found if rule.concerns(key[2:], key[1])]
-            known = self._rules[key] = tuple(dict.fromkeys(found))
-        return known
 
     def _note(self, rule: Rule, before: Node, after: Node) -> None:
         if not before.type.admits(after.type):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import combinations
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -133,7 +133,7 @@ def merged(y: Node) -> Node | None:
 
 
 def _paired(steep: Sequence[Factor]) -> dict[Path, Change]:
-    for f, g in permutations(steep, 2):
+    for f, g in combinations(steep, 2):
         made = _pair(f, g)
         if made is not None:
             return {f.path: made[0], g.path: made[1]}
@@ -141,46 +141,81 @@ def _paired(steep: Sequence[Factor]) -> dict[Path, Change]:
 
 
 def _pair(f: Factor, g: Factor) -> tuple[Change, Change] | None:
+    """What stands for either of two factors that make something together."""
     if f.node is g.node and f.below != g.below:
         return GONE, GONE
-    pair = _PARTNERS.get((f.kind, g.kind))
-    return None if pair is None else pair(f, g)
+    for first, second in ((f, g), (g, f)):
+        pair = _PARTNERS.get((first.kind, second.kind))
+        made = None if pair is None else pair(first, second)
+        if made is not None:
+            return made if first is f else made[::-1]
+    return None
 
 
 # Sums among the factors.
 
 
 def _shared(found: Sequence[Factor], steep: Sequence[Factor]) -> dict[Path, Change]:
+    """A factor meets one that all terms of a sum have, or that some of them have."""
     for total in found:
         if not steep or total.below or total.node.op not in _SUMS:
             continue
         parts = terms(total.node)
         split = [factors(x) for x, _ in parts]
-        common = [g for g in split[0] if all(_within(g, other) for other in split[1:])]
+        common = _common(split)
         for f in steep:
-            if any(_pair(f, g) or _pair(g, f) for g in common):
-                return {total.path: Change(_taken_out(parts, split, common))}
-            if any(_pair(f, g) or _pair(g, f) for gs in split for g in gs):
-                whole = [divide(x, f.node) if f.below else multiply(x, f.node) for x, _ in parts]
-                return {total.path: Change(_sum(whole, parts)), f.path: GONE}
+            for own in common:
+                made = _pair(f, own[0])
+                if made is not None:
+                    rest = [remade(x, {g.path: GONE}) for (x, _), g in zip(parts, own, strict=True)]
+                    whole = _times(_sum(rest, parts), made[1], own[0])
+                    return {f.path: made[0], total.path: Change(whole)}
+            met = [_met(f, own) for own in split]
+            if any(met):
+                inside = [_within(x, f, m) for (x, _), m in zip(parts, met, strict=True)]
+                return {f.path: GONE, total.path: Change(_sum(inside, parts))}
     return {}
 
 
-def _within(g: Factor, others: Sequence[Factor]) -> Factor | None:
-    return next((f for f in others if f.node is g.node and f.below == g.below), None)
+Met = tuple[Factor, tuple[Change, Change]]
 
 
-def _taken_out(
-    parts: Sequence[tuple[Node, bool]], split: Sequence[list[Factor]], common: Sequence[Factor]
-) -> Any:
-    rest = []
-    for (x, _), own in zip(parts, split, strict=True):
-        gone = [f for g in common if (f := _within(g, own)) is not None]
-        rest.append(remade(x, {f.path: GONE for f in gone}))
-    whole = _sum(rest, parts)
-    for g in common:
-        whole = divide(whole, g.node) if g.below else multiply(whole, g.node)
-    return whole
+def _met(f: Factor, others: Sequence[Factor]) -> Met | None:
+    return next(((g, made) for g in others if (made := _pair(f, g)) is not None), None)
+
+
+def _within(x: Node, f: Factor, met: Met | None) -> Any:
+    """A term times a factor of the sum."""
+    if met is None:
+        return _times(x, Change(f.node), f)
+    g, (own, other) = met
+    return _times(remade(x, {g.path: other}), own, f)
+
+
+def _times(x: Any, change: Change, f: Factor) -> Any:
+    """A product with what stands for one of its factors."""
+    if change.node is None:
+        return x
+    return divide(x, change.node) if f.below != change.moved else multiply(x, change.node)
+
+
+def _common(split: Sequence[list[Factor]]) -> list[tuple[Factor, ...]]:
+    """Factors that all terms have, each as it is found in every one of them.
+
+    No factor of a term is found twice: ``a / b**2`` and ``c / b`` have one divisor in common.
+    """
+    first, *others = (list(found) for found in split)
+    common = []
+    for f in first:
+        alike = [next((i for i, g in enumerate(own) if _is_same(f, g)), None) for own in others]
+        if None not in alike:
+            pairs = zip(others, alike, strict=True)
+            common.append((f, *(own.pop(i) for own, i in pairs if i is not None)))
+    return common
+
+
+def _is_same(f: Factor, g: Factor) -> bool:
+    return f.node is g.node and f.below == g.below
 
 
 def _sum(xs: Sequence[Any], parts: Sequence[tuple[Node, bool]]) -> Any:
@@ -283,7 +318,9 @@ def _rebuilt(
     parts = [_rebuilt(x, (*path, i), changes, inner) for i, x in enumerate(_operands(y))]
     if len(parts) == 1:
         ((above, below),) = parts
-        return (-_quotient(above, None) if y.op is negative else above), below
+        if y.op is negative:
+            above = -constant(1, dtype=y.type.dtype) if above is None else -above
+        return above, below
     (a, a_below), (b, b_below) = parts
     if y.op is divide:
         a = _product(a, b_below)

@@ -10,6 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from graphc.ir import TINY, Constant, Node, Op, Pick, TensorType, TupleType, Type, is_integer
+from graphc.rewrite.slices import canonical
 from graphc.tensor.broadcast import BroadcastTo, broadcast_to
 from graphc.tensor.create import Arange, Eye
 from graphc.tensor.diagonal import Diagonal, FromDiagonal
@@ -25,12 +26,14 @@ from graphc.tensor.tensor import Tensor, as_tensor, constant
 
 __all__ = [
     "Known",
+    "bare_mask",
     "equal_lengths",
     "fitted",
     "holes",
     "is_count",
     "length_of",
     "lengths_of",
+    "product",
     "symbolic_length",
 ]
 
@@ -213,13 +216,14 @@ def _of_reshape(op: Reshape, node: Node, axis: int) -> Known | None:
         if n in elements:
             elements.remove(n)
             asked.remove(n)
-    rest: Known = _product(elements)
+    rest: Known = product(elements)
     if asked:
-        rest = as_tensor(rest, dtype="int64") // _product(asked)
+        rest = as_tensor(rest, dtype="int64") // product(asked)
     return rest if isinstance(own, int) else where(equal(own, -1), rest, own)
 
 
-def _product(lengths: Sequence[Any]) -> Any:
+def product(lengths: Sequence[Any]) -> Any:
+    """The product of lengths."""
     symbolic = [n for n in lengths if isinstance(n, Node)]
     known = prod(n for n in lengths if isinstance(n, int))
     return reduce(multiply, symbolic, *([] if symbolic and known == 1 else [known]))
@@ -292,10 +296,17 @@ def _of_pick(op: Pick, node: Node, axis: int) -> Known | None:
     (several,) = node.inputs
     match several.op:
         case Nonzero():
-            return sum(cast(several.inputs[0], "bool"))
+            return sum(cast(bare_mask(several.inputs[0]), "bool"))
         case Split(along, sizes) if axis == along:
             return symbolic_length(sizes, several.inputs[1:], op.index)
     return None
+
+
+def bare_mask(mask: Node) -> Node:
+    """A mask before it was made as long as the array: it must be, or the program fails."""
+    x = mask.inputs[0] if isinstance(mask.op, BroadcastTo) else mask
+    alike = x.type.ndim == mask.type.ndim and 1 not in x.type.shape
+    return x if alike else mask
 
 
 @length_step.register
@@ -310,7 +321,8 @@ def _of_index(op: Index, node: Node, axis: int) -> Known | None:
     at = _slice_at(op, node, axis)
     if at is None:
         return None
-    entry, place = op.entries[at], at - op.entries[:at].count(None)
+    place = at - op.entries[:at].count(None)
+    entry: Any = canonical(op.entries[at], x.type.shape[place])  # type: ignore[arg-type]
     first = len(list(holes(op.entries[:at])))
     bounds = symbolic[first : first + len(list(holes([entry])))]
     source, own = _measured(length_of(x, place))

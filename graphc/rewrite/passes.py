@@ -10,7 +10,7 @@ from time import perf_counter
 import graphc.rewrite.rules  # noqa: F401 (fills RULES)
 from graphc.errors import ArgumentError
 from graphc.ir import Graph, Input, Node, check, check_same_interface, replaced
-from graphc.rewrite.engine import Change, Sweep
+from graphc.rewrite.engine import Change, Chooser, Sweep
 from graphc.rewrite.rule import PASSES, RULES, Rule
 
 __all__ = ["EVERY", "PassReport", "Rewritten", "names_of", "optimize", "selected"]
@@ -99,10 +99,8 @@ def optimize(
 
 
 def _run(graph: Graph, rules: list[Rule], recording: bool, checking: bool) -> Rewritten:
-    sweeps = {
-        step: Sweep((rule for rule in rules if rule.step == step), recording=recording)
-        for step in PASSES
-    }
+    chooser = Chooser(rules)
+    sweeps = {step: Sweep(step, chooser, recording=recording) for step in PASSES}
     settled: dict[str, tuple[Node, ...]] = {}
     reports: list[PassReport] = []
     for _ in range(ROUNDS):

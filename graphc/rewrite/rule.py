@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from graphc.tensor.tensor import Tensor
 __all__ = [
     "PASSES",
     "RULES",
+    "UNIFORM",
     "Equation",
     "EquationRule",
     "NodeRule",
@@ -31,6 +32,7 @@ __all__ = [
     "number_of",
     "rewrite",
     "scalar_value",
+    "sort",
 ]
 
 PASSES = ("canonicalize", "stabilize", "specialize")
@@ -76,8 +78,8 @@ class Rule:
         """The operations of the nodes it is tried on: rows, or classes with their subclasses."""
         raise NotImplementedError
 
-    def concerns(self, kinds: Collection[Root], dtype: str) -> bool:
-        """Whether it can apply to a row of operands of these kinds and this dtype."""
+    def concerns(self, node: Node) -> bool:
+        """Whether it can apply to a node of this operation, by what ``sort`` tells of it."""
         return True
 
     def apply(self, node: Node) -> Node | None:
@@ -91,13 +93,44 @@ def kind(node: Node) -> Root:
     return op if type(op) is Elementwise else type(op)
 
 
+MOST_OPERANDS = 3
+"""Nodes of more operands are told apart by which kinds there are among these."""
+
+
+def sort(node: Node, numbers: Container[Any]) -> tuple[Any, ...]:
+    """What shows which rules can apply: nodes of one sort are alike to all rules at first sight.
+
+    That is the kinds of the node and its operands, their dtype, whether two are one, and which of
+    these numbers are among them.
+    """
+    op, inputs = node.op, node.inputs
+    kinds: list[Any] = []
+    for x in inputs:
+        own = x.op
+        if type(own) is Constant:
+            value = _number(own)
+            kinds.append((Constant, value) if value in numbers else Constant)
+        else:
+            kinds.append(own if type(own) is Elementwise else type(own))
+    first = op if type(op) is Elementwise else type(op)
+    if len(kinds) > MOST_OPERANDS:
+        return first, _dtype(node), frozenset(kinds)
+    return first, _dtype(node), len(kinds) == 2 and inputs[0] is inputs[1], *kinds
+
+
+def _dtype(node: Node) -> str | None:
+    """The dtype of the first operand, if there is one that has one."""
+    wanted = node.inputs[0].type if node.inputs else None
+    return wanted.dtype if type(wanted) is TensorType else None
+
+
 class NodeRule(Rule):
     """A function of a node and its operation that gives the replacement, or None.
 
     Attributes:
-        beside: The kinds that one of the operands of a row must be of, where any others are not
-            worth a look.
-        dtypes: Which dtypes the operands of a row may have.
+        beside: The kinds that one of the operands must be of, where any others are not worth a
+            look.
+        dtypes: Which dtypes the first operand may have.
     """
 
     def __init__(
@@ -117,16 +150,31 @@ class NodeRule(Rule):
     def roots(self) -> tuple[Root, ...]:
         return self._roots
 
-    def concerns(self, kinds: Collection[Root], dtype: str) -> bool:
-        if self.dtypes is not None and not self.dtypes(dtype):
+    def concerns(self, node: Node) -> bool:
+        dtype = _dtype(node)
+        if self.dtypes is not None and (dtype is None or not self.dtypes(dtype)):
             return False
-        return not self.beside or not self.beside.isdisjoint(kinds)
+        return not self.beside or any(self._is_beside(x.op) for x in node.inputs)
+
+    def _is_beside(self, op: Op) -> bool:
+        return (
+            op in self.beside
+            if type(op) is Elementwise
+            else not self.beside.isdisjoint(type(op).__mro__)
+        )
 
     def apply(self, node: Node) -> Node | None:
         if self.dtypes is not None and not self.dtypes(node.inputs[0].type.dtype):
             return None
         found: Node | None = self.function(node, node.op)
-        return found
+        return None if found is None or _is_less_known(found.type, node.type) else found
+
+
+def _is_less_known(new: Any, old: Any) -> bool:
+    """Whether it is the other type without lengths that are known there."""
+    if new is old or type(new) is not TensorType or type(old) is not TensorType:
+        return False
+    return new.dtype == old.dtype and not old.admits(new) and new.admits(old)
 
 
 class EquationRule(Rule):
@@ -172,9 +220,16 @@ class EquationRule(Rule):
         """The kinds that must be among those of the node's inputs."""
         return frozenset(kind(x) for x in self.pattern.inputs if not isinstance(x.op, Input))
 
-    def concerns(self, kinds: Collection[Root], dtype: str) -> bool:
+    def concerns(self, node: Node) -> bool:
         bare = any(x in self.parameters for x in self.pattern.inputs)
-        return self.needed <= set(kinds) and (not bare or self.dtypes(dtype))
+        if not self.needed <= {kind(x) for x in node.inputs}:
+            return False
+        if self.number is not None and self.number not in map(number_of, node.inputs):
+            return False
+        if self.shared == (0, 0) and node.inputs[0] is not node.inputs[1]:
+            return False
+        dtype = _dtype(node)
+        return not bare or (dtype is not None and self.dtypes(dtype))
 
     @cached_property
     def number(self) -> Any:
@@ -202,23 +257,13 @@ class EquationRule(Rule):
                 return i, j
         return None
 
-    def _may_match(self, node: Node, shared: tuple[int, int]) -> bool:
-        a, b = node.inputs
-        if shared == (0, 0):
-            return a is b
-        first, second = LEVELS[shared[0]], LEVELS[shared[1]]
-        if _meet(first(a), second(b)):
-            return True
-        return node.op.is_commutative() and _meet(first(b), second(a))
+    @cached_property
+    def form(self) -> Form:
+        """The operations of the pattern."""
+        return _form(self.pattern)  # type: ignore[return-value]
 
     def apply(self, node: Node) -> Node | None:
-        shared = self.shared
-        if shared is not None and not self._may_match(node, shared):
-            return None
-        number = self.number
-        if number is not None and number not in [
-            _number(x.op) for x in node.inputs if type(x.op) is Constant
-        ]:
+        if not _has_form(node, self.form) or not self._may_match(node):
             return None
         for bound in _matches(self.pattern, node, {}):
             values = [bound[x] for x in self.parameters]
@@ -228,6 +273,49 @@ class EquationRule(Rule):
             if made.lhs is node:
                 return fitted(made.rhs, node)
         return None
+
+    def _may_match(self, node: Node) -> bool:
+        shared = self.shared
+        if shared is None:
+            return True
+        a, b = node.inputs
+        if shared == (0, 0):
+            return a is b
+        first, second = LEVELS[shared[0]], LEVELS[shared[1]]
+        if _meet(first(a), second(b)):
+            return True
+        return node.op.is_commutative() and _meet(first(b), second(a))
+
+
+Form = tuple[Op, bool, tuple[Any, ...]]
+"""An operation, whether its operands may change places, and the forms of these; None is any."""
+
+
+def _form(pattern: Node) -> Form | None:
+    op = pattern.op
+    if isinstance(op, Input | Constant):
+        return None
+    inner = tuple(map(_form, pattern.inputs))
+    return op, op.is_commutative(), inner if any(inner) else ()
+
+
+def _has_form(node: Node, form: Form) -> bool:
+    """Whether the operations are those of a pattern: a quick look before it is matched."""
+    op, commutes, inner = form
+    if node.op is not op and node.op != op:
+        return False
+    if not inner:
+        return True
+    inputs = node.inputs
+    return _have_forms(inputs, inner) or (commutes and _have_forms(inputs[::-1], inner))
+
+
+def _have_forms(nodes: Sequence[Node], forms: Sequence[Form | None]) -> bool:
+    # A loop, as this is where most attempts end.
+    for x, form in zip(nodes, forms, strict=True):
+        if form is not None and not _has_form(x, form):
+            return False
+    return True
 
 
 LEVELS: tuple[Callable[[Node], Sequence[Node]], ...] = (
@@ -277,6 +365,9 @@ def _matches_all(
 
 
 LOOKED_THROUGH = (BroadcastTo, ExpandDims, Cast)
+
+UNIFORM = (Constant, *LOOKED_THROUGH)
+"""The kinds of arrays that ``scalar_value`` may know the one number of."""
 
 
 def scalar_value(node: Node) -> Any:
@@ -365,8 +456,9 @@ def rewrite(
         step: The pass it belongs to.
         roots: The operations it is tried on: rows such as ``multiply``, or classes such as
             ``Sum``, whose subclasses count too.
-        beside: Rows or classes, one of which an operand of a row must have; any by default.
-        dtypes: Which dtypes the operands of a row may have; any by default.
+        beside: Rows or classes, one of which an operand must have; any by default. It is not tried
+            on other nodes.
+        dtypes: Which dtypes the first operand may have; any by default.
 
     Raises:
         ArgumentError: No such pass, or a second rule of this name.

@@ -104,12 +104,13 @@ def exp_and_sum(f: Factor, g: Factor) -> Changes:
     own = next((term for term in found if term[0] is a), None)
     if own is None or len(found) < 2:
         return None
-    if len(found) == 2:
-        ((b, c),) = [term for term in found if term is not own]
+    rest = [term for term in found if term is not own]
+    if len(rest) == 1:
+        ((b, c),) = rest
         apart = a if b is None else a - b
         share: Any = sigmoid(apart if c == own[1] else apart + math.log(own[1] / c))
     else:
-        others = [exp(-a if b is None else b - a) * (c / own[1]) for b, c in found if b is not a]
+        others = [exp(-a if b is None else b - a) * (c / own[1]) for b, c in rest]
         share = 1 / sum(others, 1)
     return Change(share if own[1] == 1 else share / own[1]), GONE
 

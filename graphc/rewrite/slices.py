@@ -54,7 +54,7 @@ def _is_empty(start: Bound, stop: Bound, step: int) -> bool:
 def _taking(places: range, n: int) -> Range:
     """The slice of an axis of length n that takes these places."""
     if not places:
-        return Range(0, 0)
+        return Range(0, 0) if n else Range()
     first, last, step = places[0], places[-1], places.step
     if len(places) == 1:
         step = 1

@@ -48,6 +48,7 @@ from graphc.tensor.axes import (
     shape_padaxis,
     shape_padleft,
     shape_padright,
+    slice_at_axis,
     squeeze,
     swapaxes,
     transpose,
@@ -65,6 +66,14 @@ from graphc.tensor.bessel import (
     kn,
     kv,
     kve,
+)
+from graphc.tensor.beta import (
+    beta,
+    betainc,
+    betainc_by_a,
+    betainc_by_b,
+    betaincinv,
+    betaln,
 )
 from graphc.tensor.broadcast import (
     broadcast_arrays,
@@ -103,6 +112,7 @@ from graphc.tensor.cumulative import (
     cumsum,
     cumulative_prod,
     cumulative_sum,
+    logcumsumexp,
     trapezoid,
     unwrap,
 )
@@ -117,6 +127,7 @@ from graphc.tensor.diagonal import (
 )
 from graphc.tensor.difference import (
     diff,
+    ediff1d,
 )
 from graphc.tensor.dot import (
     batched_dot,
@@ -199,12 +210,6 @@ from graphc.tensor.exponential import (
     softplus,
 )
 from graphc.tensor.gamma import (
-    beta,
-    betainc,
-    betainc_by_a,
-    betainc_by_b,
-    betaincinv,
-    betaln,
     chi2sf,
     digamma,
     factorial,
@@ -279,6 +284,7 @@ from graphc.tensor.linalg import (
     matrix_power,
     multi_dot,
     norm,
+    vander,
     vector_norm,
 )
 from graphc.tensor.nan import (
@@ -308,6 +314,9 @@ from graphc.tensor.pad import (
 )
 from graphc.tensor.quantile import (
     median,
+    nanmedian,
+    nanpercentile,
+    nanquantile,
     percentile,
     quantile,
 )
@@ -324,6 +333,7 @@ from graphc.tensor.reduce import (
     argmin,
     logsumexp,
     max,
+    max_and_argmax,
     min,
     prod,
     sum,
@@ -353,11 +363,18 @@ from graphc.tensor.select import (
     put_along_axis,
     ravel_multi_index,
     select,
-    slice_at_axis,
     take,
     take_along_axis,
     to_one_hot,
     unravel_index,
+)
+from graphc.tensor.sets import (
+    intersect1d,
+    isin,
+    setdiff1d,
+    setxor1d,
+    union1d,
+    unique,
 )
 from graphc.tensor.shape import (
     flatten,
@@ -372,13 +389,11 @@ from graphc.tensor.shape import (
 from graphc.tensor.sort import (
     argpartition,
     argsort,
-    isin,
     lexsort,
     partition,
     searchsorted,
     sort,
     top_k,
-    unique,
 )
 from graphc.tensor.special import (
     entr,
@@ -699,6 +714,7 @@ __all__ = [
     "dvector",
     "dvectors",
     "e",
+    "ediff1d",
     "einsum",
     "empty",
     "empty_like",
@@ -807,6 +823,7 @@ __all__ = [
     "int_div",
     "interp",
     "interpolate1d",
+    "intersect1d",
     "inverse_permutation",
     "invert",
     "iround",
@@ -870,6 +887,7 @@ __all__ = [
     "log_softmax",
     "logaddexp",
     "logaddexp2",
+    "logcumsumexp",
     "logical_and",
     "logical_not",
     "logical_or",
@@ -899,6 +917,7 @@ __all__ = [
     "matrix_transpose",
     "matvec",
     "max",
+    "max_and_argmax",
     "maximum",
     "mean",
     "median",
@@ -921,8 +940,11 @@ __all__ = [
     "nancumsum",
     "nanmax",
     "nanmean",
+    "nanmedian",
     "nanmin",
+    "nanpercentile",
     "nanprod",
+    "nanquantile",
     "nanstd",
     "nansum",
     "nanvar",
@@ -985,6 +1007,8 @@ __all__ = [
     "second",
     "select",
     "set_subtensor",
+    "setdiff1d",
+    "setxor1d",
     "sgn",
     "shape",
     "shape_padaxis",
@@ -1049,11 +1073,13 @@ __all__ = [
     "true_div",
     "true_divide",
     "trunc",
+    "union1d",
     "unique",
     "unpack",
     "unravel_index",
     "unstack",
     "unwrap",
+    "vander",
     "var",
     "vdot",
     "vecdot",

@@ -137,12 +137,22 @@ heaviside = binary(
     real_inexact,
     lambda g, y, a, b: (None, where(equal(a, 0), g, 0)),
 )
+
+
+def _logaddexp2(a: Any, b: Any) -> Any:
+    """NumPy's has fewer digits where the result is next to 0."""
+    high, low = np.maximum(a, b), np.minimum(a, b)
+    gap = np.where(high == low, 0, low - high).astype(a.dtype)
+    near = high + 1 + np.log1p(np.expm1(gap * np.log(2).item()) / 2) / np.log(2).item()
+    return np.where(gap > -1, near, high + np.log1p(np.exp2(gap)) / np.log(2).item())
+
+
 logaddexp2 = binary(
     "logaddexp2",
     "log2(2**a + 2**b) without overflow",
     real_inexact,
     lambda g, y, a, b: (g * _weight(a, b), g * _weight(b, a)),
-    in_float32(np.logaddexp2),
+    in_float32(_logaddexp2),
     commutes=True,
 )
 
@@ -162,8 +172,8 @@ nextafter = binary(
 
 def _scaled(a: Any, b: Any) -> Any:
     # 5000 is beyond what any number of these dtypes is scaled by.
-    exponent = np.clip(np.asarray(b, np.float64), -5000, 5000).astype(np.int32)
-    return np.ldexp(a, exponent).astype(a.dtype, copy=False)
+    exponent = np.clip(np.where(np.isnan(b), 0, b), -5000, 5000).astype(np.int32)
+    return np.where(np.isnan(b), b, np.ldexp(a, exponent)).astype(a.dtype, copy=False)
 
 
 _ldexp: Any = binary(

@@ -327,3 +327,16 @@ def atleast_3d(*xs: Any, left: bool = True) -> Any:
     either side of a vector.
     """
     return _each_at_least(3, xs, left)
+
+
+def slice_at_axis(sl: Any, axis: int) -> tuple[Any, ...]:
+    """The index that applies a slice, or another part of an index, to one axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.tensor("x", shape=(3, 4, 5))[slice_at_axis(slice(1, None), -2)].type
+        float64[3, 3, 5]
+    """
+    if axis < 0:
+        return (..., sl, *(slice(None),) * (-1 - axis))
+    return (*(slice(None),) * axis, sl)

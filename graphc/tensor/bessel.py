@@ -6,10 +6,12 @@ along the line for I and K, along a path of steep descent for J.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from graphc.tensor.arithmetic import hypot
 from graphc.tensor.create import ones_like
 from graphc.tensor.elementwise import (
     Elementwise,
@@ -45,8 +47,8 @@ from graphc.tensor.series import (
     shortfall_of_log1p,
     wide,
 )
-from graphc.tensor.tensor import Tensor, function
-from graphc.tensor.trigonometric import arccos, arcsin, arctan, cos, cosh, sin, sinh, tan, tanh
+from graphc.tensor.tensor import TABLE, Tensor, constant, function
+from graphc.tensor.trigonometric import arcsin, arctan, cos, cosh, sin, sinh, tanh
 
 __all__ = ["kn"]
 
@@ -92,11 +94,11 @@ def _integral_k(v: Tensor, x: Tensor, shift: float) -> Tensor:
         s = width * sinh(u)
         return [exp(-(up * excess_of_exp(s) + down * excess_of_exp(-s)) / 2) * cosh(u)]
 
-    size = sqrt(v * v + x * x)
+    size = hypot(v, x)
     width = 1 / (sqrt(size) + 1)
     below = x * (x / (size + v))
     (area,) = around_peak(
-        integrands, ones_like(width), size + v, below, width, points=(-5.5, 5.5, 0.075)
+        integrands, ones_like(width), size + v, below, width, points=(-5.5, 5.5, 0.06)
     )
     # The exponent at the peak, plus x.
     peak = v * log((v + size) / x) - v * (v / (size + x))
@@ -135,9 +137,19 @@ def _positive_k(v: Tensor, x: Tensor, shift: float) -> Any:
     return where(small, series, _integral_k(where(small, 2, v), where(small, 1, x), shift))
 
 
+FAR = 1e300
+"""Where sums of squares and products overflow: from there on an order is nothing beside x."""
+
+
+def _below_far(found: Any, v: Any, x: Any) -> Any:
+    """A function that falls like ``x**-0.5`` at the end, from its values at smaller x."""
+    far = greater(x, FAR)
+    return where(far, 2.0**-16, 1) * found(minimum(v, FAR), where(far, x * 2.0**-32, x))
+
+
 def _kve_edges(v: Tensor, x: Tensor, found: Any) -> Any:
     sound = greater(x, 0) & less(x, np.inf) & less(abs(v), np.inf)
-    y = found(where(sound, abs(v), 1), where(sound, x, 1))
+    y = _below_far(found, where(sound, abs(v), 1), where(sound, x, 1))
     edge = where(isnan(v) | less(x, 0), np.nan, where(equal(x, 0), np.inf, where(isnan(x), x, 0)))
     return where(sound, y, edge)
 
@@ -166,8 +178,8 @@ def _scaled_i(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         return [exp(-n * fall) * cosh(u)]
 
     n = 2 * v + 1
-    root = sqrt(n * n + 4 * (x * x))
-    t = 2 * x / (n + root)
+    root = hypot(n, 2 * x)
+    t = minimum(2 * x / (n + root), 1 - 2.0**-53)
     width = 1 / sqrt(n * (1 + t * t))
     (area,) = around_peak(integrands, ones_like(width), n, t, width, points=(-5.0, 5.0, 0.075))
     half = n / 2
@@ -217,17 +229,19 @@ def _with_sign(v: Tensor, x: Tensor, found: Any, at_zero: Tensor, at_infinity: A
 
 def _at_origin(v: Tensor) -> Any:
     zero = logical_or(greater(v, 0), equal(v, floor(v)))
-    return where(equal(v, 0), 1, where(zero, 0, np.inf))
+    return where(equal(v, 0), 1, where(zero, 0, gamma_sign(v + 1) * np.inf))
 
 
 @wide
 def _iv(v: Tensor, x: Tensor) -> Any:
-    return _with_sign(v, x, lambda v, x: _ive_of(v, x, 1.0), _at_origin(v), np.inf)
+    found = partial(_below_far, lambda v, x: _ive_of(v, x, 1.0))
+    return _with_sign(v, x, found, _at_origin(v), np.inf)
 
 
 @wide
 def _ive(v: Tensor, x: Tensor) -> Any:
-    return _with_sign(v, x, lambda v, x: _ive_of(v, x, 0.0), _at_origin(v), 0)
+    found = partial(_below_far, lambda v, x: _ive_of(v, x, 0.0))
+    return _with_sign(v, x, found, _at_origin(v), 0)
 
 
 # J, the function of the first kind.
@@ -263,42 +277,49 @@ def _watson(v: Tensor, x: Tensor) -> Tensor:
 
 
 def _bend(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Where the path of the next integral leaves the real axis, and how fast, for x >= 2."""
+    """The sine and cosine of b, by which the next path leaves the axis, and whether b is least."""
     ratio = minimum(v / x, 1)
     steep = sqrt((1 - ratio) * (1 + ratio))
     least = minimum(1.4 * x ** (-1 / 3), 1)
     slow = less(steep, least)
-    return where(slow, least, steep), where(slow, arcsin(least), arccos(ratio)), slow
+    flat = sqrt((1 - least) * (1 + least))
+    return where(slow, least, steep), where(slow, flat, ratio), slow
 
 
 def _hankel(v: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """J and Y for 0 <= v <= x and x >= 2: Schlaefli's integral (DLMF 10.9.18) past its saddle.
 
     w = s + i * t goes from minus infinity to infinity + i * pi through i * b, with
-    tan(t / 2) = tan(b / 2) * exp(s / steep).
+    tan(t / 2) = tan(b / 2) * exp(s / sin(b)).
     """
 
-    def integrands(
-        s: Tensor, v: Tensor, x: Tensor, steep: Tensor, b: Tensor, base: Tensor
-    ) -> list[Tensor]:
-        moved = expm1(s / steep)
+    def integrands(s: Tensor, v: Tensor, x: Tensor, sine: Tensor, cosine: Tensor) -> list[Tensor]:
+        # d = t - b is small, and cos(b + d) next to 0 has no digits of its own.
+        base = sine / (1 + cosine)
+        moved = expm1(s / sine)
         half = base * (1 + moved)
         d = 2 * arctan(base * moved / (1 + base * half))
-        rate = 2 * half / (1 + half * half) / steep
-        size = exp(x * sinh(s) * cos(b + d) - v * s)
-        rising = 2 * sinh(s / 2) ** 2 * sin(b + d)
-        angle = x * (rising + 2 * cos(b + d / 2) * sin(d / 2)) - v * d
+        rate = 2 * half / (1 + half * half) / sine
+        size = exp(x * sinh(s) * (cosine * cos(d) - sine * sin(d)) - v * s)
+        rising = 2 * sinh(s / 2) ** 2 * (sine * cos(d) + cosine * sin(d))
+        middle = cosine * cos(d / 2) - sine * sin(d / 2)
+        angle = x * (rising + 2 * middle * sin(d / 2)) - v * d
         c, z = cos(angle), sin(angle)
         return [size * (c - rate * z), size * (z + rate * c)]
 
-    steep, b, slow = _bend(v, x)
-    width = 1 / sqrt(x * steep)
+    sine, cosine, slow = _bend(v, x)
+    # Where x is so large, only its phase and the falling amplitude are left of it.
+    mild = minimum(x, 1e100)
+    width = 1 / sqrt(mild * sine)
+    parameters = (minimum(v, mild), mild, sine, cosine)
     points = (-7.5, 7.5, 0.09)
-    re, im = around_peak(integrands, width, v, x, steep, b, tan(b / 2), points=points)
+    re, im = (
+        y * sqrt(mild / x) for y in around_peak(integrands, width, *parameters, points=points)
+    )
     # The phase x * sin(b) - v * b, which is x - pi * v / 2 and a small part where x is large.
     quarter = (v - 4 * floor(v / 4)) * (np.pi / 2)
-    rest = v * arcsin(minimum(v / x, 1)) - v * (v / (x + sqrt((x - v) * (x + v))))
-    inner = where(slow, x * sin(b) - v * b, rest - quarter)
+    rest = v * arcsin(minimum(v / x, 1)) - v * (v / (x + sqrt(x - v) * sqrt(x + v)))
+    inner = where(slow, x * sine - v * arcsin(sine), rest - quarter)
     outer = where(slow, 0, x)
     c = cos(outer) * cos(inner) - sin(outer) * sin(inner)
     z = sin(outer) * cos(inner) + cos(outer) * sin(inner)
@@ -368,7 +389,29 @@ def _of_order(order: float) -> Any:
     return expand
 
 
-# Rows.
+# Rows. Slopes take both neighbours of an order in one array, as each takes long to compile.
+
+
+def _neighbours(row: Elementwise, v: Tensor, x: Tensor, *steps: int) -> list[Any]:
+    orders = TABLE["expand_dims"](v, v.ndim) + constant(np.array(steps, v.type.numpy_dtype))
+    y = row(orders, TABLE["expand_dims"](x, x.ndim))
+    return [y[..., i] for i in range(len(steps))]
+
+
+def _half_sum(row: Elementwise, v: Tensor, x: Tensor) -> Any:
+    below, above = _neighbours(row, v, x, -1, 1)
+    return (below + above) / 2
+
+
+def _half_difference(row: Elementwise, v: Tensor, x: Tensor) -> Any:
+    below, above = _neighbours(row, v, x, -1, 1)
+    return (below - above) / 2
+
+
+def _scaled_slope(row: Elementwise, v: Tensor, x: Tensor, side: Any) -> Any:
+    below, y, above = _neighbours(row, v, x, -1, 0, 1)
+    return (below + above) / 2 - side * y
+
 
 j0 = unary(
     "j0",
@@ -392,7 +435,7 @@ jv: Elementwise = binary(
     real_inexact,
     lambda g, y, v, x: (
         undefined("jv", "its order", v),
-        g * (jv(v - 1, x) - jv(v + 1, x)) / 2,
+        g * _half_difference(jv, v, x),
     ),
     from_scipy("jv"),
     expand=_jv,
@@ -435,7 +478,7 @@ iv: Elementwise = binary(
     real_inexact,
     lambda g, y, v, x: (
         undefined("iv", "its order", v),
-        g * (iv(v - 1, x) + iv(v + 1, x)) / 2,
+        g * _half_sum(iv, v, x),
     ),
     from_scipy("iv"),
     expand=_iv,
@@ -446,7 +489,7 @@ ive: Elementwise = binary(
     real_inexact,
     lambda g, y, v, x: (
         undefined("ive", "its order", v),
-        g * ((ive(v - 1, x) + ive(v + 1, x)) / 2 - sign(x) * y),
+        g * _scaled_slope(ive, v, x, sign(x)),
     ),
     from_scipy("ive"),
     expand=_ive,
@@ -457,7 +500,7 @@ kv: Elementwise = binary(
     real_inexact,
     lambda g, y, v, x: (
         undefined("kv", "its order", v),
-        -g * (kv(v - 1, x) + kv(v + 1, x)) / 2,
+        -g * _half_sum(kv, v, x),
     ),
     from_scipy("kv"),
     expand=_kv,
@@ -468,7 +511,7 @@ kve: Elementwise = binary(
     real_inexact,
     lambda g, y, v, x: (
         undefined("kve", "its order", v),
-        g * (y - (kve(v - 1, x) + kve(v + 1, x)) / 2),
+        -g * _scaled_slope(kve, v, x, 1),
     ),
     from_scipy("kve"),
     expand=_kve,

@@ -15,7 +15,7 @@ from graphc.tensor.elementwise import broadcast_shapes, summed
 from graphc.tensor.shape import entries, length, lengths, target_shape, with_batch_length
 from graphc.tensor.tensor import Tensor, as_tensor, constant, function
 
-__all__ = ["BroadcastTo", "broadcast_lengths", "repeated"]
+__all__ = ["BroadcastTo", "broadcast_lengths", "one_slice", "repeated"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,3 +215,8 @@ def broadcast_lengths(xs: Sequence[Tensor], without: int = 0) -> list[int | Tens
 def repeated(x: Tensor, size: int | Tensor) -> Tensor:
     """A batch of that length, each element x."""
     return broadcast_to(x, (size, *lengths(x)))
+
+
+def one_slice(value: Any, x: Tensor, axis: int) -> Tensor:
+    """A value as one more slice of an array along an axis, to be joined with it."""
+    return broadcast_to(value, [1 if i == axis else n for i, n in enumerate(lengths(x))])

@@ -11,28 +11,37 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import Op, TensorType, here, is_complex, is_inexact, where as where_is
-from graphc.tensor.axes import expand_dims
-from graphc.tensor.broadcast import repeated
-from graphc.tensor.create import arange, full, zeros_like
+from graphc.tensor.axes import expand_dims, slice_at_axis
+from graphc.tensor.broadcast import one_slice, repeated
+from graphc.tensor.create import arange, zeros_like
 from graphc.tensor.difference import diff
 from graphc.tensor.elementwise import (
     abs,
     conj,
     equal,
     greater,
+    isfinite,
     isnan,
     less,
     logical_not,
     remainder,
     where,
+    widened,
 )
+from graphc.tensor.exponential import exp, log
 from graphc.tensor.join import concatenate
-from graphc.tensor.reduce import accumulator, floating, sum, summed_dtype
-from graphc.tensor.select import put_along_axis, slice_at_axis
-from graphc.tensor.shape import length, lengths, ravel
+from graphc.tensor.reduce import (
+    Composite,
+    composed,
+    floating,
+    sum,
+    summed_dtype,
+)
+from graphc.tensor.select import put_along_axis
+from graphc.tensor.shape import length, ravel
 from graphc.tensor.tensor import Tensor, as_tensor, axes_of, function
 
-__all__ = ["CumMax", "CumMin", "CumProd", "CumSum", "Cumulative", "Recurrence"]
+__all__ = ["CumMax", "CumMin", "CumProd", "CumSum", "Cumulative", "LogCumSumExp", "Recurrence"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,7 @@ class CumSum(Cumulative):
     __slots__ = ()
 
     def accumulated(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.cumsum(x, self.axis, accumulator(x.dtype))
+        return np.cumsum(x, self.axis, widened(x.dtype))
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """An element is in its own sum and in all that follow."""
@@ -90,7 +99,7 @@ class CumProd(Cumulative):
     __slots__ = ()
 
     def accumulated(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return np.cumprod(x, self.axis, accumulator(x.dtype))
+        return np.cumprod(x, self.axis, widened(x.dtype))
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """What comes before times the sum, over what follows, of g times what lies between.
@@ -166,7 +175,7 @@ class Recurrence(Op):
         return b
 
     def perform(self, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> Any:
-        y = np.array(b, accumulator(b.dtype))
+        y = np.array(b, widened(b.dtype))
         steps = range(b.shape[self.axis])
         along, factors = np.moveaxis(y, self.axis, 0), np.moveaxis(a, self.axis, 0)
         steps = steps[::-1] if self.reverse else steps
@@ -185,13 +194,32 @@ class Recurrence(Op):
         return Tensor.make(Recurrence(self.axis + 1, self.reverse), a, b)
 
 
+class LogCumSumExp(Composite):
+    """``log(cumsum(exp(x)))`` along its axis, without overflow."""
+
+    __slots__ = ()
+
+    def expand(self, x: Tensor) -> Tensor:
+        """The sum so far shrinks where the largest so far rises. Nothing comes before the first."""
+        (axis,) = self.axes
+        peak = cummax(x, axis)
+        shift = where(isfinite(peak), peak, 0)
+        shrink = exp(shifted(peak, axis, -1, -np.inf) - shift)
+        return log(Tensor.make(Recurrence(axis), shrink, exp(x - shift))) + shift  # type: ignore[no-any-return]
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        """Each element has its share of the sum, and that sum its share of the next."""
+        (axis,) = self.axes
+        y = where(equal(y, -np.inf), 0, y)
+        rise = exp(y - shifted(y, axis, 1, np.inf))
+        return (Tensor.make(Recurrence(axis, True), rise, g) * exp(x - y),)
+
+
 def shifted(x: Tensor, axis: int, by: int, fill: Any) -> Tensor:
     """What follows each element along an axis, or comes before it (``by=-1``); fill at the end."""
     if by < 0:
         return _begun(x, axis, fill)[slice_at_axis(slice(None, -1), axis)]
-    edge = list(lengths(x))
-    edge[axis] = 1
-    ended = concatenate([x, full(edge, np.array(fill, x.type.numpy_dtype))], axis)
+    ended = concatenate([x, one_slice(np.array(fill, x.type.numpy_dtype), x, axis)], axis)
     return ended[slice_at_axis(slice(1, None), axis)]
 
 
@@ -257,6 +285,29 @@ def cummin(x: Any, axis: int | None = None) -> Tensor:
 
 
 @function
+def logcumsumexp(x: Any, axis: int | None = None) -> Tensor:
+    """``log(cumsum(exp(x)))`` without overflow: the largest so far is taken out first.
+
+    Args:
+        x: Logarithms, in nats; real, any shape.
+        axis: The axis to go along; by default all elements in row-major order.
+
+    Returns:
+        A floating array of x's shape, or a vector where there is no axis.
+
+    Raises:
+        ShapeError: x has no such axis.
+        DTypeError: x is complex.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.logcumsumexp([1000.0, 1000.0]).eval(mode="NUMPY").tolist()
+        [1000.0, 1000.693147180...]
+    """
+    return composed(LogCumSumExp, ravel(x), 0) if axis is None else composed(LogCumSumExp, x, axis)
+
+
+@function
 def cumulative_sum(
     x: Any, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
@@ -300,9 +351,7 @@ def _only_axis(op: str, x: Tensor, axis: int | None) -> int:
 
 def _begun(x: Tensor, axis: int, first: Any) -> Tensor:
     """One more element in front of those along an axis."""
-    edge = list(lengths(x))
-    edge[axis] = 1
-    return concatenate([full(edge, np.array(first, x.type.numpy_dtype)), x], axis)
+    return concatenate([one_slice(np.array(first, x.type.numpy_dtype), x, axis), x], axis)
 
 
 @function

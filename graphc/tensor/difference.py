@@ -6,10 +6,11 @@ from typing import Any
 
 from graphc.errors import ShapeError
 from graphc.ir import here, where
-from graphc.tensor.broadcast import broadcast_to
+from graphc.tensor.axes import slice_at_axis
+from graphc.tensor.broadcast import one_slice
 from graphc.tensor.elementwise import not_equal, subtract
 from graphc.tensor.join import concatenate
-from graphc.tensor.shape import lengths
+from graphc.tensor.shape import ravel
 from graphc.tensor.tensor import Tensor, as_tensor, axes_of, function
 
 __all__: list[str] = []
@@ -42,9 +43,8 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     parts = [_beside(prepend, x, at), x, _beside(append, x, at)]
     x = concatenate([part for part in parts if part is not None], at)
     minus = not_equal if x.dtype == "bool" else subtract
-    before = (slice(None),) * at
     for _ in range(n):
-        x = minus(x[(*before, slice(1, None))], x[(*before, slice(None, -1))])
+        x = minus(x[slice_at_axis(slice(1, None), at)], x[slice_at_axis(slice(None, -1), at)])
     return x  # type: ignore[no-any-return]
 
 
@@ -54,4 +54,29 @@ def _beside(value: Any, x: Tensor, axis: int) -> Tensor | None:
     y = as_tensor(value)
     if y.ndim:
         return y  # type: ignore[no-any-return]
-    return broadcast_to(y, [1 if i == axis else m for i, m in enumerate(lengths(x))])
+    return one_slice(y, x, axis)
+
+
+@function
+def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
+    """The differences of neighbours among all elements in row-major order.
+
+    Args:
+        x: Any shape.
+        to_end: Values put behind the differences, in x's dtype.
+        to_begin: Values put in front of them.
+
+    Returns:
+        A vector.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.ediff1d([1, 2, 4], to_end=9).eval(mode="NUMPY").tolist()
+        [1, 2, 9]
+    """
+    x = ravel(x)
+    ends = [
+        None if end is None else ravel(as_tensor(end, dtype=x.dtype)) for end in (to_begin, to_end)
+    ]
+    parts = [ends[0], x[1:] - x[:-1], ends[1]]
+    return concatenate([part for part in parts if part is not None])

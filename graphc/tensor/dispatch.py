@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["IN_PLACE", "OTHER_NAMES", "WHOLE", "arguments_for", "whole_arguments"]
+__all__ = ["DIFFERENT", "IN_PLACE", "OTHER_NAMES", "WHOLE", "arguments_for", "whole_arguments"]
 
 OTHER_NAMES = {
     "absolute": "abs",
@@ -25,8 +25,12 @@ OTHER_NAMES = {
     "mod": "remainder",
     "degrees": "rad2deg",
     "radians": "deg2rad",
+    "copy": "tensor_copy",
+    "expit": "sigmoid",
+    "log_expit": "log_sigmoid",
+    "psi": "digamma",
 }
-"""NumPy's names of functions that have another one here."""
+"""NumPy's and SciPy's names of functions that have another one here."""
 
 WHOLE = {
     ("add", "reduce"): "sum",
@@ -40,8 +44,15 @@ WHOLE = {
     ("multiply", "accumulate"): "cumprod",
     ("maximum", "accumulate"): "cummax",
     ("minimum", "accumulate"): "cummin",
+    ("logaddexp", "accumulate"): "logcumsumexp",
 }
 """The functions that NumPy's methods of elementwise functions of two operands are."""
+
+DIFFERENT = {
+    "atleast_3d": "gt.atleast_3d puts all new axes in front: write x[None, :, None] of a vector.",
+    "split": "gt.split takes the lengths of the parts; gt.array_split takes NumPy's arguments.",
+}
+"""NumPy's functions that mean something else here, as in PyTensor; and what to write."""
 
 IN_PLACE = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
 """NumPy's functions that write into their first argument."""
@@ -99,8 +110,11 @@ def whole_arguments(
 
 
 def _all_known(given: Mapping[str, Any], ours: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given a value, by name."""
-    given = {k: v for k, v in given.items() if v is not None and v is not np._NoValue}
+    """What is given a value, by name; None is one where it is not ours by default."""
+    asked = {name for name, parameter in ours.items() if parameter.default is not None}
+    given = {
+        k: v for k, v in given.items() if v is not np._NoValue and (v is not None or k in asked)
+    }
     for name in given:
         if ours and name not in ours:
             raise KeyError(name)

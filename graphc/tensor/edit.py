@@ -8,7 +8,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from graphc.ir import here, where
-from graphc.tensor.axes import atleast_Nd, moveaxis
+from graphc.tensor.axes import atleast_Nd, moveaxis, slice_at_axis
 from graphc.tensor.broadcast import broadcast_to
 from graphc.tensor.elementwise import cast
 from graphc.tensor.join import concatenate
@@ -114,7 +114,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
         kept[places] = False
     except IndexError as error:
         raise BoundsError(f"delete: {error}.", "", where(here())) from None
-    return x[(*(slice(None),) * at, np.flatnonzero(kept))]
+    return x[slice_at_axis(np.flatnonzero(kept), at)]
 
 
 @function
@@ -152,7 +152,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
     where_new, order = _merged(places, _static("insert", x, at))
     count = len(where_new)
     new = broadcast_to(values, (*own[:at], count, *own[at + 1 :]))
-    return concatenate([x, new], at)[(*(slice(None),) * at, order)]
+    return concatenate([x, new], at)[slice_at_axis(order, at)]
 
 
 def _merged(places: Any, n: int) -> tuple[Any, Any]:

@@ -425,6 +425,11 @@ def widened(dtype: np.dtype[Any]) -> Any:
     return np.float32 if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
 
 
+def widened_name(dtype: str) -> str:
+    """The same by name."""
+    return dtype_name(widened(numpy_dtype(dtype)))
+
+
 def unary(  # noqa: PLR0913 (the columns of the table)
     name: str,
     meaning: str,

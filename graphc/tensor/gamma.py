@@ -8,6 +8,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.ir import here, where as where_is
+from graphc.tensor.create import ones_like
 from graphc.tensor.elementwise import (
     Elementwise,
     abs,
@@ -16,7 +17,6 @@ from graphc.tensor.elementwise import (
     floor,
     from_scipy,
     greater,
-    greater_equal,
     isinf,
     isnan,
     less,
@@ -27,7 +27,6 @@ from graphc.tensor.elementwise import (
     maximum,
     minimum,
     real_inexact,
-    several,
     sqrt,
     unary,
     undefined,
@@ -42,10 +41,10 @@ from graphc.tensor.series import (
     shortfall_of_log1p,
     wide,
 )
-from graphc.tensor.special import xlog1py, xlogy
+from graphc.tensor.special import xlogy
 from graphc.tensor.tensor import Tensor, as_tensor, function
 
-__all__ = ["beta", "chi2sf", "factorial", "gammal", "gammau", "multigammaln", "poch"]
+__all__ = ["chi2sf", "factorial", "gammal", "gammau", "multigammaln", "poch"]
 
 # The gamma function and its logarithm's derivatives.
 
@@ -114,8 +113,9 @@ def _zeta(s: Tensor, q: Tensor) -> Any:
     below = less(q, 0)
     whole = logical_and(equal(s, floor(s)), less(s, np.inf))
     sound = greater(s, 1) & logical_or(greater(q, 0), below & whole) & less(abs(q), np.inf)
-    sound = logical_and(sound, logical_not(below & equal(q, floor(q)))) & less(s, np.inf)
-    s1, q1, under = where(sound, s, 2), where(sound, q, 1), logical_and(sound, below)
+    sound = logical_and(sound, logical_not(below & equal(q, floor(q))))
+    s1, q1 = where(sound, minimum(s, 1e300), 2), where(sound, q, 1)
+    under = logical_and(sound, below)
     lowest = where(under, q1, -0.5)
     rest = -lowest - floor(-lowest)
     sign = where(equal(s1, 2 * floor(s1 / 2)), 1, -1)
@@ -162,7 +162,7 @@ tri_gamma: Elementwise = unary(
     real_inexact,
     lambda g, y, x: g * polygamma(2, x),
     lambda x: polygamma.reference(np.ones_like(x), x),
-    expand=wide(lambda x: _zeta(2 + 0 * x, x)),
+    expand=wide(lambda x: _zeta(2 * ones_like(x), x)),
 )
 
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
@@ -173,32 +173,24 @@ def stirling(x: Tensor) -> Any:
     return polynomial(1 / (x * x), STIRLING) / x
 
 
-def _or_ten(x: Tensor) -> Any:
-    return where(greater(x, 10), x, 10)
-
-
-def _or_one(x: Tensor) -> Any:
-    return where(greater(x, 10), 1, x)
-
-
 # The incomplete gamma functions.
 
 
-def gamma_share(a: Tensor, x: Tensor) -> Any:
-    """``x**a * exp(-x) / gamma(a + 1)``, as exact for a large a as for a small one.
+def _log_gamma_share(a: Tensor, x: Tensor) -> Any:
+    """The logarithm of ``x**a * exp(-x) / gamma(a + 1)``, as exact for a large a as for a small.
 
     Source: Loader, Fast and accurate computation of binomial probabilities, 2000.
     """
-    large, small = _or_ten(a), _or_one(a)
+    large, small = maximum(a, 10), minimum(a, 10)
     off = (x - large) / large
     far = less(off, -0.5)
     gap = where(far, off - log(where(far, x / large, 1)), shortfall_of_log1p(where(far, 0, off)))
-    peaked = exp(-stirling(large) - large * gap) / (np.sqrt(2 * np.pi).item() * sqrt(large))
-    return where(greater(a, 10), peaked, exp(small * log(x) - x - gammaln(small + 1)))
+    peaked = -stirling(large) - large * gap - (log(large) + np.log(2 * np.pi).item()) / 2
+    return where(greater(a, 10), peaked, small * log(x) - x - gammaln(small + 1))
 
 
-def _gamma_tail(a: Tensor, x: Tensor, lower: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The lower or the upper tail over its share, and its slopes' integral, and the share.
+def _gamma_tail(a: Tensor, x: Tensor, lower: Tensor) -> tuple[Tensor, Tensor]:
+    """The lower or the upper tail over its share, and its slopes' integral.
 
     With t = x * exp(-s) or x * exp(s) in the integral of the tail. The lower one is raised first,
     ``P(a, x) = share + P(a + 1, x)``, so that the integrand falls also for a small a.
@@ -211,7 +203,28 @@ def _gamma_tail(a: Tensor, x: Tensor, lower: Tensor) -> tuple[Tensor, Tensor, Te
     excess = where(lower, a + 1 - x, x - a)
     side = where(lower, -1.0, 1.0)
     whole, moment = integral(integrands, 1 / (abs(excess) + sqrt(x)), excess, x, side)
-    return whole, moment, gamma_share(a, x)
+    return whole, moment
+
+
+def _nearer(a: Tensor, x: Tensor) -> list[Tensor]:
+    """Whether it is the lower tail that is computed, how many shares it is, and the log share."""
+    lower = logical_or(less(x, a), less_equal(x, 1))
+    whole, _ = _gamma_tail(a, x, lower)
+    return [lower, where(lower, 1 + x * whole, a * whole), _log_gamma_share(a, x)]
+
+
+def _rest(a: Tensor, x: Tensor, tail: Tensor) -> Any:
+    """1 less the tail; the upper one has digits left also where a small a makes it small."""
+    tiny = logical_and(less_equal(a, 0.5), less_equal(x, 1))
+    return where(tiny, _small_upper(where(tiny, a, 0.5), where(tiny, x, 1)), 1 - tail)
+
+
+def log_gamma_tails(a: Tensor, x: Tensor) -> list[Any]:
+    """The logarithms of both tails, and of x times the density."""
+    lower, shares, log_share = _nearer(a, x)
+    tail = log_share + log(shares)
+    rest = log(_rest(a, x, exp(tail)))
+    return [where(lower, tail, rest), where(lower, rest, tail), log(a) + log_share]
 
 
 def _inside(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -219,7 +232,9 @@ def _inside(a: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     inside = logical_and(
         logical_and(greater(a, 0), less(a, np.inf)), logical_and(greater(x, 0), less(x, np.inf))
     )
-    return inside, where(inside, a, 1), where(inside, x, 1)
+    # Of numbers so large, only their ratio counts, and squares of their relative steps underflow.
+    shrunk = where(greater(maximum(a, x), 1e290), 2.0**-64, 1)
+    return inside, where(inside, a * shrunk, 1), where(inside, x * shrunk, 1)
 
 
 def _at_edges(a: Tensor, x: Tensor, inner: Tensor, inside: Tensor, low: float) -> Any:
@@ -234,22 +249,17 @@ def _at_edges(a: Tensor, x: Tensor, inner: Tensor, inside: Tensor, low: float) -
 @wide
 def _gammainc(a: Tensor, x: Tensor) -> Any:
     inside, a1, x1 = _inside(a, x)
-    lower = logical_or(less(x1, a1), less_equal(x1, 1))
-    whole, _, share = _gamma_tail(a1, x1, lower)
-    tail = share * where(lower, 1 + x1 * whole, a1 * whole)
+    lower, shares, log_share = _nearer(a1, x1)
+    tail = exp(log_share) * shares
     return _at_edges(a, x, where(lower, tail, 1 - tail), inside, 0.0)
 
 
 @wide
 def _gammaincc(a: Tensor, x: Tensor) -> Any:
     inside, a1, x1 = _inside(a, x)
-    lower = logical_or(less(x1, a1), less_equal(x1, 1))
-    whole, _, share = _gamma_tail(a1, x1, lower)
-    tail = share * where(lower, 1 + x1 * whole, a1 * whole)
-    # 1 - P would be rounded to nothing where a small a makes Q small.
-    tiny = logical_and(less_equal(a1, 0.5), less_equal(x1, 1))
-    inner = where(tiny, _small_upper(where(tiny, a1, 0.5), where(tiny, x1, 1)), 1 - tail)
-    return _at_edges(a, x, where(lower, inner, tail), inside, 1.0)
+    lower, shares, log_share = _nearer(a1, x1)
+    tail = exp(log_share) * shares
+    return _at_edges(a, x, where(lower, _rest(a1, x1, tail), tail), inside, 1.0)
 
 
 def _small_upper(a: Tensor, x: Tensor) -> Tensor:
@@ -302,10 +312,10 @@ def _gammainc_by_a(a: Tensor, x: Tensor) -> Any:
     # On either side of exp(digamma(a)) the logarithm's excess has one sign, so nothing cancels.
     psi = digamma(a1)
     lower = logical_or(less(log(x1), psi), less_equal(x1, 1))
-    whole, moment, share = _gamma_tail(a1, x1, lower)
+    whole, moment = _gamma_tail(a1, x1, lower)
     below = (log(x1) - digamma(a1 + 1)) * (1 + x1 * whole) - x1 * moment
     above = a1 * (log(x1) - psi) * whole + a1 * moment
-    slope = share * where(lower, below, -above)
+    slope = exp(_log_gamma_share(a1, x1)) * where(lower, below, -above)
     outside = logical_or(less(a, 0), less(x, 0)) | logical_or(isnan(a), isnan(x))
     return where(inside, slope, where(outside | equal(a, 0), np.nan, 0))
 
@@ -362,235 +372,7 @@ def _inverse_slope(g: Any, by_a: Any, by_x: Any) -> tuple[Any, Any]:
     return -g * by_a / by_x, g / by_x
 
 
-# The beta functions.
-
-
-def _positive_betaln(a: Tensor, b: Tensor) -> Any:
-    """For a, b > 0, where Stirling's formula replaces differences of large logarithms."""
-    p, q = minimum(a, b), maximum(a, b)
-    small = gammaln(p) + (gammaln(minimum(q, 10)) - gammaln(minimum(p, 10) + minimum(q, 10)))
-    large, most = _or_ten(p), _or_ten(q)
-    some = minimum(p, 10)
-    ratio = some / most
-    ahead = (most - 0.5) * log1p(ratio) + some * log(most + some) - some
-    mixed = gammaln(some) - (ahead + stirling(most + some) - stirling(most))
-    both = (
-        stirling(large)
-        + stirling(most)
-        - stirling(large + most)
-        + (np.log(2 * np.pi).item() - log(most)) / 2
-        + (large - 0.5) * (log(large) - log(large + most))
-        - most * log1p(large / most)
-    )
-    return where(less_equal(q, 10), small, where(less_equal(p, 10), mixed, both))
-
-
-@wide
-def _betaln(a: Tensor, b: Tensor) -> Any:
-    sound = greater(a, 0) & greater(b, 0) & less(a, 1e300) & less(b, 1e300)
-    p, q = minimum(a, b), maximum(a, b)
-    # Two poles cancel for whole numbers p <= 0 < q with p + q <= 0.
-    poles = less_equal(p, 0) & greater(q, 0) & less_equal(p + q, 0)
-    poles = poles & equal(p, floor(p)) & equal(q, floor(q)) & greater(p, -1e300)
-    first = where(sound, a, where(poles, 1 - p - q, 1))
-    y = _positive_betaln(first, where(sound, b, where(poles, q, 1)))
-    pole = (less_equal(a, 0) & equal(a, floor(a))) | (less_equal(b, 0) & equal(b, floor(b)))
-    other = where(pole, np.inf, gammaln(a) + gammaln(b) - gammaln(a + b))
-    return where(isnan(a + b), a + b, where(sound | poles, y, other))
-
-
-betaln = binary(
-    "betaln",
-    "The logarithm of the beta function's magnitude",
-    real_inexact,
-    lambda g, y, a, b: (
-        g * (digamma(a) - digamma(a + b)),
-        g * (digamma(b) - digamma(a + b)),
-    ),
-    computed(_betaln),
-    commutes=True,
-    expand=_betaln,
-)
-
-
-def beta_share(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> Any:
-    """``x**a * rest**b / (a * beta(a, b))`` for rest = 1 - x, as exact for large a and b.
-
-    Source: Loader, Fast and accurate computation of binomial probabilities, 2000.
-    """
-    both = logical_and(greater(a, 10), greater(b, 10))
-    p, q = where(both, a, 10), where(both, b, 10)
-    off = x * q - p * rest
-    gap = p * _log_gap(off / p, x * (p + q) / p) + q * _log_gap(-off / q, rest * (p + q) / q)
-    error = stirling(p) + stirling(q) - stirling(p + q)
-    peaked = exp(-gap - error) * sqrt(q / (p + q)) / (np.sqrt(2 * np.pi).item() * sqrt(p))
-    c, d = where(both, 1, a), where(both, 1, b)
-    # c * beta(c, d) in a form that holds for a tiny c.
-    scale = _positive_betaln(c + 1, d) + log(c + d)
-    fall = d * where(less(x, 0.5), log1p(-x), log(rest))
-    return where(both, peaked, exp(c * log(x) + fall - scale))
-
-
-def _log_gap(off: Tensor, ratio: Tensor) -> Any:
-    """``off - log(ratio)``, where ratio = 1 + off."""
-    far = less(off, -0.5)
-    return where(far, off - log(where(far, ratio, 1)), shortfall_of_log1p(where(far, 0, off)))
-
-
-def _beta_tail(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> list[Tensor]:
-    """The integrals of I_x(a + 1, b) over its density, and of its slopes by a and by b.
-
-    With t / (1 - t) = x / (1 - x) * exp(-s) in the integral by t.
-    """
-
-    def integrands(s: Tensor, excess: Tensor, n: Tensor, x: Tensor) -> list[Tensor]:
-        moved = x * expm1(-s)
-        left = n * (x * excess_of_exp(-s) - shortfall_of_log1p(moved))
-        y = exp(-excess * s - left)
-        return [y, (s + log1p(moved)) * y, log1p(moved) * y]
-
-    n = a + b + 1
-    excess = a + 1 - n * x
-    return integral(integrands, 1 / (abs(excess) + sqrt(n * x * rest)), excess, n, x)
-
-
-def _beta_inside(a: Tensor, b: Tensor, x: Tensor) -> list[Tensor]:
-    """Where all lie within the domain; a, b and x there, 1, 1 and 1/2 elsewhere."""
-    inside = greater(a, 0) & greater(b, 0) & greater(x, 0) & less(x, 1)
-    inside = inside & less(a, np.inf) & less(b, np.inf)
-    return [inside, where(inside, a, 1), where(inside, b, 1), where(inside, x, 0.5)]
-
-
-def _turned(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> list[Tensor]:
-    """Whether the upper tail is computed; and the parameters and bounds of the one that is."""
-    upper = greater(x, where(less(b, 0.5), 0.995, (a + 1) / (a + b + 2)))
-    pairs = [(b, a), (a, b), (rest, x), (x, rest)]
-    return [upper, *[where(upper, turned, given) for turned, given in pairs]]
-
-
-def beta_below(a: Tensor, b: Tensor, x: Tensor, rest: Tensor) -> Any:
-    """``betainc(a, b, x)`` for rest = 1 - x, within its domain."""
-    upper, p, q, z, other = _turned(a, b, x, rest)
-    whole, _, _ = _beta_tail(p, q, z, other)
-    tail = beta_share(p, q, z, other) * (1 + z * (p + q) * whole)
-    return where(upper, 1 - tail, tail)
-
-
-@wide
-def _betainc(a: Tensor, b: Tensor, x: Tensor) -> Any:
-    inside, a1, b1, x1 = _beta_inside(a, b, x)
-    inner = beta_below(a1, b1, x1, 1 - x1)
-    sound = greater_equal(a, 0) & greater_equal(b, 0) & greater_equal(x, 0) & less_equal(x, 1)
-    open_ended = equal(a, b) & logical_or(equal(a, 0), isinf(a))
-    low = equal(x, 0) | (less(x, 1) & logical_or(equal(b, 0), isinf(a)))
-    return where(inside, inner, where(sound & logical_not(open_ended), where(low, 0, 1), np.nan))
-
-
-def _betainc_slope(a: Tensor, b: Tensor, x: Tensor, first: bool) -> Any:
-    inside, a1, b1, x1 = _beta_inside(a, b, x)
-    upper, p, q, z, rest = _turned(a1, b1, x1, 1 - x1)
-    n = p + q
-    whole, by_p, by_q = _beta_tail(p, q, z, rest)
-    over = 1 + z * n * whole
-    lead = where(upper, log1p(-x1), log(x1)) - digamma(p + 1)
-    trail = where(upper, log(x1), log1p(-x1)) - digamma(q)
-    slopes = [
-        beta_share(p, q, z, rest) * ((weight + digamma(n)) * over + z * whole - z * n * moment)
-        for weight, moment in ((lead, by_p), (trail, by_q))
-    ]
-    by_a, by_b = where(upper, -slopes[1], slopes[0]), where(upper, -slopes[0], slopes[1])
-    sound = greater(a, 0) & greater(b, 0) & logical_or(equal(x, 0), equal(x, 1))
-    return where(inside, by_a if first else by_b, where(sound, 0, np.nan))
-
-
-@wide
-def _betainc_by_a(a: Tensor, b: Tensor, x: Tensor) -> Any:
-    return _betainc_slope(a, b, x, first=True)
-
-
-@wide
-def _betainc_by_b(a: Tensor, b: Tensor, x: Tensor) -> Any:
-    return _betainc_slope(a, b, x, first=False)
-
-
-def _beta_pdf(a: Any, b: Any, x: Any) -> Any:
-    return exp(xlogy(a - 1, x) + xlog1py(b - 1, -x) - betaln(a, b))
-
-
-betainc_by_a = several(
-    3,
-    "betainc_by_a",
-    "The slope of betainc(a, b, x) by a; relative error about 1e-12",
-    real_inexact,
-    lambda g, y, a, b, x: (
-        undefined("betainc_by_a", "a", a),
-        undefined("betainc_by_a", "b", b),
-        g * _beta_pdf(a, b, x) * (log(x) - digamma(a) + digamma(a + b)),
-    ),
-    computed(_betainc_by_a),
-    expand=_betainc_by_a,
-)
-betainc_by_b = several(
-    3,
-    "betainc_by_b",
-    "The slope of betainc(a, b, x) by b; relative error about 1e-12",
-    real_inexact,
-    lambda g, y, a, b, x: (
-        undefined("betainc_by_b", "a", a),
-        undefined("betainc_by_b", "b", b),
-        g * _beta_pdf(a, b, x) * (log1p(-x) - digamma(b) + digamma(a + b)),
-    ),
-    computed(_betainc_by_b),
-    expand=_betainc_by_b,
-)
-betainc = several(
-    3,
-    "betainc",
-    "The regularised incomplete beta function",
-    real_inexact,
-    lambda g, y, a, b, x: (
-        g * betainc_by_a(a, b, x),
-        g * betainc_by_b(a, b, x),
-        g * _beta_pdf(a, b, x),
-    ),
-    from_scipy("betainc", wide=True),
-    expand=_betainc,
-)
-betaincinv = several(
-    3,
-    "betaincinv",
-    "The x for which betainc(a, b, x) is y",
-    real_inexact,
-    lambda g, x, a, b, y: tuple(
-        g * part / _beta_pdf(a, b, x)
-        for part in (-betainc_by_a(a, b, x), -betainc_by_b(a, b, x), 1)
-    ),
-    from_scipy("betaincinv", wide=True),
-)
-
-
 # Functions made of the rows.
-
-
-@function
-def beta(a: Any, b: Any) -> Any:
-    """The beta function, ``gamma(a) * gamma(b) / gamma(a + b)``, without overflow of either.
-
-    Args:
-        a: Real numbers of any shape.
-        b: Real numbers; the two broadcast.
-
-    Returns:
-        An array of the common shape, of a floating dtype.
-
-    Example:
-        >>> import graphc.tensor as gt
-        >>> round(float(gt.beta(2.0, 3.0).eval(mode="NUMPY")), 12)
-        0.083333333333
-    """
-    a, b = as_tensor(a), as_tensor(b)
-    size = exp(betaln(a, b))
-    return gamma_sign(a) * gamma_sign(b) * gamma_sign(a + b) * size
 
 
 def gamma_sign(x: Tensor) -> Any:

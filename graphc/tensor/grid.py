@@ -23,7 +23,7 @@ from graphc.ir import (
 from graphc.tensor.axes import expand_dims, moveaxis
 from graphc.tensor.broadcast import broadcast_arrays, broadcast_to
 from graphc.tensor.create import all_numbers, arange
-from graphc.tensor.elementwise import cast, equal, floor, maximum, sign, where
+from graphc.tensor.elementwise import cast, equal, floor, maximum, sign, where, widened_name
 from graphc.tensor.exponential import log, power
 from graphc.tensor.index import nonzero
 from graphc.tensor.join import stack
@@ -97,9 +97,7 @@ def _ends(op: str, ends: Sequence[Any], dtype: Any) -> tuple[list[Tensor], str, 
     elif not is_inexact(common):
         common = "float64"
     kind = dtype_name(dtype) if dtype else common
-    wide = promote(common, kind) if is_inexact(kind) else common
-    if wide in {"float16", "bfloat16"}:
-        wide = "float32"
+    wide = widened_name(promote(common, kind) if is_inexact(kind) else common)
     return [cast(x, wide) for x in xs], wide, kind
 
 

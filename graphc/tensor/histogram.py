@@ -106,12 +106,13 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
 @function
 def histogram_bin_edges(x: Any, bins: Any = 10, range: Any = None) -> Tensor:
     """The edges of bins of equal width; arguments as for ``histogram``."""
-    x, bins = ravel(as_tensor(x)), as_tensor(bins)
-    if bins.ndim == 1:
+    x, asked = ravel(as_tensor(x)), bins
+    bins = bins if isinstance(bins, str) else as_tensor(bins)
+    if not isinstance(bins, str) and bins.ndim == 1:
         return bins  # type: ignore[no-any-return]
-    if not is_integer(bins.dtype) or bins.ndim:
+    if isinstance(bins, str) or bins.ndim or not is_integer(bins.dtype):
         raise ArgumentError(
-            f"histogram: bins={bins!r}.", "Give their number, or a vector of edges.",
+            f"histogram: bins={asked!r}.", "Give their number, or a vector of edges.",
             where_is(here()),
         )  # fmt: skip
     low, high = _ends(x, range)

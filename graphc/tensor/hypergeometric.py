@@ -73,10 +73,18 @@ def continued(lib: Any, loop: Loop, *xs: Any) -> Any:
 
 def _degree(lib: Any, a: Any, b: Any) -> Any:
     """The degree of the polynomial that it is; infinity where it is none."""
-    roots = [
-        lib.where((p.real <= 0) & (p.real == lib.floor(p.real)), -p.real, np.inf) for p in (a, b)
-    ]
+    roots = []
+    for p in (a, b):
+        # With an imaginary step it is none.
+        whole = (p.real <= 0) & (p.real == lib.floor(p.real)) & (p.imag == 0)
+        roots.append(lib.where(whole, -p.real, np.inf))
     return lib.minimum(*roots)
+
+
+def _is_nothing(lib: Any, total: Any, *terms: Any) -> Any:
+    """Whether terms change no digit of a sum, nor of its imaginary part, which is much smaller."""
+    re, im = (sum(lib.abs(part(x)) for x in terms) for part in (lib.real, lib.imag))
+    return (re <= NOTHING * lib.abs(total.real)) & (im <= NOTHING * lib.abs(total.imag))
 
 
 def _series(lib: Any, loop: Loop, parameters: Any, at: Any, whole: Any) -> tuple[Any, Any]:
@@ -85,12 +93,10 @@ def _series(lib: Any, loop: Loop, parameters: Any, at: Any, whole: Any) -> tuple
 
     def more(state: Any) -> Any:
         k, term, y, _ = state
-        small = lib.abs(term) <= NOTHING * lib.abs(y)
-        return (k < TERMS) & lib.any(~small & (k <= whole))
+        return (k < TERMS) & lib.any(~_is_nothing(lib, y, term) & (k <= whole))
 
     def added(state: Any) -> Any:
         k, term, y, slope = state
-        # Of a polynomial the last term is followed by zeros, whatever an imaginary step adds.
         term = lib.where(k <= whole, term * (a + k) * (b + k) / ((c + k) * (k + 1)), 0)
         slope = slope + (k + 1) * term
         term = term * at
@@ -113,8 +119,7 @@ def _moved(
 
     def more(state: Any) -> Any:
         k, p, q, total, _ = state
-        small = (lib.abs(p) + lib.abs(q)) <= NOTHING * lib.abs(total)
-        return (k < TERMS) & lib.any(~small & ~still)
+        return (k < TERMS) & lib.any(~_is_nothing(lib, total, p, q) & ~still)
 
     def added(state: Any) -> Any:
         k, p, q, total, sloped = state

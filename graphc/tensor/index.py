@@ -275,8 +275,10 @@ class IndexUpdate(Op):
     def perform(self, x: np.ndarray[Any, Any], value: Any, *symbolic: Any) -> np.ndarray[Any, Any]:
         y = np.array(x)
         index = selection(self.entries, symbolic)
-        if self.accumulate:
+        if self.accumulate and any(isinstance(entry, Hole) for entry in self.entries):
             np.add.at(y, index, value)
+        elif self.accumulate:
+            y[index] += value
         else:
             y[index] = value
         return y

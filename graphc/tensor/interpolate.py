@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphc.errors import ArgumentError
+from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import here, where as where_is
 from graphc.tensor.elementwise import abs, clip, greater, less, less_equal, remainder, where
 from graphc.tensor.join import concatenate
 from graphc.tensor.reduce import floating
 from graphc.tensor.shape import length
 from graphc.tensor.sort import argsort, searchsorted
+from graphc.tensor.specify import specify_shape
 from graphc.tensor.tensor import Tensor, as_tensor, function
 
 __all__ = ["interpolate1d"]
@@ -61,6 +62,7 @@ def interpolate1d(
 
     Raises:
         ArgumentError: No such method.
+        ShapeError: x and y are no vectors of one length.
 
     Example:
         >>> import graphc.tensor as gt
@@ -74,7 +76,7 @@ def interpolate1d(
             f"Use one of {', '.join(METHODS)}.",
             where_is(here()),
         )
-    x, y = floating(x), floating(y)
+    x, y = _points(floating(x), floating(y))
     left = y[0] if left_pad is None else left_pad
     right = y[-1] if right_pad is None else right_pad
 
@@ -88,6 +90,17 @@ def interpolate1d(
         return where(less(at, x[0]), left, where(greater(at, x[-1]), right, between))  # type: ignore[no-any-return]
 
     return interpolated
+
+
+def _points(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    known = {n for t in (x, y) for n in t.type.shape if n is not None}
+    if x.ndim != 1 or y.ndim != 1 or len(known) > 1:
+        raise ShapeError(
+            f"interp: the points {x.type!r} and their values {y.type!r}.",
+            "Give two vectors of one length.",
+            where_is(here()),
+        )
+    return x, specify_shape(y, (length(x, 0),))
 
 
 @function
@@ -112,7 +125,7 @@ def interp(
         >>> gt.interp([0.5, 9], [0, 1, 2], [0, 10, 40]).eval(mode="NUMPY").tolist()
         [5.0, 40.0]
     """
-    x, xp, fp = floating(x), floating(xp), floating(fp)
+    x, (xp, fp) = floating(x), _points(floating(xp), floating(fp))
     if period is None:
         return interpolate1d(xp, fp, "linear", left, right, extrapolate=False)(x)
     period = abs(as_tensor(period))

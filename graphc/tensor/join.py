@@ -10,10 +10,17 @@ import numpy as np
 
 from graphc.errors import ShapeError
 from graphc.ir import Op, TensorType, here, where
-from graphc.tensor.axes import atleast_1d, atleast_2d, atleast_3d, atleast_Nd, expand_dims
+from graphc.tensor.axes import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    atleast_Nd,
+    expand_dims,
+    slice_at_axis,
+)
 from graphc.tensor.broadcast import broadcast_lengths, broadcast_to, repeated
 from graphc.tensor.elementwise import broadcast_shapes
-from graphc.tensor.shape import length
+from graphc.tensor.shape import length, ravel
 from graphc.tensor.tensor import TABLE, Tensor, as_tensor, axes_of, function, operands
 
 __all__ = ["Concatenate"]
@@ -66,7 +73,7 @@ class Concatenate(Op):
         start: Any = 0
         for x in xs:
             stop = start + length(x, self.axis)
-            parts.append(g[(*(slice(None),) * self.axis, slice(start, stop))])
+            parts.append(g[slice_at_axis(slice(start, stop), self.axis)])
             start = stop
         return parts
 
@@ -82,12 +89,12 @@ class Concatenate(Op):
 
 
 @function
-def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+def concatenate(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
     """Arrays one after the other along an axis.
 
     Args:
         tensors: At least one array; equal shapes but for that axis.
-        axis: The axis to join along.
+        axis: The axis to join along; None joins all elements, in row-major order.
 
     Returns:
         An array of the common dtype.
@@ -99,6 +106,8 @@ def concatenate(tensors: Sequence[Any], axis: int = 0) -> Tensor:
     if not xs:
         raise ShapeError("concatenate: at least one array is wanted.", "", where(here()))
     xs, _ = operands("concatenate", xs)
+    if axis is None:
+        xs, axis = [ravel(x) for x in xs], 0
     if len({x.ndim for x in xs}) != 1 or not xs[0].ndim:
         raise ShapeError(
             f"concatenate({', '.join(repr(x.type) for x in xs)}): arrays of one rank, at least "

@@ -13,7 +13,7 @@ from graphc.errors import ArgumentError, ShapeError, UnsupportedOperationError
 from graphc.ir import here, where as where_is
 from graphc.tensor.axes import expand_dims, moveaxis
 from graphc.tensor.broadcast import broadcast_to
-from graphc.tensor.create import eye
+from graphc.tensor.create import arange, eye
 from graphc.tensor.diagonal import diagonal, trace
 from graphc.tensor.dot import (
     DotGeneral,
@@ -28,9 +28,10 @@ from graphc.tensor.dot import (
     vecdot,
     vecmat,
 )
+from graphc.tensor.index import flip
 from graphc.tensor.join import stack
 from graphc.tensor.norm import matrix_norm, norm, vector_norm
-from graphc.tensor.shape import lengths, reshape
+from graphc.tensor.shape import length, lengths, reshape
 from graphc.tensor.specify import specify_shape
 from graphc.tensor.tensor import Tensor, as_tensor, function, operands
 
@@ -52,6 +53,7 @@ __all__ = [
     "outer",
     "tensordot",
     "trace",
+    "vander",
     "vdot",
     "vecdot",
     "vecmat",
@@ -246,3 +248,27 @@ def matrix_power(M: Any, n: int) -> Tensor:  # noqa: N803 (PyTensor's name)
         if not n:
             return power  # type: ignore[return-value]
         squares = matmul(squares, squares)
+
+
+@function
+def vander(x: Any, N: Any = None, increasing: bool = False) -> Tensor:  # noqa: N803 (NumPy's name)
+    """The matrix of the powers of a vector's elements: a row for each, falling from N - 1 to 0.
+
+    Args:
+        x: A vector.
+        N: How many powers, an integer, Python's or symbolic; by default x's length.
+        increasing: From 0 to N - 1, instead.
+
+    Raises:
+        ShapeError: x is no vector.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.vander([2, 3], 3).eval(mode="NUMPY").tolist()
+        [[4, 2, 1], [9, 3, 1]]
+    """
+    x = as_tensor(x)
+    if x.ndim != 1:
+        raise ShapeError(f"vander({x!r}): a vector is wanted.", "", where_is(here()))
+    powers = arange(length(x, 0) if N is None else N)
+    return x[:, None] ** (powers if increasing else flip(powers))  # type: ignore[no-any-return]

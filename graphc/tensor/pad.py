@@ -12,12 +12,13 @@ import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import Constant, Op, TensorType, here, is_inexact, is_integer, where as where_is
-from graphc.tensor.axes import expand_dims
+from graphc.tensor.axes import expand_dims, slice_at_axis
 from graphc.tensor.broadcast import broadcast_to, repeated
 from graphc.tensor.create import arange, ones_like, zeros_like
-from graphc.tensor.elementwise import cast, equal, floor, maximum, round, where
+from graphc.tensor.elementwise import cast, equal, floor, maximum, round, where, widened_name
 from graphc.tensor.index import flip
 from graphc.tensor.join import concatenate
+from graphc.tensor.quantile import median
 from graphc.tensor.reduce import max, min, sum
 from graphc.tensor.shape import entries, length, lengths, target_shape
 from graphc.tensor.statistics import mean
@@ -112,7 +113,7 @@ class Padded:
 
     def part(self, places: Any) -> Tensor:
         """The elements at these places along the axis: a slice, an integer or an array."""
-        return self.x[(*(slice(None),) * self.axis, places)]
+        return self.x[slice_at_axis(places, self.axis)]
 
     def edge(self, side: int) -> Tensor:
         """The first or the last element along the axis."""
@@ -165,9 +166,7 @@ def linear_ramp(at: Padded, side: int, end: Any) -> Tensor:
         # Without rounding errors, which would go to the next integer.
         whole = cast(end, "int64")
         return cast(place * (cast(at.edge(side), "int64") - whole) // width + whole, dtype)
-    wide = dtype if is_inexact(dtype) else "float64"
-    if wide in {"float16", "bfloat16"}:
-        wide = "float32"
+    wide = widened_name(dtype) if is_inexact(dtype) else "float64"
     first, last = cast(end, wide), cast(at.edge(side), wide)
     ramp = cast(place, wide) * ((last - first) / cast(width, wide)) + first
     return cast(floor(ramp) if is_integer(dtype) else ramp, dtype)
@@ -234,8 +233,10 @@ MODES = {
     "constant": Mode(constant, "constant_values", 0),
     "edge": Mode(edge),
     "linear_ramp": Mode(linear_ramp, "end_values", 0),
+    "empty": Mode(constant, default=0),
     "maximum": Mode(partial(statistic, max), "stat_length"),
     "mean": Mode(partial(statistic, mean), "stat_length"),
+    "median": Mode(partial(statistic, median), "stat_length"),
     "minimum": Mode(partial(statistic, min), "stat_length"),
     "reflect": Mode(partial(mirrored, False), "reflect_type", "even"),
     "symmetric": Mode(partial(mirrored, True), "reflect_type", "even"),
@@ -252,9 +253,10 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Tenso
         pad_width: How many: one integer, Python's or symbolic, for all sides; ``(before, after)``
             for all axes; or such a pair for each axis, also by axis in a dict.
         mode: ``"constant"``; ``"edge"``, the element at the edge; ``"linear_ramp"``, from the edge
-            to an end value; ``"maximum"``, ``"mean"`` or ``"minimum"`` of the elements;
-            ``"reflect"`` and ``"symmetric"``, the elements in reverse order without and with the
-            edge; ``"wrap"``, the elements from the other end.
+            to an end value; ``"maximum"``, ``"mean"``, ``"median"`` or ``"minimum"`` of the
+            elements; ``"reflect"`` and ``"symmetric"``, the elements in reverse order without and
+            with the edge; ``"wrap"``, the elements from the other end; ``"empty"``, values of no
+            meaning.
         options: ``constant_values`` (0) and ``end_values`` (0) of their modes, for all sides or as
             ``pad_width``; ``stat_length``, how many elements next to the edge the statistics take,
             all by default; ``reflect_type``, ``"even"`` or ``"odd"``: twice the edge less the
@@ -279,7 +281,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Tenso
     if found.option != "reflect_type" and option is not None:
         given = _pairs(found.option, option, x.ndim)
     all_widths = _widths(pad_width, x.ndim)
-    if mode == "constant" and not isinstance(option, list | tuple | np.ndarray):
+    if found.padding is constant and not isinstance(option, list | tuple | np.ndarray):
         return _with_number(x, option, all_widths)
     for axis, widths in enumerate(all_widths):
         if widths == (0, 0):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import Constant, Leaf, here, is_inexact, promote, where as where_is
-from graphc.tensor.axes import expand_dims, moveaxis, transpose
+from graphc.tensor.axes import expand_dims, moveaxis, squeeze
 from graphc.tensor.elementwise import (
     cast,
     ceil,
@@ -18,14 +19,16 @@ from graphc.tensor.elementwise import (
     floor,
     isnan,
     less,
+    logical_not,
+    maximum,
     quotient,
     remainder,
     where,
 )
-from graphc.tensor.reduce import any, floating
+from graphc.tensor.reduce import any, floating, restored, sum, together
 from graphc.tensor.rounding import rint
-from graphc.tensor.select import take
-from graphc.tensor.shape import length, lengths, reshape
+from graphc.tensor.select import take, take_along_axis
+from graphc.tensor.shape import length, lengths, ravel, reshape
 from graphc.tensor.sort import sort
 from graphc.tensor.statistics import mean
 from graphc.tensor.tensor import Axis, Tensor, as_tensor, axes_of, function
@@ -36,13 +39,7 @@ __all__: list[str] = []
 def _sorted(op: str, x: Tensor, axis: Axis) -> tuple[Tensor, tuple[int, ...]]:
     """The elements over axes as one last axis, in order, and these axes."""
     axes = axes_of(op, axis, x.ndim)
-    rest = [i for i in range(x.ndim) if i not in axes]
-    behind = transpose(x, (*rest, *axes))
-    kept = lengths(behind)[: len(rest)]
-    merged: Any = 1
-    for axis_ in axes:
-        merged = merged * length(x, axis_)
-    return sort(reshape(behind, (*kept, merged)), -1), axes
+    return sort(together(x, axes), -1), axes
 
 
 @function
@@ -71,7 +68,36 @@ def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     start = (n - 1) // 2 if isinstance(n, int) and n else clip((as_tensor(n) - 1) // 2, 0)
     middle = ordered[..., start : n // 2 + 1]
     y = where(any(isnan(ordered), -1), np.nan, mean(middle, -1))
-    return expand_dims(y, axes) if keepdims and axes else y
+    return restored(y, axes) if keepdims else y
+
+
+@function
+def nanmedian(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """``median`` of what is not NaN; arguments as there; NaN where nothing is left.
+
+    Raises:
+        ShapeError: x has no such axis, or a slice is empty.
+    """
+    ordered, axes = _sorted("nanmedian", floating(x), axis)
+    _refuse_empty("nanmedian", ordered, axes)
+    n = _numbers(ordered)
+    below = take_along_axis(ordered, maximum(n - 1, 0) // 2, -1)
+    y = squeeze((below + take_along_axis(ordered, n // 2, -1)) / 2, -1)
+    return restored(y, axes) if keepdims else y
+
+
+def _numbers(ordered: Tensor) -> Tensor:
+    """How many of each slice are not NaN, int64; these stand in front."""
+    return sum(logical_not(isnan(ordered)), -1, keepdims=True)
+
+
+def _refuse_empty(op: str, ordered: Tensor, axes: tuple[int, ...]) -> None:
+    if ordered.type.shape[-1] == 0:
+        raise ShapeError(
+            f"{op} over axes {axes}: a slice is empty.",
+            "An empty slice has no quantiles; test its length first.",
+            where_is(here()),
+        )
 
 
 # Quantiles.
@@ -146,7 +172,15 @@ def quantile(
         >>> gt.quantile([1, 2, 3, 5], [0.5, 1.0]).eval(mode="NUMPY").tolist()
         [2.5, 5.0]
     """
-    return _quantile("quantile", x, q, axis, method, keepdims)
+    return _quantile("quantile", x, q, axis, method, keepdims, _of_all)
+
+
+@function
+def nanquantile(
+    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+) -> Tensor:
+    """``quantile`` of what is not NaN; arguments and errors as there; NaN where nothing is left."""
+    return _quantile("nanquantile", x, q, axis, method, keepdims, _of_numbers)
 
 
 @function
@@ -154,11 +188,28 @@ def percentile(
     x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
     """``quantile`` with q from 0 to 100; arguments and errors as for ``quantile``."""
-    parts = q / 100 if type(q) in {int, float} else as_tensor(q) / 100
-    return _quantile("percentile", x, parts, axis, method, keepdims)
+    return _quantile("percentile", x, _hundredth(q), axis, method, keepdims, _of_all)
 
 
-def _quantile(op: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool) -> Tensor:
+@function
+def nanpercentile(
+    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+) -> Tensor:
+    """``nanquantile`` with q from 0 to 100; arguments and errors as for ``quantile``."""
+    return _quantile("nanpercentile", x, _hundredth(q), axis, method, keepdims, _of_numbers)
+
+
+def _hundredth(q: Any) -> Any:
+    return q / 100 if type(q) in {int, float} else as_tensor(q) / 100
+
+
+Values = Callable[[Tensor, Tensor, str, str], Tensor]
+"""The quantiles of slices in order by a method and in a dtype, along last axes that are q's."""
+
+
+def _quantile(  # noqa: PLR0913, PLR0917 (those of the public functions)
+    op: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool, values: Values
+) -> Tensor:
     if method not in METHODS:
         raise ArgumentError(
             f"{op}: there is no method={method!r}.",
@@ -167,27 +218,40 @@ def _quantile(op: str, x: Any, q: Any, axis: Axis, method: str, keepdims: bool) 
         )
     x = as_tensor(x) if method in ELEMENTS else floating(x)
     ordered, axes = _sorted(op, x, axis)
-    if ordered.type.shape[-1] == 0:
-        raise ShapeError(
-            f"{op} over axes {axes}: a slice is empty.",
-            "An empty slice has no quantiles; test its length first.",
-            where_is(here()),
-        )
+    _refuse_empty(op, ordered, axes)
     q, dtype = _parts(op, q, ordered.dtype)
+    y = values(ordered, q, method, dtype)
+    y = moveaxis(y, _last(q.ndim, ordered.ndim - 1), list(range(q.ndim))) if q.ndim else y
+    return restored(y, tuple(q.ndim + i for i in axes)) if keepdims else y
+
+
+def _of_all(ordered: Tensor, q: Tensor, method: str, dtype: str) -> Tensor:
+    """NaN where a slice holds one."""
     n = as_tensor(length(ordered, -1), dtype="float64")
     place = clip(METHODS[method](n, q), 0, n - 1)
+    y = _values(partial(take, ordered, axis=-1), place, method, dtype)
+    if not is_inexact(ordered.dtype):
+        return y
+    hidden = expand_dims(any(isnan(ordered), -1), _last(q.ndim, ordered.ndim - 1))
+    return where(hidden, np.nan, y)  # type: ignore[no-any-return]
+
+
+def _of_numbers(ordered: Tensor, q: Tensor, method: str, dtype: str) -> Tensor:
+    """Each slice has a number of its own of what is not NaN."""
+    n = cast(_numbers(ordered), "float64")
+    place = clip(METHODS[method](n, ravel(q)), 0, maximum(n - 1, 0))
+    y = _values(partial(take_along_axis, ordered, axis=-1), place, method, dtype)
+    return reshape(y, (*lengths(ordered)[:-1], *lengths(q)))
+
+
+def _values(at: Callable[..., Tensor], place: Tensor, method: str, dtype: str) -> Tensor:
+    """What stands at places in the order, mixed where these are not whole."""
     below = floor(place)
-    low = take(ordered, cast(below, "int64"), -1)
+    low = at(indices=cast(below, "int64"))
     if method in ELEMENTS:
-        y = low
-    else:
-        high = take(ordered, cast(ceil(place), "int64"), -1)
-        y = _mixed(cast(low, dtype), cast(high, dtype), cast(place - below, dtype))
-    if is_inexact(x.dtype):
-        hidden = expand_dims(any(isnan(ordered), -1), _last(q.ndim, ordered.ndim - 1))
-        y = where(hidden, np.nan, y)
-    y = moveaxis(y, _last(q.ndim, ordered.ndim - 1), list(range(q.ndim))) if q.ndim else y
-    return expand_dims(y, tuple(q.ndim + i for i in axes)) if keepdims and axes else y
+        return low
+    high = at(indices=cast(ceil(place), "int64"))
+    return _mixed(cast(low, dtype), cast(high, dtype), cast(place - below, dtype))
 
 
 def _last(count: int, after: int) -> list[int]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir import Constant, here, is_integer, where
-from graphc.tensor.axes import swapaxes
+from graphc.tensor.axes import slice_at_axis, swapaxes
 from graphc.tensor.create import arange
 from graphc.tensor.elementwise import cast, maximum
 from graphc.tensor.index import flip
@@ -93,16 +93,16 @@ def _shift(by: Any) -> Any:
 
 def _rolled(x: Tensor, by: Any, axis: int) -> Tensor:
     n = length(x, axis)
-    before = (slice(None),) * axis
     if not isinstance(by, int):
-        return x[(*before, (arange(n) - by) % n)]
+        return x[slice_at_axis((arange(n) - by) % n, axis)]
     if by == 0 or n in {0, 1}:
         return x
     # The last ones come first; an empty axis has none.
     cut = n - by % n if isinstance(n, int) else n - by % maximum(n, 1)
     if isinstance(cut, int) and cut == n:
         return x
-    return concatenate([x[(*before, slice(cut, None))], x[(*before, slice(None, cut))]], axis)
+    parts = (slice(cut, None), slice(None, cut))
+    return concatenate([x[slice_at_axis(part, axis)] for part in parts], axis)
 
 
 @function

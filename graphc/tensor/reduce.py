@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,14 +18,24 @@ from graphc.ir import (
     is_inexact,
     where as where_is,
 )
-from graphc.tensor.axes import expand_dims, squeeze
+from graphc.tensor.axes import expand_dims, squeeze, transpose
 from graphc.tensor.broadcast import broadcast_to
-from graphc.tensor.elementwise import cast, conj, equal, isfinite, maximum, minimum, where
+from graphc.tensor.elementwise import (
+    cast,
+    conj,
+    equal,
+    isfinite,
+    maximum,
+    minimum,
+    where,
+    widened,
+)
 from graphc.tensor.exponential import exp, log
 from graphc.tensor.shape import (
     behind,
     lengths,
     ravel,
+    reshape,
 )
 from graphc.tensor.tensor import Axis, Tensor, as_tensor, axes_of, function
 
@@ -42,10 +53,10 @@ __all__ = [
     "Prod",
     "Reduction",
     "Sum",
-    "accumulator",
     "composed",
     "floating",
     "summed_dtype",
+    "together",
 ]
 
 
@@ -83,7 +94,7 @@ class Sum(Reduction):
     rearranges = True
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.sum(x, self.axes, accumulator(x.dtype)).astype(x.dtype)
+        return np.sum(x, self.axes, widened(x.dtype)).astype(x.dtype)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Every summed element moves the sum equally, so each gets all of ``g``."""
@@ -93,18 +104,13 @@ class Sum(Reduction):
         return None if tangents[0] is None else Tensor.make(self, tangents[0])
 
 
-def accumulator(dtype: np.dtype[Any]) -> Any:
-    """The dtype that sums of this dtype are added up in."""
-    return np.float32 if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
-
-
 class Prod(Reduction):
     """The product of each slice."""
 
     __slots__ = ()
 
     def perform(self, x: np.ndarray[Any, Any]) -> Any:
-        return np.prod(x, self.axes, accumulator(x.dtype)).astype(x.dtype)
+        return np.prod(x, self.axes, widened(x.dtype)).astype(x.dtype)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """The product of the others: y / x, but for slices that hold a zero.
@@ -467,6 +473,36 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The place of the first smallest value; arguments and errors as for ``argmax``."""
     return _arg(ArgMin, x, axis, keepdims)
+
+
+def together(x: Tensor, axes: Sequence[int]) -> Tensor:
+    """These axes as one last axis, in row-major order."""
+    rest = [i for i in range(x.ndim) if i not in axes]
+    behind = transpose(x, (*rest, *axes))
+    n = lengths(behind)
+    return reshape(behind, (*n[: len(rest)], math.prod(n[len(rest) :])))
+
+
+@function
+def max_and_argmax(x: Any, axis: Axis = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+    """The largest value over axes and its place among them in row-major order.
+
+    Args:
+        x: Real numbers or bool of any shape.
+        axis: Axes to reduce, all by default.
+        keepdims: Keep the reduced axes, of length 1.
+
+    Returns:
+        An array of x's dtype and one of int64, both without ``axis``.
+
+    Raises:
+        ShapeError: x has no such axis, or a slice is empty.
+        DTypeError: x is complex.
+    """
+    x = as_tensor(x)
+    axes = axes_of("max_and_argmax", axis, x.ndim)
+    place = argmax(together(x, axes), -1)
+    return max(x, axis, keepdims), restored(place, axes) if keepdims else place
 
 
 def floating(x: Any, dtype: Any = None) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 from graphc.config import config
 from graphc.errors import ArgumentError, BoundsError, DTypeError, ShapeError
 from graphc.ir import Op, TensorType, here, is_inexact, is_integer, where as where_is
-from graphc.tensor.axes import expand_dims
+from graphc.tensor.axes import expand_dims, slice_at_axis
 from graphc.tensor.broadcast import broadcast_lengths, broadcast_to
 from graphc.tensor.create import arange, zeros_like
 from graphc.tensor.elementwise import (
@@ -136,19 +136,6 @@ def take(x: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
     return x[slice_at_axis(indices, at)]  # type: ignore[no-any-return]
 
 
-def slice_at_axis(sl: Any, axis: int) -> tuple[Any, ...]:
-    """The index that applies a slice, or another part of an index, to one axis.
-
-    Example:
-        >>> import graphc.tensor as gt
-        >>> gt.tensor("x", shape=(3, 4, 5))[slice_at_axis(slice(1, None), -2)].type
-        float64[3, 3, 5]
-    """
-    if axis < 0:
-        return (..., sl, *(slice(None),) * (-1 - axis))
-    return (*(slice(None),) * axis, sl)
-
-
 def _grid(op: str, x: Tensor, indices: Any, axis: Any) -> tuple[Tensor, list[Tensor]]:
     """An array, or all its elements for no axis, and an index array for each axis of it."""
     indices = _indices(op, indices)
@@ -231,6 +218,12 @@ def choose(x: Any, choices: Any, mode: str = "raise") -> Tensor:
         x: Integers, which broadcast with the choices.
         choices: Arrays that broadcast, or one array whose first axis goes over them.
         mode: Of integers that name no choice: ``"raise"``, ``"wrap"`` around or ``"clip"``.
+            Compiled backends do not see values, and take integers on trust instead of raising.
+
+    Raises:
+        BoundsError: An integer names no choice, when the program runs in NumPy.
+        DTypeError: x does not hold integers.
+        ArgumentError: No such mode.
 
     Example:
         >>> import graphc.tensor as gt
@@ -351,6 +344,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
             first axis goes over them.
         dims: The lengths of the axes, Python's or symbolic.
         mode: Of indices outside: ``"raise"``, ``"wrap"`` around or ``"clip"``; or one for each.
+            Compiled backends take indices on trust instead of raising.
         order: ``"C"``: row-major, or ``"F"``: column-major.
 
     Returns:
@@ -393,7 +387,8 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, .
     """Places among all elements, as an index for each axis.
 
     Args:
-        indices: Integers of any shape, from 0 on and below the number of elements.
+        indices: Integers of any shape, from 0 on and below the number of elements; others raise
+            in NumPy, and compiled backends take them on trust.
         shape: The lengths of the axes, Python's or symbolic.
         order: ``"C"``: row-major, or ``"F"``: column-major.
 

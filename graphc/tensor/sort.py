@@ -1,4 +1,4 @@
-"""Elements in order, places in that order, and sets of distinct elements. NaN comes last."""
+"""Elements in order, and places in that order. NaN comes last."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, BoundsError, ShapeError
-from graphc.ir import Node, Op, Pick, TensorType, TupleType, here, where as where_is
+from graphc.ir import Op, TensorType, here, where as where_is
+from graphc.tensor.axes import slice_at_axis
 from graphc.tensor.broadcast import repeated
-from graphc.tensor.create import arange, zeros, zeros_like
-from graphc.tensor.cumulative import cumsum
-from graphc.tensor.elementwise import isnan, less, logical_not, not_equal, widened
+from graphc.tensor.create import zeros_like
+from graphc.tensor.elementwise import widened
 from graphc.tensor.index import flip
-from graphc.tensor.join import concatenate
-from graphc.tensor.select import put_along_axis, slice_at_axis, take, take_along_axis
-from graphc.tensor.shape import length, lengths, ravel, reshape
-from graphc.tensor.tensor import Tensor, as_tensor, axes_of, constant, function, operands
+from graphc.tensor.select import put_along_axis, take, take_along_axis
+from graphc.tensor.shape import length, ravel
+from graphc.tensor.tensor import Tensor, as_tensor, axes_of, function, operands
 
-__all__ = ["ArgSort", "SearchSorted", "Sort", "Unique"]
+__all__ = ["ArgSort", "SearchSorted", "Sort", "comparable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,137 +313,3 @@ def searchsorted(x: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
     (x, v), _ = operands("searchsorted", (x, v))
     x = x if sorter is None else take(x, sorter, 0)
     return Tensor.make(SearchSorted(side == "right"), x, v)
-
-
-@function
-def isin(element: Any, test_elements: Any, invert: bool = False) -> Tensor:
-    """Whether each element is among others.
-
-    Args:
-        element: Real numbers of any shape; NaN is nowhere.
-        test_elements: The others, of any shape.
-        invert: Whether it is not.
-
-    Returns:
-        An array of bool, of the elements' shape.
-    """
-    (x, among), _ = operands("isin", (element, test_elements))
-    among = sort(among, axis=None)
-    found = less(searchsorted(among, x, "left"), searchsorted(among, x, "right"))
-    found = found & logical_not(isnan(x))
-    return logical_not(found) if invert else found
-
-
-# Distinct elements.
-
-
-@dataclass(frozen=True, slots=True)
-class Unique(Op):
-    """Of the distinct slices along an axis, in order: where each is first, and how often.
-
-    Results are the places of the first ones, which of them each slice is, and their counts.
-
-    Attributes:
-        axis: None for the distinct elements of an array.
-    """
-
-    axis: int | None
-
-    @property
-    def name(self) -> str:
-        return "unique"
-
-    def infer(self, x: TensorType) -> TupleType:
-        some = TensorType("int64", (None,))
-        which = x.with_dtype("int64")
-        if self.axis is not None:
-            which = which.with_shape((x.shape[self.axis],))
-        return TupleType((some, which, some))
-
-    def host_inputs(self) -> tuple[int, ...]:
-        return (0,)
-
-    def perform(self, x: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-        _, first, which, count = np.unique(comparable(x), True, True, True, self.axis)
-        shape = x.shape if self.axis is None else (x.shape[self.axis],)
-        return first.astype(np.int64), which.reshape(shape).astype(np.int64), count.astype(np.int64)
-
-    def pullback(self, g: Any, y: Any, x: Tensor) -> tuple[None]:
-        return (None,)
-
-
-@function
-def unique(  # noqa: PLR0913 (NumPy's arguments)
-    x: Any,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: int | None = None,
-    *,
-    size: Any = None,
-    fill_value: Any = None,
-) -> Any:
-    """The distinct elements in ascending order.
-
-    How many there are depends on the values, so compiled backends take constants only, or a
-    ``size``.
-
-    Args:
-        x: Any dtype and shape; NaN is one element.
-        return_index: Give the place where each comes first, too.
-        return_inverse: Give for each element of x which of the distinct ones it is, too.
-        return_counts: Give how often each comes, too.
-        axis: Take the distinct slices along this axis, in place of elements.
-        size: How many to give, an integer: if there are more, the first ones; goes with no axis.
-        fill_value: What stands at the end if there are fewer, by default the smallest; their
-            counts are 0.
-
-    Returns:
-        The elements, and what else was asked for, int64, in a tuple.
-
-    Raises:
-        ShapeError: x has no such axis.
-        ArgumentError: Both an axis and a ``size``, or a ``fill_value`` without a ``size``.
-
-    Example:
-        >>> import graphc.tensor as gt
-        >>> x = gt.lvector("x")
-        >>> values, counts = gt.unique(x, return_counts=True, size=3, fill_value=-1)
-        >>> values.eval({x: [5, 2, 5]}).tolist(), counts.eval({x: [5, 2, 5]}).tolist()
-        ([2, 5, -1], [1, 2, 0])
-    """
-    x = as_tensor(x)
-    asked = (return_index, return_inverse, return_counts)
-    if size is not None and axis is not None:
-        raise ArgumentError("unique: size= goes with axis=None.", "", where_is(here()))
-    if size is None and fill_value is not None:
-        raise ArgumentError("unique: fill_value= goes with size=.", "", where_is(here()))
-    if size is not None:
-        values, *rest = _unique_of_size(x, size, fill_value)
-    else:
-        if axis is not None:
-            (axis,) = axes_of("unique", (axis,), x.ndim)
-        found = Node.make(Unique(axis), x)
-        rest = [Tensor.make(Pick(i), found) for i in range(3)]
-        values = take(x, rest[0], axis)
-    results = (values, *[y for y, wanted in zip(rest, asked, strict=True) if wanted])
-    return results if any(asked) else values
-
-
-def _unique_of_size(x: Tensor, size: Any, fill_value: Any) -> tuple[Tensor, ...]:
-    """The distinct elements, where each is first, which of them each element is, and counts."""
-    flat = ravel(x)
-    n = length(flat, 0)
-    order = argsort(flat)
-    ordered = flat[order]
-    a, b = ordered[:-1], ordered[1:]
-    new = not_equal(a, b) & logical_not(isnan(a) & isnan(b))
-    # Cut to n, as the first one is there also where there is no element.
-    rank = concatenate([constant([0]), cumsum(new)])[:n]
-    starts = searchsorted(rank, arange(size + 1))
-    fill = ordered[:1] if fill_value is None else as_tensor([fill_value], dtype=x.dtype)
-    fill = concatenate([fill, zeros(1, x.dtype)])[:1]
-    values = concatenate([ordered, fill])[starts[:-1]]
-    first = concatenate([order, constant([0])])[starts[:-1]]
-    which = put_along_axis(zeros_like(order), order, rank)
-    return values, first, reshape(which, lengths(x)), starts[1:] - starts[:-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from graphc.tensor.elementwise import (
     Elementwise,
     abs,
     binary,
+    cast,
     equal,
     from_scipy,
     greater,
@@ -179,7 +181,11 @@ ndtri_exp = unary(
     expand=_ndtri_exp,
 )
 
-NODES, GAUSS = np.polynomial.legendre.leggauss(48)
+
+@cache
+def _gauss() -> tuple[Any, Any]:
+    """The nodes and weights of Gauss's rule on (-1, 1)."""
+    return np.polynomial.legendre.leggauss(48)  # type: ignore[no-untyped-call, no-any-return]
 
 
 @wide
@@ -200,10 +206,11 @@ def _owens_t(h: Tensor, a: Tensor) -> Any:
 def _owen_integral(h: Tensor, a: Tensor) -> Any:
     # From h * x = 9 on, nothing is left of exp(-(h * x)**2 / 2) beside what came before.
     end = minimum(a, 9 / h)
-    x = TABLE["expand_dims"](end / 2, end.ndim) * constant(NODES + 1, bake=True)
+    nodes, weights = _gauss()
+    x = TABLE["expand_dims"](end / 2, end.ndim) * constant(nodes + 1, bake=True)
     height = TABLE["expand_dims"](h, h.ndim)
     fall = exp(-((height * x) ** 2) / 2) / (1 + x * x)
-    area = end / 2 * sum(constant(GAUSS, bake=True) * fall, -1)
+    area = end / 2 * sum(constant(weights, bake=True) * fall, -1)
     return where(
         greater(h, 40), 0, exp(-(where(greater(h, 40), 0, h) ** 2) / 2) * area / (2 * np.pi)
     )
@@ -295,7 +302,8 @@ def _log_ratio(x: Tensor, y: Tensor) -> Any:
 def _with_borders(x: Tensor, y: Tensor, inner: Any, at_zero: Any) -> Any:
     """A function of positive x and y, with the values at and beyond the borders of its domain."""
     inside = logical_and(greater(x, 0), greater(y, 0))
-    border = where(logical_and(equal(x, 0), greater_equal(y, 0)), at_zero, np.inf)
+    at_border = cast(at_zero, x.dtype)
+    border = where(logical_and(equal(x, 0), greater_equal(y, 0)), at_border, np.inf)
     found = where(inside, inner(where(inside, x, 1), where(inside, y, 1)), border)
     return where(logical_or(isnan(x), isnan(y)), np.nan, found)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import Node, Op, Pick, Shape as StaticShape, TensorType, TupleType, here, where
-from graphc.tensor.axes import squeeze
+from graphc.tensor.axes import slice_at_axis, squeeze
 from graphc.tensor.create import zeros_like
 from graphc.tensor.elementwise import repeated_like, split_mask, where as select
 from graphc.tensor.join import Concatenate
@@ -170,8 +170,7 @@ def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]
     (at,) = axes_of("array_split", axis, x.ndim)
     if not isinstance(indices_or_sections, int | np.integer):
         places = [None, *_places(indices_or_sections), None]
-        before = (slice(None),) * at
-        return [x[(*before, slice(start, stop))] for start, stop in pairwise(places)]
+        return [x[slice_at_axis(slice(*ends), at)] for ends in pairwise(places)]
     count, n = int(indices_or_sections), length(x, at)
     if count < 1:
         raise ShapeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from graphc.errors import ShapeError
@@ -9,7 +10,6 @@ from graphc.ir import (
     here,
     is_complex,
     is_inexact,
-    numpy_dtype,
     promote,
     real_dtype,
     where as where_is,
@@ -28,9 +28,11 @@ from graphc.tensor.elementwise import (
     isfinite,
     isnan,
     less_equal,
+    minimum,
     real,
     sqrt,
     square,
+    widened_name,
 )
 from graphc.tensor.join import concatenate
 from graphc.tensor.linalg import dot
@@ -50,17 +52,14 @@ def _count(x: Tensor, axes: tuple[int, ...], mask: Any, keepdims: bool) -> Any:
     if mask is not None:
         held = broadcast_to(cast(mask, "bool"), lengths(x))
         return cast(sum(held, axes, keepdims=keepdims), dtype)
-    count: Any = 1
-    for axis in axes:
-        count = count * length(x, axis)
+    count: Any = math.prod(length(x, axis) for axis in axes)
     return cast(count, dtype) if isinstance(count, Tensor) else count
 
 
 def _wide(x: Any, dtype: Any) -> tuple[Tensor, str]:
     """In the dtype to average in, and the one of the result."""
     x = floating(x, dtype)
-    half = numpy_dtype(x.dtype).itemsize == 2 and is_inexact(x.dtype)
-    return cast(x, "float32") if half else x, x.dtype
+    return cast(x, widened_name(x.dtype)), x.dtype
 
 
 @function
@@ -309,15 +308,26 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Tensor:
 
     Args:
         a: Any dtype and shape.
-        b: Any dtype and shape; lengths that only the run tells must be a's.
+        b: Any dtype and shape.
         equal_nan: NaN equals NaN.
 
     Returns:
-        A bool scalar; false where the types show other ranks or lengths.
+        A bool scalar; false where ranks or lengths differ.
     """
     (a, b), _ = operands("array_equal", (a, b))
-    pairs = zip(a.type.shape, b.type.shape, strict=False)
-    if a.ndim != b.ndim or [1 for n, m in pairs if None not in {n, m} and n != m]:
+    if a.ndim != b.ndim:
         return constant(False)  # type: ignore[no-any-return]
+    fit = constant(True)
+    common: list[slice] = []
+    for n, m in zip(lengths(a), lengths(b), strict=True):
+        if isinstance(n, int) and isinstance(m, int):
+            if n != m:
+                return constant(False)  # type: ignore[no-any-return]
+            common.append(slice(None))
+        else:
+            fit = fit & equal(n, m)
+            common.append(slice(minimum(n, m)))
+    # Elements are compared where both arrays have them.
+    a, b = a[tuple(common)], b[tuple(common)]
     same = equal(a, b)
-    return all(same | (isnan(a) & isnan(b)) if equal_nan else same)
+    return fit & all(same | (isnan(a) & isnan(b)) if equal_nan else same)  # type: ignore[no-any-return]

@@ -27,7 +27,14 @@ from graphc.ir import (
     promote,
     where,
 )
-from graphc.tensor.dispatch import IN_PLACE, OTHER_NAMES, WHOLE, arguments_for, whole_arguments
+from graphc.tensor.dispatch import (
+    DIFFERENT,
+    IN_PLACE,
+    OTHER_NAMES,
+    WHOLE,
+    arguments_for,
+    whole_arguments,
+)
 
 __all__ = ["TABLE", "Axis", "Tensor", "as_tensor", "axes_of", "constant", "function", "operands"]
 
@@ -206,8 +213,9 @@ class Tensor(Node):
         if func.__name__ in IN_PLACE:
             raise self._refuse(asked, "It would be changed in place: write x[index].set(value).")
         known = TABLE.get(OTHER_NAMES.get(func.__name__, func.__name__))
-        if known is None:
-            raise self._refuse(asked, "Write it with graphc.tensor's functions.")
+        if known is None or func.__name__ in DIFFERENT:
+            remedy = DIFFERENT.get(func.__name__, "Write it with graphc.tensor's functions.")
+            raise self._refuse(asked, remedy)
         return self._call(asked, known, partial(arguments_for, func), args, kwargs)
 
     def _call(self, asked: str, known: Any, translate: Any, args: Any, kwargs: Any) -> Any:
@@ -310,12 +318,13 @@ class Tensor(Node):
         return TABLE["eval"](self, values, **options)
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *(name for name in METHODS if name in TABLE)})
+        known = (name for name in METHODS if OTHER_NAMES.get(name, name) in TABLE)
+        return sorted({*object.__dir__(self), *known})
 
     def __getattr__(self, name: str) -> Any:
         # Reached only where a class has no such attribute: NumPy-like methods by table.
-        if name in METHODS and name in TABLE:
-            known = TABLE[name]
+        known = TABLE.get(OTHER_NAMES.get(name, name)) if name in METHODS else None
+        if known is not None:
             return lambda *args, **kwargs: known(self, *args, **kwargs)
         raise AttributeError(f"A symbolic array has no attribute {name!r}.")
 

@@ -296,3 +296,9 @@ def test_a_constant_place_outside_an_array_is_refused(mode: str, place: int) -> 
     for y in (v[[0, place]], v[[0, place]].inc(1.0)):
         with pytest.raises(BoundsError, match="out of bounds"):
             graphc.function([v], y, mode=mode)([1.0, 2.0, 3.0])
+
+
+def test_another_input_of_the_same_name_is_named() -> None:
+    n = gt.lscalar("n")
+    with pytest.raises(MissingInputError, match="The input called 'n' is another variable"):
+        graphc.function([gt.lscalar("n")], gt.eye(n))

@@ -215,6 +215,23 @@ def test_a_mask_made_of_inputs_may_be_summed_over(program: Any, expected: Any, m
     assert float(f(FOUR)) == pytest.approx(expected, rel=1e-12)
 
 
+LOSSES: dict[str, tuple[Callable[[Any, Any], Any], list[float]]] = {
+    "sum": (lambda x, k: x[k].sum(), [1.0, 0.0, 1.0]),
+    "mean": (lambda x, k: x[k].mean(), [0.5, 0.0, 0.5]),
+    "mean of squares": (lambda x, k: (x[k] ** 2).mean(), [1.0, 0.0, 3.0]),
+    "var": (lambda x, k: x[k].var(), [-1.0, 0.0, 1.0]),
+    "of two parts": (lambda x, k: ((x[k] - gt.exp(x)[k]) ** 1).sum(), [1 - np.e, 0.0, 1 - np.e**3]),
+}
+"""Losses over a part that a mask of its own chooses, and their gradients at 1, 2 and 3."""
+
+
+@pytest.mark.parametrize(("loss", "expected"), LOSSES.values(), ids=LOSSES)
+def test_a_loss_over_a_masked_part_has_its_gradient(loss: Any, expected: Any, mode: str) -> None:
+    k = gt.vector("k", dtype="bool")
+    f = graphc.function([x, k], graphc.grad(loss(x, k), x), mode=mode, returns="numpy")
+    np.testing.assert_allclose(f([1.0, 2.0, 3.0], [True, False, True]), expected, rtol=1e-12)
+
+
 def test_a_mask_of_a_shared_variable_needs_values() -> None:
     mask = graphc.shared(MASK, name="mask")
     with pytest.raises(DynamicShapeError, match="mask: bool"):

@@ -92,7 +92,7 @@ def test_an_operation_over_a_batch_is_the_loop_over_the_batch(family: str) -> No
 
 def row_values(row: Any) -> list[np.ndarray[Any, Any]]:
     """Operands of several ranks that broadcast."""
-    shapes = [(2, 3), (3,), (2, 1)][: row.arity]
+    shapes = [(2, 3), (3,), (2, 1), ()][: row.arity]
     if row.domain("float64") is None:
         return [plain("int64", shape, i) for i, shape in enumerate(shapes)]
     bounds = DOMAINS.get(row.name, (ALL,) * row.arity)

@@ -19,6 +19,7 @@ from tests.contract.rows import (
     EDGES,
     FIXED,
     FUNCTIONS,
+    SUMMED,
     UNCERTAIN,
     expected,
     taken,
@@ -33,7 +34,7 @@ SLOPED = [
     for row in ROWS.values()
     if row.slope is not None and len(FIXED.get(row.name, ())) < row.arity
 ]
-FEW = ("int16", "bfloat16", "float32", "float64")
+FEW = ("int16", "bfloat16", "float32")
 
 
 class Batch:
@@ -60,7 +61,8 @@ class Batch:
             wanted = expected(self.row.name, *values)
             admitted = TensorType(given.dtype, wanted.shape)
             assert given.type.admits(admitted), (what, given)
-            assert_agree(y, wanted, f"{self.row.name} of {what}", values)
+            scale = SUMMED.get(self.row.name, 0.0)
+            assert_agree(y, wanted, f"{self.row.name} of {what}", values, scale)
 
 
 LARGE = {
@@ -73,12 +75,13 @@ part of the dtypes and layouts tells all."""
 
 
 def dtypes_of(row: Elementwise) -> list[str]:
-    some = FEW if row.name in LARGE else DTYPES
+    # One beside float64, another for each row.
+    some = ("float64", FEW[len(row.name) % 3]) if row.name in LARGE else DTYPES
     return [dtype for dtype in some if row.domain(dtype) is not None]
 
 
 def layouts_of(row: Elementwise) -> list[tuple[str, Any]]:
-    step = 4 if row.name in LARGE else 1
+    step = 6 if row.name in LARGE else 1
     return [*LAYOUTS.items()][len(row.name) % step :: step]
 
 
@@ -180,9 +183,7 @@ def test_a_slope_at_an_edge_is_the_one_chosen(name: str, backend: str) -> None:
     points, slopes = zip(*EDGES[name], strict=True)
     xs = gt.vectors(*"abc"[: row.arity])
     slopes_by = graphc.grad(row(*xs).sum(), xs, disconnected_inputs="ignore")
-    f = graphc.function(xs, slopes_by, backend, on_unused_input="ignore", returns="numpy")
-    xs = gt.vectors(*"abcd"[: row.arity])
-    f = graphc.function(xs, graphc.grad(row(*xs).sum(), xs), mode=backend, returns="numpy")
+    f = graphc.function(xs, slopes_by, mode=backend, on_unused_input="ignore", returns="numpy")
     found = f(*map(np.array, zip(*points, strict=True)))
     for y, wanted in zip(found, zip(*slopes, strict=True), strict=True):
         np.testing.assert_allclose(y, wanted, atol=1e-300)

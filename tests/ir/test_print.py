@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import graphc.tensor as gt
+from graphc.errors import ArgumentError
 from graphc.ir import Graph, dprint, pprint, preview
 from tests.reference import evaluate
 
@@ -124,3 +125,10 @@ def test_a_preview_shows_short_arrays_whole() -> None:
 def test_long_constants_are_shortened() -> None:
     assert pprint(gt.constant(np.arange(9))) == "[0, 1, 2, ...]"
     assert pprint(gt.constant([1, 2])) == "[1, 2]"
+
+
+def test_what_is_no_graph_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="dprint of 3, which is no graph"):
+        dprint([3])
+    with pytest.raises(ArgumentError, match="dprint of 3, which is no graph"):
+        dprint(3)

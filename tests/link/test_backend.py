@@ -136,7 +136,10 @@ def test_a_lowering_serves_the_classes_below() -> None:
 
 def test_a_row_has_a_lowering_of_its_own() -> None:
     jax = load("JAX")
-    assert len({jax.lowering(row) for row in ROWS.values()}) == len(ROWS)
+    # But for those that are made of others.
+    found = [jax.lowering(row) for row in ROWS.values() if row.expand is None]
+    assert None not in found
+    assert len(set(found)) == len(found)
 
 
 def test_missing_operations_are_told_all_at_once_with_their_lines() -> None:

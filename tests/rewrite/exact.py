@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import mpmath
@@ -53,6 +54,12 @@ def values_of(outputs: Sequence[Node], values: dict[Any, Any]) -> list[np.ndarra
     return evaluate([plain[y] for y in outputs], values)
 
 
+@lru_cache(maxsize=2**12)
+def _exp(x: Any) -> Any:
+    """Of large integers it is taken as a power of e, which takes longer."""
+    return mpmath.exp(x - 0.125) * mpmath.exp(0.125)
+
+
 def _is_pole(x: Any) -> bool:
     return bool(x <= 0 and mpmath.floor(x) == x)
 
@@ -67,17 +74,17 @@ TRUE: dict[Any, Callable[..., Any]] = {
     gt.square: lambda x: x * x,
     gt.sqrt: mpmath.sqrt,
     gt.power: mpmath.power,
-    gt.exp: mpmath.exp,
+    gt.exp: _exp,
     gt.exp2: lambda x: mpmath.power(2, x),
-    gt.expm1: lambda x: mpmath.exp(x) - 1,
+    gt.expm1: lambda x: _exp(x) - 1,
     gt.log: mpmath.log,
     gt.log2: lambda x: mpmath.log(x, 2),
     gt.log10: lambda x: mpmath.log(x, 10),
     gt.log1p: lambda x: mpmath.log(1 + x),
-    gt.sigmoid: lambda x: 1 / (1 + mpmath.exp(-x)),
-    gt.softplus: lambda x: mpmath.log(1 + mpmath.exp(x)),
-    gt.log1mexp: lambda x: mpmath.log(1 - mpmath.exp(x)),
-    gt.logaddexp: lambda a, b: mpmath.log(mpmath.exp(a) + mpmath.exp(b)),
+    gt.sigmoid: lambda x: 1 / (1 + _exp(-x)),
+    gt.softplus: lambda x: mpmath.log(1 + _exp(x)),
+    gt.log1mexp: lambda x: mpmath.log(1 - _exp(x)),
+    gt.logaddexp: lambda a, b: mpmath.log(_exp(a) + _exp(b)),
     gt.cos: mpmath.cos,
     gt.sinh: mpmath.sinh,
     gt.cosh: mpmath.cosh,
@@ -89,6 +96,12 @@ TRUE: dict[Any, Callable[..., Any]] = {
 }
 
 
+@lru_cache(maxsize=2**14)
+def _true(op: Any, *xs: Any) -> Any:
+    """A function's value, remembered, as combinations of operands have each many times."""
+    return TRUE[op](*xs)
+
+
 def true_value(y: Node, values: dict[Any, Any]) -> Any:
     """The value of a graph of scalars, as if numbers had no end."""
     with mpmath.workdps(DIGITS):
@@ -97,7 +110,7 @@ def true_value(y: Node, values: dict[Any, Any]) -> Any:
             if isinstance(node.op, Constant):
                 known[node] = mpmath.mpmathify(node.op.value.item())
             else:
-                known[node] = TRUE[node.op](*[known[x] for x in node.inputs])
+                known[node] = _true(node.op, *[known[x] for x in node.inputs])
         return known[y]
 
 

@@ -138,6 +138,12 @@ def sech2(x: Any) -> Any:
     return 1 / cosh(x) ** 2 if abs(x) < FAR else mp.mpf(0)
 
 
+def tanh_slope(x: Any) -> Any:
+    """Asked for where ``1 - y * y`` has its digits: in the tails they are the price of using y."""
+    y = sech2(x)
+    return y if y > 0.1 else mp.nan
+
+
 def ratio(a: Any, b: Any) -> Any:
     """A quotient that overflows as it is written is nobody's to mend."""
     return a / b if a * b > 0 and 1e-30 < a / b < 1e30 else mp.nan
@@ -253,7 +259,9 @@ FORMS: dict[str, Form] = {
     "1 - 1 / (1 + exp(-x))": one(
         lambda x: 1 - 1 / (1 + gt.exp(-x)), lambda x: s(-x), lambda x: -s(x) * s(-x)
     ),
-    "(1 + tanh(x / 2)) / 2": one(lambda x: 0.5 * (1 + gt.tanh(x / 2)), s, lambda x: s(x) * s(-x)),
+    "(1 + tanh(x / 2)) / 2": one(
+        lambda x: 0.5 * (1 + gt.tanh(x / 2)), s, lambda x: tanh_slope(x / 2) / 4
+    ),
     "log(1 / (1 + exp(-x)))": one(
         lambda x: gt.log(1 / (1 + gt.exp(-x))), lambda x: -sp(-x), lambda x: s(-x)
     ),
@@ -296,9 +304,9 @@ FORMS: dict[str, Form] = {
         lambda x: (1 - gt.exp(-2 * x)) / (1 + gt.exp(-2 * x)), tanh, sech2
     ),
     "2 sigmoid(2 x) - 1": one(lambda x: 2 * gt.sigmoid(2 * x) - 1, tanh, sech2),
-    "sinh(x) / cosh(x)": one(lambda x: gt.sinh(x) / gt.cosh(x), tanh, sech2),
-    "1 + tanh(x)": one(lambda x: 1 + gt.tanh(x), lambda x: 2 * s(2 * x), sech2),
-    "1 - tanh(x)": one(lambda x: 1 - gt.tanh(x), lambda x: 2 * s(-2 * x), lambda x: -sech2(x)),
+    "sinh(x) / cosh(x)": one(lambda x: gt.sinh(x) / gt.cosh(x), tanh, tanh_slope),
+    "1 + tanh(x)": one(lambda x: 1 + gt.tanh(x), lambda x: 2 * s(2 * x), tanh_slope),
+    "1 - tanh(x)": one(lambda x: 1 - gt.tanh(x), lambda x: 2 * s(-2 * x), lambda x: -tanh_slope(x)),
     "log(cosh(x))": one(lambda x: gt.log(gt.cosh(x)), mp_log_cosh, tanh),
     "1 - cos(x)": one(lambda x: 1 - gt.cos(x), lambda x: 2 * mp.sin(x / 2) ** 2, mp.sin),
     "log((1 + x) / (1 - x)) / 2": one(

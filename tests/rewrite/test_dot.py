@@ -30,7 +30,7 @@ NORMAL_FORMS: dict[str, tuple[Node, Node]] = {
     "a b v": (a @ b @ v, a @ (b @ v)),
     "a b c d v": (a @ b @ c @ d @ v, a @ (b @ (c @ (d @ v)))),
     "powers": (a @ a @ a @ v, a @ (a @ (a @ v))),
-    "scaled": ((s * a) @ b @ v, s * (a @ (b @ v))),
+    "scaled": ((3 * a) @ b @ v, 3 * (a @ (b @ v))),
     "signs": ((-a) @ (-v), a @ v),
     "transposes": ((b.T @ a.T).T @ v, a @ (b @ v)),
     "one form of a vector's product": (v @ a.T, a @ v),

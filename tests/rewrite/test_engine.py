@@ -8,9 +8,9 @@ import pytest
 
 import graphc.tensor as gt
 from graphc.errors import InvalidGraphError
-from graphc.ir import Graph, Node, check, pprint
+from graphc.ir import Graph, Node, check, pprint, toposort
 from graphc.rewrite import Equation, optimize
-from graphc.rewrite.engine import Sweep
+from graphc.rewrite.engine import Chooser, Sweep
 from graphc.rewrite.rule import EquationRule, NodeRule
 from graphc.tensor import Tensor
 
@@ -42,8 +42,8 @@ def exp_is_inside_itself(x: Tensor) -> Equation:
 
 
 def swept(node: Node, *functions: Callable[..., Equation]) -> Node:
-    sweep = Sweep(map(equation, functions))
-    sweep.normal_forms([node])
+    sweep = Sweep("canonicalize", Chooser(map(equation, functions)))
+    sweep.normal_forms(toposort([node]))
     return sweep.form(node)
 
 
@@ -93,7 +93,7 @@ def test_a_rule_that_changes_the_type_is_named() -> None:
 
     rule = NodeRule("canonicalize", [gt.sin], sin_is_scalar)
     with pytest.raises(InvalidGraphError, match="sin_is_scalar"):
-        Sweep([rule]).normal_forms([gt.sin(x)])
+        Sweep("canonicalize", Chooser([rule])).normal_forms(toposort([gt.sin(x)]))
 
 
 def test_attempts_grow_as_the_graph() -> None:
@@ -145,11 +145,11 @@ def test_chains_are_rewritten_in_linear_time(
 
 
 def test_a_sweep_over_normal_forms_tries_nothing() -> None:
-    sweep = Sweep([equation(sin_is_cos)])
+    sweep = Sweep("canonicalize", Chooser([equation(sin_is_cos)]))
     start = chain(100)
-    sweep.normal_forms([start])
+    sweep.normal_forms(toposort([start]))
     before, first = sweep.attempts, sweep.form(start)
-    sweep.normal_forms([first])
+    sweep.normal_forms(toposort([first]))
     assert sweep.form(first) is first
     assert sweep.attempts == before
 

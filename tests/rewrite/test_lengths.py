@@ -102,6 +102,37 @@ def test_a_slice_of_known_length_is_measured_on_an_array_of_its_own(n: int) -> N
     assert optimize(done).graph.outputs == done.outputs
 
 
+empty = gt.tensor("empty", shape=(None, 0))
+fixed = gt.tensor("fixed", dtype="int64", shape=(5,))
+PARTS = [
+    empty[1:],
+    gt.zeros_like(empty[1:]),
+    gt.broadcast_to(empty, (2, empty.shape[0], 0))[:, 1:],
+    fixed[k:],
+    gt.tan(m[k:]) * gt.tan(m[k:]),
+    gt.concatenate([m, m[k:]]) * 2,
+    m[:k][:, ::-1] * 0,
+    fixed[k:][::2],
+    gt.exp(m)[k:, 0:0],
+]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_the_length_of_a_part_is_found_in_the_end(part: Tensor) -> None:
+    xs = [empty, fixed, m, k]
+    done = shape_graph(part, xs)
+    assert optimize(done).graph.outputs == done.outputs
+    random = np.random.default_rng(1)
+    values: dict[Node, Any] = {
+        empty: np.zeros((3, 0)),
+        fixed: np.arange(5),
+        m: random.normal(size=(4, 2)),
+        k: 2,
+    }
+    array, found = values_of([part, *done.outputs], values)
+    assert tuple(found.tolist()) == array.shape
+
+
 def test_lengths_that_may_differ_are_not_equal() -> None:
     assert not equal_lengths(x, 0, w, 0)
     assert not equal_lengths(x[:k], 0, x[k:], 0)

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis.extra import numpy as hnp
 
 import graphc.tensor as gt
 from graphc.errors import ShapeError
@@ -14,6 +16,24 @@ from tests.reference import evaluate
 from tests.tensor.agreement import check_agrees
 
 A, B = np.arange(6.0).reshape(2, 3), np.arange(3, dtype="int8").reshape(1, 3)
+
+
+def test_an_array_is_repeated_as_in_numpy() -> None:
+    value = np.arange(6).reshape(1, 2, 1, 3)
+    shape = (5, 4, 2, 2, 3)
+    check_agrees(lambda x: gt.broadcast_to(x, shape), lambda x: np.broadcast_to(x, shape), value)
+
+
+@settings(max_examples=100)
+@given(hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, max_side=4))
+def test_any_shapes_broadcast_together_as_in_numpy(shapes: Any) -> None:
+    values = [np.arange(np.prod(s, dtype=int)).reshape(s) for s in shapes.input_shapes]
+    for i in range(2):
+        check_agrees(
+            lambda *xs, i=i: gt.broadcast_arrays(*xs)[i],
+            lambda *xs, i=i: np.broadcast_arrays(*xs)[i],
+            *values,
+        )
 
 
 def test_a_second_array_is_brought_to_the_common_shape() -> None:
@@ -36,6 +56,9 @@ def test_common_lengths_are_found_without_the_arrays() -> None:
 X = gt.tensor("x", shape=(2, 3))
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "broadcast to fewer axes": (lambda: gt.broadcast_to(X, (3,)), "too few axes"),
+    "broadcast to others": (lambda: gt.broadcast_to(X, (2, 4)), "differ on axis -1"),
+    "broadcast to -1": (lambda: gt.broadcast_to(X, (-1, 3)), "-1 is no length"),
     "shapes that have nothing common": (lambda: gt.broadcast_shape(X, X.T), "lengths differ"),
     "a second that does not fit": (lambda: gt.second(X, X.T), "lengths differ"),
 }

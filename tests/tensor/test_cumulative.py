@@ -44,6 +44,28 @@ def test_any_axis_accumulates_as_in_numpy(name: str, data: Any) -> None:
     check_agrees(lambda x: getattr(gt, name)(x, axis=axis), lambda x: theirs(x, axis=axis), value)
 
 
+LOGARITHMS = hnp.arrays(
+    np.float64, hnp.array_shapes(max_dims=2, min_side=0, max_side=5),
+    elements=st.sampled_from([-np.inf, -1000.0, -1.0, 0.0, 0.5, 999.0, 1000.0, np.inf, np.nan]),
+)  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(value=LOGARITHMS)
+def test_logarithms_are_added_up_without_overflow(value: np.ndarray) -> None:
+    check_agrees(gt.logcumsumexp, lambda x: _along(np.logaddexp, x, None), value)
+    check_agrees(lambda x: gt.logcumsumexp(x, -1), lambda x: _along(np.logaddexp, x, -1), value)
+
+
+def test_sums_of_logarithms_have_derivatives() -> None:
+    check_derivatives(gt.logcumsumexp, np.array([0.5, -1.0, 2.0, 1.5]))
+    check_derivatives(lambda x: gt.logcumsumexp(x, 0), np.array([[0.5, 3.0], [-1.0, 2.0]]))
+    x = gt.vector("x")
+    slope = graphc.grad(gt.logcumsumexp(x)[-1], x)
+    (found,) = evaluate([slope], {x: np.array([-np.inf, 1000.0, -1000.0, 1000.0])})
+    np.testing.assert_allclose(found, [0, 0.5, 0, 0.5], atol=1e-12)
+
+
 def test_they_are_methods() -> None:
     x = gt.matrix("x")
     assert x.cumsum(1) is gt.cumsum(x, 1)

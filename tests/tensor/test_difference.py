@@ -29,6 +29,14 @@ def test_values_may_stand_in_front_and_behind() -> None:
     )
 
 
+@settings(max_examples=40)
+@given(arrays(["int8", "int64", "float32", "complex64"]))
+def test_differences_of_all_elements_are_numpys(value: np.ndarray) -> None:
+    end, begin = np.array([3, 4], value.dtype), np.array(7, value.dtype)
+    check_agrees(gt.ediff1d, np.ediff1d, value)
+    check_agrees(lambda x: gt.ediff1d(x, [3, 4], 7), lambda x: np.ediff1d(x, end, begin), value)
+
+
 def test_differences_of_no_number_or_axis_are_refused() -> None:
     with pytest.raises(ShapeError, match=r"-1 differences(.|\n)*test_difference.py"):
         gt.diff(gt.vector(), -1)

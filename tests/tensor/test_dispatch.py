@@ -99,3 +99,9 @@ def test_what_numpy_alone_has_is_refused_with_the_users_line(what: str) -> None:
     with pytest.raises(SymbolicValueError, match=message) as caught:
         make()
     assert "test_dispatch.py:" in str(caught.value)
+
+
+@pytest.mark.parametrize(("f", "remedy"), [(np.split, "array_split"), (np.atleast_3d, "in front")])
+def test_what_means_something_else_here_is_refused(f: Any, remedy: str) -> None:
+    with pytest.raises(SymbolicValueError, match=remedy):
+        f(gt.vector("x"), *([[1, 2]] if f is np.split else []))

@@ -7,15 +7,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
 
 import graphc.tensor as gt
 from graphc.errors import ShapeError
 from tests.reference import evaluate
-from tests.tensor.agreement import check_agrees
+from tests.tensor.agreement import DTYPES, arrays, check_agrees
 
 M, V, A = np.arange(6.0).reshape(2, 3), np.arange(3), np.arange(12.0).reshape(2, 3, 2)
 
 SAME: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[np.ndarray, ...]]] = {
+    "concatenate": (
+        lambda x: gt.concatenate([x, x[:, 1:]], 1),
+        lambda x: np.concatenate([x, x[:, 1:]], 1),
+        (A,),
+    ),
+    "stack": (lambda x: gt.stack([x, -x], -1), lambda x: np.stack([x, -x], -1), (A,)),
     "join": (lambda a, b: gt.join(1, a, b), lambda a, b: np.concatenate([a, b], 1), (M, M)),
     "make_vector": (
         lambda a, b: gt.make_vector(a, 2, b), lambda a, b: np.array([a, 2, b]),
@@ -59,14 +66,43 @@ def test_it_is_what_numpy_gives(what: str) -> None:
     check_agrees(ours, theirs, *values)
 
 
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.integers(-2, 1), st.data())
+def test_arrays_of_any_lengths_and_dtypes_join_as_in_numpy(
+    lengths: list[int], axis: int, data: Any
+) -> None:
+    values = []
+    for n in lengths:
+        shape = [2, 2]
+        shape[axis] = n
+        values.append(data.draw(arrays(DTYPES, st.just(tuple(shape)))))
+    check_agrees(
+        lambda *xs: gt.concatenate(xs, axis), lambda *xs: np.concatenate(xs, axis), *values
+    )
+
+
+def test_arrays_that_must_be_equally_long_say_so() -> None:
+    x, y = gt.matrix(), gt.matrix()
+    z = gt.concatenate([x, y], 1)
+    assert z.op.checks(x.type, y.type) == [(0, 0, 1, 0)]
+
+
 def test_a_vector_of_no_scalars_is_empty() -> None:
     (found,) = evaluate([gt.make_vector()])
     assert (found.dtype, found.shape) == (np.int64, (0,))
 
 
-X, U = gt.tensor("x", shape=(2, 3)), gt.vector("u")
+X, U, XS = gt.tensor("x", shape=(2, 3)), gt.vector("u"), gt.tensor3("xs")
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "concatenate nothing": (lambda: gt.concatenate([]), "at least one"),
+    "concatenate ranks": (lambda: gt.concatenate([X, XS]), "one rank"),
+    "concatenate scalars": (lambda: gt.concatenate([gt.scalar()]), "gt.stack"),
+    "concatenate shapes": (
+        lambda: gt.concatenate([X, gt.tensor(shape=(2, 4))], 0), "differ on axis 1",
+    ),
+    "stack nothing": (lambda: gt.stack([]), "at least one"),
+    "stack ranks": (lambda: gt.stack([X, XS]), "one rank"),
     "join along no axis": (lambda: gt.join(2, X, X), "no axis 2"),
     "join of nothing": (lambda: gt.join(0), "at least one array"),
     "a vector of vectors": (lambda: gt.make_vector(U, U), "scalars are wanted"),

@@ -126,3 +126,15 @@ def test_what_has_no_product_is_refused_with_the_users_line(what: str) -> None:
     with pytest.raises(error, match=message) as caught:
         make()
     assert "test_linalg.py:" in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32", "complex64"])
+@pytest.mark.parametrize("options", [{}, {"N": 5}, {"N": 2, "increasing": True}, {"N": 0}], ids=str)
+def test_powers_of_a_vector_are_numpys(dtype: str, options: Any) -> None:
+    value = np.array([2, 0, 3]).astype(dtype)
+    check_agrees(lambda x: gt.vander(x, **options), lambda x: np.vander(x, **options), value)
+
+
+def test_powers_are_of_a_vector() -> None:
+    with pytest.raises(ShapeError, match="a vector is wanted"):
+        gt.vander(gt.matrix())

@@ -13,6 +13,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
 from graphc.link import names
+from tests.reference import evaluate
 from tests.tensor.agreement import arrays, check_agrees
 
 NUMBERS = ["int8", "uint8", "int64", "float32", "float64"]
@@ -27,6 +28,7 @@ MODES: dict[str, list[dict[str, Any]]] = {
     "maximum": [{}, {"stat_length": 2}, {"stat_length": ((1, 2), (9, 3))}],
     "minimum": [{}, {"stat_length": (1, 2)}],
     "mean": [{}, {"stat_length": 2}],
+    "median": [{}, {"stat_length": 3}],
     "reflect": [{}, {"reflect_type": "odd"}],
     "symmetric": [{}, {"reflect_type": "odd"}],
     "wrap": [{}],
@@ -44,6 +46,15 @@ def test_any_array_is_padded_as_in_numpy(mode: str, data: Any) -> None:
         lambda x: np.pad(x, widths, mode, **options),
         value,
     )
+
+
+def test_padding_without_a_meaning_has_numpys_shape() -> None:
+    for value in (np.arange(6.0).reshape(2, 3), np.zeros((0, 3))):
+        x = gt.matrix("x")
+        (y,) = evaluate([gt.pad(x, ((1, 2), (0, 1)), "empty")], {x: value})
+        n = len(value)
+        assert y.shape == (n + 3, 4)
+        np.testing.assert_array_equal(y[1 : n + 1, :3], value)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "complex64", "float16"])

@@ -202,3 +202,15 @@ def test_what_cannot_be_reduced_is_refused_with_the_users_line(what: str) -> Non
     with pytest.raises(error, match=message) as caught:
         make()
     assert "test_reduce.py:" in str(caught.value)
+
+
+@pytest.mark.parametrize("axis", [None, 1, (2, 0), (0, 1)], ids=str)
+def test_the_largest_and_its_place_come_together(axis: Any) -> None:
+    value = np.random.default_rng(4).permutation(24).astype(float).reshape(2, 3, 4)
+    axes = range(3) if axis is None else np.atleast_1d(axis).tolist()
+    rest = [i for i in range(3) if i not in axes]
+    behind = value.transpose(*rest, *sorted(axes)).reshape(*(value.shape[i] for i in rest), -1)
+    check_agrees(lambda x: gt.max_and_argmax(x, axis)[0], lambda x: x.max(axis), value)
+    check_agrees(lambda x: gt.max_and_argmax(x, axis)[1], lambda x: behind.argmax(-1), value)
+    kept = gt.max_and_argmax(gt.tensor(shape=(2, 3, 4)), axis, keepdims=True)
+    assert [y.ndim for y in kept] == [3, 3]

@@ -1,4 +1,4 @@
-"""Shapes, orders of axes and joins are NumPy's, in static type and in value."""
+"""Shapes are NumPy's, in static type and in value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from hypothesis.extra import numpy as hnp
 
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, DTypeError, RuntimeShapeError, ShapeError
@@ -29,34 +28,6 @@ SAME: dict[str, tuple[Callable[..., Any], Callable[..., Any], np.ndarray]] = {
     "ravel": (lambda x: x.ravel(), np.ravel, A),
     "flatten": (lambda x: x.flatten(), np.ravel, A),
     "flatten to two axes": (lambda x: x.flatten(2), lambda x: x.reshape(2, 12), A),
-    "T": (lambda x: x.T, lambda x: x.T, A),
-    "mT": (lambda x: x.mT, lambda x: x.mT, A),
-    "transpose": (lambda x: x.transpose(1, -1, 0), lambda x: x.transpose(1, -1, 0), A),
-    "transpose by a list": (lambda x: x.transpose([2, 0, 1]), lambda x: x.transpose(2, 0, 1), A),
-    "swapaxes": (lambda x: x.swapaxes(0, -1), lambda x: x.swapaxes(0, -1), A),
-    "moveaxis": (lambda x: gt.moveaxis(x, 0, -1), lambda x: np.moveaxis(x, 0, -1), A),
-    "moveaxis of two": (
-        lambda x: gt.moveaxis(x, (0, 1), (-1, 0)), lambda x: np.moveaxis(x, (0, 1), (-1, 0)), A,
-    ),
-    "dimshuffle": (
-        lambda x: x.dimshuffle(2, "x", 0, 1), lambda x: x.transpose(2, 0, 1)[:, None], A,
-    ),
-    "dimshuffle that drops": (lambda x: x.dimshuffle(3, 1), lambda x: x[0, :, 0].T, ONES),
-    "expand_dims": (
-        lambda x: gt.expand_dims(x, (0, -1)), lambda x: np.expand_dims(x, (0, -1)), A,
-    ),
-    "squeeze": (lambda x: x.squeeze(), np.squeeze, ONES),
-    "squeeze of an axis": (lambda x: x.squeeze(2), lambda x: np.squeeze(x, 2), ONES),
-    "broadcast_to": (
-        lambda x: gt.broadcast_to(x, (5, 4, 2, 2, 3)),
-        lambda x: np.broadcast_to(x, (5, 4, 2, 2, 3)),
-        ONES,
-    ),
-    "concatenate": (
-        lambda x: gt.concatenate([x, x[:, 1:]], 1), lambda x: np.concatenate([x, x[:, 1:]], 1), A,
-    ),
-    "stack": (lambda x: gt.stack([x, -x], -1), lambda x: np.stack([x, -x], -1), A),
-    "atleast_1d": (lambda x: gt.atleast_1d(x[0, 0, 0]), lambda x: np.atleast_1d(x[0, 0, 0]), A),
     "flip": (lambda x: gt.flip(x, 1), lambda x: np.flip(x, 1), A),
     "flip of all": (gt.flip, np.flip, A),
     "shape": (lambda x: x.shape, lambda x: np.array(x.shape), A),
@@ -87,33 +58,6 @@ def test_any_array_transposes_and_reshapes_as_in_numpy(value: np.ndarray, data: 
         lambda x: x.transpose(axes).reshape(shape),
         lambda x: x.transpose(axes).reshape(shape),
         value,
-    )
-
-
-@settings(max_examples=100)
-@given(hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, max_side=4))
-def test_any_shapes_broadcast_together_as_in_numpy(shapes: Any) -> None:
-    values = [np.arange(np.prod(s, dtype=int)).reshape(s) for s in shapes.input_shapes]
-    for i in range(2):
-        check_agrees(
-            lambda *xs, i=i: gt.broadcast_arrays(*xs)[i],
-            lambda *xs, i=i: np.broadcast_arrays(*xs)[i],
-            *values,
-        )
-
-
-@settings(max_examples=60)
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=4), st.integers(-2, 1), st.data())
-def test_arrays_of_any_lengths_and_dtypes_join_as_in_numpy(
-    lengths: list[int], axis: int, data: Any
-) -> None:
-    values = []
-    for n in lengths:
-        shape = [2, 2]
-        shape[axis] = n
-        values.append(data.draw(arrays(DTYPES, st.just(tuple(shape)))))
-    check_agrees(
-        lambda *xs: gt.concatenate(xs, axis), lambda *xs: np.concatenate(xs, axis), *values
     )
 
 
@@ -175,24 +119,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "reshape by a float": (lambda: X.reshape(2.0, 3), DTypeError, "a length is an integer"),
     "reshape by a symbolic float": (lambda: X.reshape(gt.scalar()), DTypeError, "integer scalar"),
     "reshape with a wrong ndim": (lambda: X.reshape(6, ndim=2), ShapeError, "has not 2 lengths"),
-    "transpose of too few axes": (lambda: XS.transpose(0, 1), ShapeError, "every axis is wanted"),
-    "transpose of an axis twice": (lambda: X.transpose(0, 0), ShapeError, "every axis is wanted"),
-    "swapaxes of no axis": (lambda: X.swapaxes(0, 2), ShapeError, "no axis 2"),
-    "moveaxis of one to two": (lambda: gt.moveaxis(X, 0, (0, 1)), ShapeError, "can't go to"),
-    "moveaxis to one place": (lambda: gt.moveaxis(XS, (0, 1), (2, 2)), ShapeError, "can't go to"),
-    "dimshuffle of an axis twice": (lambda: X.dimshuffle(0, 0), ShapeError, "comes twice"),
-    "dimshuffle that drops": (lambda: X.dimshuffle(1), ShapeError, "axis 0 has not length 1"),
-    "squeeze": (lambda: X.squeeze(0), ShapeError, "axis 0 has not length 1"),
-    "expand_dims twice": (lambda: gt.expand_dims(X, (0, 0)), ShapeError, "comes twice"),
-    "broadcast to fewer axes": (lambda: gt.broadcast_to(X, (3,)), ShapeError, "too few axes"),
-    "broadcast to others": (lambda: gt.broadcast_to(X, (2, 4)), ShapeError, "differ on axis -1"),
-    "broadcast to -1": (lambda: gt.broadcast_to(X, (-1, 3)), ShapeError, "-1 is no length"),
-    "concatenate nothing": (lambda: gt.concatenate([]), ShapeError, "at least one"),
-    "concatenate ranks": (lambda: gt.concatenate([X, XS]), ShapeError, "one rank"),
-    "concatenate scalars": (lambda: gt.concatenate([gt.scalar()]), ShapeError, "gt.stack"),
-    "concatenate shapes": (
-        lambda: gt.concatenate([X, gt.tensor(shape=(2, 4))], 0), ShapeError, "differ on axis 1",
-    ),
     "the length of an unknown vector": (
         lambda: gt.get_vector_length(gt.vector()), ShapeError, "a vector of static length",
     ),
@@ -200,8 +126,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: gt.get_vector_length(X), ShapeError, "a vector of static length",
     ),
     "ravel in no order": (lambda: gt.ravel(X, "A"), ArgumentError, "no order 'A'"),
-    "stack nothing": (lambda: gt.stack([]), ShapeError, "at least one"),
-    "stack ranks": (lambda: gt.stack([X, XS]), ShapeError, "one rank"),
     "flatten to too many": (lambda: X.flatten(3), ShapeError, "no form of 3 axes"),
     "zeros of a negative length": (lambda: gt.zeros(-1), ShapeError, "-1 is no length"),
     "zeros of a float": (lambda: gt.zeros(2.5), DTypeError, "a length is an integer"),
@@ -229,9 +153,3 @@ def test_shapes_that_do_not_fit_at_run_time_are_refused(what: str) -> None:
     x, n = gt.matrix(), gt.lscalar()
     with pytest.raises((ShapeError, RuntimeShapeError)):
         evaluate([f(x, n)], {x: value, n: length})
-
-
-def test_arrays_that_must_be_equally_long_say_so() -> None:
-    x, y = gt.matrix(), gt.matrix()
-    z = gt.concatenate([x, y], 1)
-    assert z.op.checks(x.type, y.type) == [(0, 0, 1, 0)]

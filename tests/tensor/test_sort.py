@@ -1,4 +1,4 @@
-"""Sorting, searching and sets give what NumPy gives, and derivatives follow the permutation."""
+"""Sorting and searching give what NumPy gives, and derivatives follow the permutation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import ArgumentError, BoundsError, DynamicShapeError, ShapeError
+from graphc.errors import ArgumentError, BoundsError, ShapeError
 from graphc.link import names
 from tests.grad.differences import check_derivatives
 from tests.reference import evaluate
@@ -60,43 +60,6 @@ def test_places_in_a_sorted_vector_are_numpys(data: Any, side: str) -> None:
 
 @settings(max_examples=60)
 @given(data=st.data())
-def test_distinct_elements_and_slices_are_numpys(data: Any) -> None:
-    value = data.draw(arrays(DTYPES, SHAPES))
-    axis = data.draw(st.none() | st.integers(-value.ndim, value.ndim - 1))
-    if axis is not None and 0 in value.shape:
-        return
-    x = gt.tensor(dtype=value.dtype, shape=(None,) * value.ndim)
-    found = evaluate(gt.unique(x, True, True, True, axis), {x: value})
-    for ours, theirs in zip(found, np.unique(value, True, True, True, axis), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
-@settings(max_examples=60)
-@given(value=FLOATS, more=st.integers(0, 3))
-def test_so_many_distinct_elements_are_numpys_and_then_the_fill_value(
-    value: np.ndarray, more: int
-) -> None:
-    wanted = np.unique(value, True, True, True)
-    n = len(wanted[0])
-    x = gt.vector("x")
-    found = evaluate(gt.unique(x, True, True, True, size=n + more, fill_value=7), {x: value})
-    np.testing.assert_array_equal(found[0], np.append(wanted[0], [7.0] * more))
-    np.testing.assert_array_equal(found[1][:n], wanted[1])
-    np.testing.assert_array_equal(found[2], wanted[2])
-    np.testing.assert_array_equal(found[3], np.append(wanted[3], [0] * more))
-
-
-@settings(max_examples=60)
-@given(a=FLOATS, b=FLOATS)
-def test_membership_is_numpys(a: np.ndarray, b: np.ndarray) -> None:
-    check_agrees(gt.isin, np.isin, a, b)
-    check_agrees(
-        lambda a, b: gt.isin(a, b, invert=True), lambda a, b: np.isin(a, b, invert=True), a, b
-    )
-
-
-@settings(max_examples=60)
-@given(data=st.data())
 def test_the_largest_come_first_and_the_first_of_equal_ones(data: Any) -> None:
     value = data.draw(arrays(REAL, hnp.array_shapes(min_dims=1, max_dims=2, max_side=5)))
     k = data.draw(st.integers(0, value.shape[-1]))
@@ -127,22 +90,12 @@ DIFFERENTIABLE: dict[str, Callable[[Any], Any]] = {
     "sort": lambda x: gt.sort(x, 0) * gt.sort(x, 1),
     "sort of all": lambda x: gt.sort(x, None) ** 2,
     "top_k": lambda x: gt.top_k(x, 2)[0] ** 2,
-    "unique": lambda x: gt.unique(x) ** 2,
-    "unique slices": lambda x: gt.unique(x, axis=1) ** 2,
-    "unique of a size": lambda x: gt.unique(x, size=8, fill_value=1) ** 2,
 }
 
 
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_derivatives_are_what_differences_give(name: str) -> None:
     check_derivatives(DIFFERENTIABLE[name], A)
-
-
-def test_an_element_that_comes_twice_is_the_first_one() -> None:
-    x = gt.vector("x")
-    for y in (gt.unique(x), gt.unique(x, size=2)):
-        slope = graphc.grad((y * [10.0, 20]).sum(), x)
-        assert evaluate([slope], {x: [3.0, 1, 3, 1]})[0].tolist() == [20, 10, 0, 0]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -160,16 +113,6 @@ def test_a_batch_is_sorted_and_searched_one_by_one(backend: str) -> None:
         np.testing.assert_allclose(found, np.stack(wanted), rtol=1e-12)
 
 
-def test_how_many_are_distinct_is_known_to_numpy_constants_and_integers() -> None:
-    x, i = gt.vector("x"), gt.lvector("i")
-    with pytest.raises(DynamicShapeError, match="size=") as caught:
-        graphc.function([x], gt.unique(x), "JAX")
-    assert "test_sort.py:" in str(caught.value)
-    f = graphc.function([i], gt.unique(i, return_counts=True), "JAX", returns="numpy")
-    assert [y.tolist() for y in f([5, 2, 5])] == [[2, 5], [1, 2]]
-    assert gt.unique([3, 1, 3]).eval(mode="JAX").tolist() == [1, 3]
-
-
 X = gt.tensor("x", shape=(2, 3))
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "no such axis": (lambda: gt.sort(X, 2), ShapeError, "no axis 2"),
@@ -179,8 +122,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a matrix to search": (lambda: gt.searchsorted(X, 1.0), ShapeError, "a vector is wanted"),
     "too many": (lambda: gt.top_k(X, 4), ShapeError, "4 of 3 elements"),
     "a place outside": (lambda: gt.partition(X, 3), BoundsError, "no place 3 in 3"),
-    "an axis and a size": (lambda: gt.unique(X, axis=0, size=2), ArgumentError, "axis=None"),
-    "a fill value alone": (lambda: gt.unique(X, fill_value=2), ArgumentError, "goes with size="),
 }
 
 

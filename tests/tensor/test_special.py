@@ -123,6 +123,17 @@ HARD: list[tuple[str, tuple[float, ...], float]] = [
     ("gammainc", (1e-300, 1e-5), 1.0),
     ("iv", (1.0, 1e-307), 5e-308),
     ("kve", (2.0, 1e8), float(mp.sqrt(mp.pi / 2e8) * (1 + mp.mpf(15) / 8e8))),
+    ("kve", (1.5, 0.1), float(mp.sqrt(mp.pi / 0.2) * 11)),
+    ("kve", (0.0, 1e306), float(mp.sqrt(mp.pi / 2e306))),
+    ("ive", (0.0, 1e306), float(1 / mp.sqrt(2e306 * mp.pi))),
+    ("iv", (-1.5, 0.0), -np.inf),
+    ("jv", (-1.5, 0.0), -np.inf),
+    ("zeta", (1e308, 1.5), 0.0),
+    ("zeta", (np.inf, 0.5), np.inf),
+    ("gammainc", (1e308, 1e308), 0.5),
+    ("gammainc", (1e308, 1e5), 0.0),
+    ("betainc", (1e-300, 1e-300, 0.99), 0.5),
+    ("kl_div", (1e-10, 1e308), 1e308),
 ]
 
 
@@ -144,6 +155,62 @@ def test_slopes_of_the_hypergeometric_function_are_mpmaths() -> None:
             wanted = [float(slope(mp.hyp2f1, i)(*map(mp.mpf, point))) for point in points]
         found = ROWS[f"hyp2f1_by_{name}"].reference(*xs)
         np.testing.assert_allclose(found, wanted, 1e-9)
+
+
+def test_slopes_of_a_hypergeometric_polynomial_count_the_terms_that_vanish() -> None:
+    points = [(-2.0, 1.3, 2.2, 0.4), (-2.0, 1.3, 2.2, -3.0), (1.2, -3.0, 2.2, 0.8)]
+    found = ROWS["hyp2f1_by_a"].reference(*map(np.array, zip(*points, strict=True)))
+    wanted = [float(slope(mp.hyp2f1, 0)(*map(mp.mpf, point))) for point in points]
+    np.testing.assert_allclose(found, wanted, 1e-11)
+
+
+def test_bessel_functions_keep_their_phase_far_out() -> None:
+    x = np.array([1e6, 1e8, 1e10, 1e15, 1e200])
+    with mp.workdps(230):
+        wanted = [[float(mp.besselj(n, mp.mpf(float(z)))) for z in x] for n in range(2)]
+    for n in range(2):
+        with np.errstate(all="ignore"):
+            found = computed(ROWS[f"j{n}"].expand)(x)
+        assert np.max(np.abs(found - wanted[n]) * np.sqrt(x)) < 1e-12
+
+
+# Inverses, which each backend has of its own.
+
+
+def magnitudes(low: float, high: float, count: int) -> np.ndarray:
+    return 10 ** np.random.default_rng(count).uniform(low, high, count)
+
+
+INVERSES: dict[str, tuple[str, list[np.ndarray]]] = {
+    "gammaincinv": ("gammainc", [magnitudes(-2, 5, 300)]),
+    "gammainccinv": ("gammaincc", [magnitudes(-2, 5, 300)]),
+    "betaincinv": ("betainc", [magnitudes(-1.5, 3, 300), magnitudes(-1.5, 3, 301)[1:]]),
+}
+
+
+@pytest.mark.parametrize("name", INVERSES)
+def test_an_inverse_is_scipys_and_leads_back(name: str) -> None:
+    direct, parameters = INVERSES[name]
+    y = np.where(np.arange(300) % 2, rng.uniform(0, 1, 300), 10 ** rng.uniform(-12, 0, 300))
+    xs = gt.vectors(*"abc"[: len(parameters) + 1])
+    f = graphc.function(xs, ROWS[name](*xs), mode="JAX", returns="numpy")
+    found = f(*parameters, y)
+    np.testing.assert_allclose(found, getattr(special, name)(*parameters, y), 1e-12, 1e-290)
+    there = getattr(special, direct)(*parameters, found)
+    # An x next to 1 has no digits left of its distance to it, nor one next to 0 of its own.
+    with np.errstate(all="ignore"):
+        lost = (found > 1 - 1e-3) if name == "betaincinv" else np.zeros(300, bool)
+    lost |= found < 1e-290
+    np.testing.assert_allclose(there[~lost], y[~lost], 1e-11)
+
+
+@pytest.mark.parametrize("name", INVERSES)
+def test_beyond_a_probability_there_is_no_inverse(name: str) -> None:
+    xs = gt.vectors(*"abc"[: ROWS[name].arity])
+    given = [np.array([0.5, 1e-16])] * (len(xs) - 1)
+    f = graphc.function(xs, ROWS[name](*xs), mode="JAX", returns="numpy")
+    for y in (-1e-9, 1.5):
+        assert np.isnan(f(*given, np.array([y, y]))).all()
 
 
 # Functions made of rows.

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 import graphc.tensor as gt
 from graphc.errors import DTypeError, ShapeError, SymbolicValueError
@@ -175,3 +176,12 @@ def test_a_copy_is_the_array_itself() -> None:
     assert x.copy() is x
     assert gt.as_tensor(x) is x
     assert isinstance(x, Tensor)
+
+
+def test_names_that_numpy_and_scipy_have_for_the_same_are_found() -> None:
+    z, v = gt.zvector("z"), gt.vector("v")
+    assert z.conjugate() is gt.conj(z)
+    assert np.copy(v) is v
+    assert special.expit(v) is gt.sigmoid(v)
+    assert special.psi(v) is gt.digamma(v)
+    assert np.concatenate([v, gt.matrix("m")], axis=None).ndim == 1

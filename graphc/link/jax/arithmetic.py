@@ -49,11 +49,12 @@ def fmod(a: Any, b: Any) -> Any:
 
 
 def logaddexp2(a: Any, b: Any) -> Any:
-    """Of equal numbers one more, exactly, and without inf - inf."""
+    """Of near numbers one more and a little, so that digits are left where that is next to 0."""
     high, low = lax.max(a, b), lax.min(a, b)
-    same = high == low
-    rest = lax.exp2(jnp.where(same, lax.full_like(high, 0), low - high))
-    return jnp.where(same, high + 1, high + lax.log1p(rest) / math.log(2))
+    # Without inf - inf.
+    gap = jnp.where(high == low, lax.full_like(high, 0), low - high)
+    near = high + 1 + lax.log1p(lax.expm1(gap * math.log(2)) / 2) / math.log(2)
+    return jnp.where(gap > -1, near, high + lax.log1p(lax.exp2(gap)) / math.log(2))
 
 
 def magnitude(x: Any) -> Any:
@@ -89,7 +90,7 @@ def lcm(a: Any, b: Any) -> Any:
 def ldexp(a: Any, b: Any) -> Any:
     """A power of two is put into the bits; 5000 is beyond what any number is scaled by."""
     whole = lax.convert_element_type(jnp.clip(b, -5000, 5000), np.int32)
-    return jnp.ldexp(a, whole)
+    return jnp.where(jnp.isnan(b), b, jnp.ldexp(a, whole))
 
 
 def exponent(x: Any) -> Any:

@@ -9,7 +9,7 @@ from jax import lax
 
 from graphc.link.jax.backend import backend
 from graphc.tensor.cumulative import CumMax, CumMin, CumProd, CumSum, Cumulative, Recurrence
-from graphc.tensor.reduce import accumulator
+from graphc.tensor.elementwise import widened
 
 ACCUMULATE = {
     CumSum: lax.cumsum,
@@ -22,7 +22,7 @@ ACCUMULATE = {
 @backend.lower(Cumulative)
 def accumulate(op: Cumulative, x: Any) -> Any:
     """Half-width floats are accumulated in float32; bool, of extremes alone, as a number."""
-    wide = np.dtype(np.uint8) if x.dtype == bool else np.dtype(accumulator(x.dtype))
+    wide = np.dtype(np.uint8) if x.dtype == bool else np.dtype(widened(x.dtype))
     y = ACCUMULATE[type(op)](lax.convert_element_type(x, wide), op.axis, op.reverse)
     return lax.convert_element_type(y, x.dtype)
 
@@ -30,7 +30,7 @@ def accumulate(op: Cumulative, x: Any) -> Any:
 @backend.lower(Recurrence)
 def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
     """Steps y -> a * y + b are joined pairwise, which takes a logarithmic number of them."""
-    wide = np.dtype(accumulator(b.dtype))
+    wide = np.dtype(widened(b.dtype))
 
     def joined(first: Any, then: Any) -> Any:
         return then[0] * first[0], then[0] * first[1] + then[1]

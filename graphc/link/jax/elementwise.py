@@ -17,7 +17,7 @@ from graphc.ir import numpy_dtype
 from graphc.link.jax.backend import backend
 from graphc.tensor.elementwise import ROWS, Cast, Elementwise, Where
 
-__all__ = ["fitted"]
+__all__ = ["fitted", "in_float32"]
 
 
 def fitted(*xs: Any) -> tuple[Any, ...]:

@@ -25,8 +25,13 @@ def _hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
     a, b, c, z = jnp.broadcast_arrays(a, b, c, z)
     polynomial = _is_pole(a) | _is_pole(b)
     sound = ((z < 1) | polynomial) & jnp.isfinite(a + b + c + z)
-    parts = [jnp.where(sound, x, 1.0) for x in (a, b, c)]
-    y = continued(jnp, lax.while_loop, *parts, jnp.where(sound, z, 0.0))
+    # Euler's transformation (DLMF 15.8.1) where it makes a polynomial: of the series, the part that
+    # decays slower would be nothing, and cancel.
+    turned = sound & ~polynomial & (z < 1) & (_is_pole(c - a) | _is_pole(c - b))
+    factor = jnp.where(turned, (1 - jnp.where(turned, z, 0)) ** (c - a - b), 1)
+    first, second = (jnp.where(turned, c - x, x) for x in (a, b))
+    parts = [jnp.where(sound, x, 1.0) for x in (first, second, c)]
+    y = factor * continued(jnp, lax.while_loop, *parts, jnp.where(sound, z, 0.0))
     # Gauss's sum (DLMF 15.4.20).
     rest = c - a - b
     summed = jnp.exp(lax.lgamma(c) + lax.lgamma(rest) - lax.lgamma(c - a) - lax.lgamma(c - b))

@@ -106,7 +106,7 @@ def getitem(op: Index, x: Any, *symbolic: Any) -> Any:
 
 @backend.lower(IndexUpdate)
 def update(op: IndexUpdate, x: Any, value: Any, *symbolic: Any) -> Any:
-    """A basic index pads or writes a slice; others scatter, repeated indices adding up."""
+    """A basic index pads, writes a slice or selects; others scatter, repeated indices adding up."""
     index = _filled(op, x, symbolic)
     if is_basic(op):
         box = Box.of(index, x.shape)
@@ -117,6 +117,7 @@ def update(op: IndexUpdate, x: Any, value: Any, *symbolic: Any) -> Any:
         if all(step == 1 for step in box.steps) and not box.reversed:
             value = lax.reshape(jnp.broadcast_to(value, box.shape), box.counts)
             return lax.dynamic_update_slice(x, value, [np.int32(start) for start in box.starts])
+        return lax.select(box.spread(np.True_, x.shape), box.spread(value, x.shape), x)
     place = jnp.asarray(x).at[index]
     if not op.accumulate:
         return place.set(value)

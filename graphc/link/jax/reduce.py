@@ -8,6 +8,7 @@ import numpy as np
 from jax import lax
 
 from graphc.link.jax.backend import backend
+from graphc.tensor.elementwise import widened
 from graphc.tensor.reduce import (
     All,
     Any_,
@@ -18,7 +19,6 @@ from graphc.tensor.reduce import (
     Prod,
     Reduction,
     Sum,
-    accumulator,
 )
 
 
@@ -26,7 +26,7 @@ from graphc.tensor.reduce import (
 def add_up(op: Reduction, x: Any) -> Any:
     """Half-width floats are added up, and multiplied, in float32."""
     dtype = x.dtype
-    wide = np.dtype(accumulator(dtype))
+    wide = np.dtype(widened(dtype))
     reduce = lax.reduce_sum if isinstance(op, Sum) else lax.reduce_prod
     y = reduce(lax.convert_element_type(x, wide), op.axes)
     return lax.convert_element_type(y, dtype)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import jax.numpy as jnp
 import jax.scipy.special
 from jax import lax
 
 from graphc.ir import Graph, TensorType, dtype_name
 from graphc.link.jax.backend import WIDENED, backend
-from graphc.link.jax.elementwise import fitted
+from graphc.link.jax.elementwise import fitted, in_float32
 from graphc.link.legalize import inline
 from graphc.link.program import Program
 from graphc.tensor.elementwise import Elementwise
-from graphc.tensor.special import erfcx, ndtr
+from graphc.tensor.series import polynomial
+from graphc.tensor.special import erfcx, ndtr, ndtri
 
 __all__ = ["in_float64", "traced"]
 
@@ -33,13 +36,21 @@ def in_float64(row: Elementwise, compute: Callable[..., Any]) -> None:
     WIDENED.add(row)
 
 
-# In float32 it is 0 from x = 9.2 on, up to x = 9.4.
-in_float64(erfcx, jax.scipy.special.erfcx)
+INVERSE_SQUARES = (1.0, -1.0, 3.0, -15.0, 105.0, -945.0, 10395.0, -135135.0)
 
 
-@backend.lower(ndtr)
-def _ndtr(op: Elementwise, x: Any) -> Any:
-    return jax.scipy.special.ndtr(x)
+def _erfcx(x: Any) -> Any:
+    """JAX's, which is 0 next to x = 26.6; beyond 20 a series of few terms (DLMF 7.12.1)."""
+    far = jnp.where(x > 20, x, 20)
+    series = polynomial(1 / (2 * far * far), INVERSE_SQUARES) / (far * math.sqrt(math.pi))
+    return jnp.where(x > 20, series, jax.scipy.special.erfcx(jnp.minimum(x, 20)))
+
+
+in_float64(erfcx, _erfcx)
+
+for _row, _compute in {ndtr: jax.scipy.special.ndtr, ndtri: jax.scipy.special.ndtri}.items():
+    _narrow = in_float32(_compute)
+    backend.lower(_row)(lambda op, x, compute=_narrow: compute(x))
 
 
 def traced(expand: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,11 +5,16 @@ from __future__ import annotations
 from graphc.ir import is_float
 from graphc.rewrite.rule import Equation, equation
 from graphc.tensor.arithmetic import hypot
-from graphc.tensor.elementwise import sqrt, square
+from graphc.tensor.elementwise import isnan, logical_not, logical_or, sqrt, square
 from graphc.tensor.tensor import Tensor
 
 
-@equation("stabilize", dtypes=is_float)
+def neither_is_nan(a: Tensor, b: Tensor) -> Tensor:
+    """Where both are numbers: beside an infinity, hypot does not ask for the other one."""
+    return logical_not(logical_or(isnan(a), isnan(b)))
+
+
+@equation("stabilize", dtypes=is_float, domain=neither_is_nan)
 def sqrt_of_sum_of_squares(a: Tensor, b: Tensor) -> Equation:
     """The squares overflow from 1e154 on, and are 0 below 1e-162."""
     return Equation(sqrt(square(a) + square(b)), hypot(a, b))

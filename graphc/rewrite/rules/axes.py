@@ -16,7 +16,7 @@ from graphc.tensor.index import Index
 from graphc.tensor.tensor import Tensor
 
 
-@rewrite("canonicalize", Transpose)
+@rewrite("canonicalize", Transpose, beside=[Transpose])
 def transpose_of_transpose(node: Node, op: Transpose) -> Node | None:
     """Two reorderings are one."""
     (between,) = node.inputs
@@ -32,7 +32,7 @@ def transpose_to_same_order(node: Node, op: Transpose) -> Node | None:
     return node.inputs[0] if op.axes == tuple(range(len(op.axes))) else None
 
 
-@rewrite("canonicalize", Transpose)
+@rewrite("canonicalize", Transpose, beside=[ExpandDims])
 def transpose_of_expand_dims(node: Node, op: Transpose) -> Node | None:
     """New axes are put in last, where they belong."""
     (between,) = node.inputs
@@ -72,7 +72,7 @@ def with_single_axes(x: Node, kept: Collection[int], single: Sequence[bool]) -> 
     return expand_dims(squeeze(x, (*dropped, *range(at, x.type.ndim))), tuple(new))
 
 
-@rewrite("canonicalize", ExpandDims)
+@rewrite("canonicalize", ExpandDims, beside=[Squeeze])
 def expand_dims_of_squeeze(node: Node, op: ExpandDims) -> Node | None:
     """Axes of length 1 that are dropped and put back stay."""
     (between,) = node.inputs
@@ -86,7 +86,7 @@ def expand_dims_of_squeeze(node: Node, op: ExpandDims) -> Node | None:
     return with_single_axes(x, kept, [axis in op.axes for axis in range(node.type.ndim)])
 
 
-@rewrite("canonicalize", ExpandDims)
+@rewrite("canonicalize", ExpandDims, beside=[ExpandDims])
 def expand_dims_of_expand_dims(node: Node, op: ExpandDims) -> Node | None:
     """New axes put in twice are put in at once."""
     (between,) = node.inputs
@@ -96,7 +96,7 @@ def expand_dims_of_expand_dims(node: Node, op: ExpandDims) -> Node | None:
     return expand_dims(between.inputs[0], (*op.axes, *(old[axis] for axis in between.op.axes)))
 
 
-@rewrite("canonicalize", Squeeze)
+@rewrite("canonicalize", Squeeze, beside=[ExpandDims])
 def squeeze_of_expand_dims(node: Node, op: Squeeze) -> Node | None:
     """Axes that are put in and dropped were never there."""
     (between,) = node.inputs
@@ -110,7 +110,7 @@ def squeeze_of_expand_dims(node: Node, op: Squeeze) -> Node | None:
     return expand_dims(y, tuple(left.index(axis) for axis in put if axis in left))
 
 
-@rewrite("canonicalize", Squeeze)
+@rewrite("canonicalize", Squeeze, beside=[Squeeze])
 def squeeze_of_squeeze(node: Node, op: Squeeze) -> Node | None:
     """Axes dropped one after the other are dropped at once."""
     (between,) = node.inputs
@@ -122,7 +122,7 @@ def squeeze_of_squeeze(node: Node, op: Squeeze) -> Node | None:
     return Tensor.make(Squeeze(tuple(axes)), x)
 
 
-@rewrite("canonicalize", Squeeze)
+@rewrite("canonicalize", Squeeze, beside=[Transpose])
 def squeeze_of_transpose(node: Node, op: Squeeze) -> Node | None:
     """An axis that is dropped need not be moved before."""
     (between,) = node.inputs
@@ -161,7 +161,7 @@ def index_of_single_axis(node: Node, op: Index) -> Node | None:
     return indexed(squeeze(x, single), left)
 
 
-@rewrite("canonicalize", Index)
+@rewrite("canonicalize", Index, beside=[ExpandDims])
 def index_of_expand_dims(node: Node, op: Index) -> Node | None:
     """A part is taken before new axes are put in."""
     between = node.inputs[0]
@@ -180,7 +180,7 @@ def index_of_expand_dims(node: Node, op: Index) -> Node | None:
     return expand_dims(indexed(between.inputs[0], own), places)
 
 
-@rewrite("canonicalize", Index)
+@rewrite("canonicalize", Index, beside=[Transpose])
 def index_of_transpose(node: Node, op: Index) -> Node | None:
     """A part is taken before its axes are put in another order."""
     between = node.inputs[0]
@@ -200,7 +200,7 @@ def _moves_axes(x: Node) -> bool:
     return isinstance(x.op, ExpandDims | Transpose) or is_reversal(x)
 
 
-@rewrite("canonicalize", Elementwise, Where, Cast)
+@rewrite("canonicalize", Elementwise, Where, Cast, beside=[ExpandDims, Transpose, Index])
 def function_of_moved_axes(node: Node, op: Elementwise | Where | Cast) -> Node | None:
     """Axes that all operands have put in, reordered or reversed are so of the result, once."""
     moved = next((x for x in node.inputs if _moves_axes(x)), None)

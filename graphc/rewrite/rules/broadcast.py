@@ -37,7 +37,7 @@ def _wanted(node: Node) -> list[Known]:
     return [symbolic_length(shape, node.inputs[1:], axis) for axis in range(len(shape))]
 
 
-@rewrite("canonicalize", BroadcastTo)
+@rewrite("canonicalize", BroadcastTo, beside=[BroadcastTo, Constant, ExpandDims])
 def broadcast_to_of_one_element(node: Node, op: BroadcastTo) -> Node | None:
     """What is repeated to all places needs no axes before."""
     x = node.inputs[0]
@@ -49,7 +49,7 @@ def broadcast_to_of_one_element(node: Node, op: BroadcastTo) -> Node | None:
     return made if node.type.admits(made.type) else None
 
 
-@rewrite("canonicalize", BroadcastTo)
+@rewrite("canonicalize", BroadcastTo, beside=[BroadcastTo])
 def broadcast_to_of_broadcast_to(node: Node, op: BroadcastTo) -> Node | None:
     """Repeated twice is repeated once, where the lengths between are those wanted or 1."""
     between = node.inputs[0]
@@ -64,7 +64,7 @@ def broadcast_to_of_broadcast_to(node: Node, op: BroadcastTo) -> Node | None:
     return made if node.type.admits(made.type) else None
 
 
-@rewrite("canonicalize", BroadcastTo)
+@rewrite("canonicalize", BroadcastTo, beside=[ExpandDims])
 def broadcast_to_of_new_axes_in_front(node: Node, op: BroadcastTo) -> Node | None:
     """Axes in front that an array is repeated along need not be there before."""
     between = node.inputs[0]
@@ -77,7 +77,7 @@ def broadcast_to_of_new_axes_in_front(node: Node, op: BroadcastTo) -> Node | Non
     return made if node.type.admits(made.type) else None
 
 
-@rewrite("canonicalize", Transpose)
+@rewrite("canonicalize", Transpose, beside=[BroadcastTo])
 def transpose_of_broadcast_to(node: Node, op: Transpose) -> Node | None:
     """Axes are put in order before the array is repeated."""
     return _repeated_last(
@@ -85,7 +85,7 @@ def transpose_of_broadcast_to(node: Node, op: Transpose) -> Node | None:
     )
 
 
-@rewrite("canonicalize", ExpandDims)
+@rewrite("canonicalize", ExpandDims, beside=[BroadcastTo])
 def expand_dims_of_broadcast_to(node: Node, op: ExpandDims) -> Node | None:
     """New axes are put in before the array is repeated."""
 
@@ -96,7 +96,7 @@ def expand_dims_of_broadcast_to(node: Node, op: ExpandDims) -> Node | None:
     return _repeated_last(node, lambda x: expand_dims(x, op.axes), lengths_with_ones)
 
 
-@rewrite("canonicalize", Squeeze)
+@rewrite("canonicalize", Squeeze, beside=[BroadcastTo])
 def squeeze_of_broadcast_to(node: Node, op: Squeeze) -> Node | None:
     """Axes of length 1 are dropped before the array is repeated."""
     shape = node.inputs[0].type.shape
@@ -126,7 +126,7 @@ def _repeated_last(
     return made if node.type.admits(made.type) else None
 
 
-@rewrite("canonicalize", Elementwise, Where)
+@rewrite("canonicalize", Elementwise, Where, beside=[BroadcastTo, Constant, ExpandDims])
 def operand_broadcast_by_operation(node: Node, op: Elementwise | Where) -> Node | None:
     """Operands broadcast on their own: what repeats one to the others' shape is left out."""
     for i, x in enumerate(node.inputs):
@@ -168,7 +168,7 @@ def _is_length_of_others(x: Node, others: Sequence[Node]) -> bool:
     return True
 
 
-@rewrite("canonicalize", Elementwise, Where, Cast)
+@rewrite("canonicalize", Elementwise, Where, Cast, beside=[BroadcastTo])
 def function_of_broadcast(node: Node, op: Elementwise | Where | Cast) -> Node | None:
     """What is the same for all repetitions is computed once and repeated then."""
     first = next((x for x in node.inputs if isinstance(x.op, BroadcastTo)), None)
@@ -188,7 +188,7 @@ def function_of_broadcast(node: Node, op: Elementwise | Where | Cast) -> Node | 
         return Tensor.make(first.op, made, *lengths)
 
 
-@rewrite("canonicalize", Index)
+@rewrite("canonicalize", Index, beside=[BroadcastTo])
 def index_of_broadcast_to(node: Node, op: Index) -> Node | None:
     """A part is taken before it is repeated; of repetitions, one is like the other."""
     between = node.inputs[0]

@@ -8,7 +8,7 @@ from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.tensor.create import Arange, Eye, arange, eye
 
 
-@rewrite("canonicalize", Arange)
+@rewrite("canonicalize", Arange, beside=[Constant])
 def arange_made_static(node: Node, op: Arange) -> Node | None:
     """Integers that are constants count out the values at once, so that their number is known."""
     if not is_integer(op.dtype) or not all(isinstance(x.op, Constant) for x in node.inputs):
@@ -17,7 +17,7 @@ def arange_made_static(node: Node, op: Arange) -> Node | None:
     return arange(start, stop, step, op.dtype) if step else None
 
 
-@rewrite("canonicalize", Eye)
+@rewrite("canonicalize", Eye, beside=[Constant])
 def eye_made_static(node: Node, op: Eye) -> Node | None:
     """A length that is a constant belongs to the type."""
     if not any(isinstance(x.op, Constant) for x in node.inputs):

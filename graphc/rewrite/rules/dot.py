@@ -12,9 +12,9 @@ from itertools import count
 
 import numpy as np
 
-from graphc.ir import Constant, Node, is_inexact, is_numeric
+from graphc.ir import Constant, Node, is_inexact, is_integer, is_numeric
 from graphc.rewrite.lengths import equal_lengths, fitted
-from graphc.rewrite.rule import rewrite, scalar_value
+from graphc.rewrite.rule import UNIFORM, rewrite, scalar_value
 from graphc.tensor.axes import ExpandDims, Transpose, expand_dims, squeeze, transpose
 from graphc.tensor.create import Eye
 from graphc.tensor.dot import DotGeneral, contracted, placed
@@ -56,7 +56,7 @@ def admitted(made: Node, node: Node) -> Node | None:
 # Fewer axes, in the order they have.
 
 
-@rewrite("canonicalize", DotGeneral)
+@rewrite("canonicalize", DotGeneral, beside=[Transpose])
 def dot_of_transpose(node: Node, op: DotGeneral) -> Node | None:
     """A product finds its axes in any order."""
     if not any(isinstance(x.op, Transpose) for x in node.inputs):
@@ -75,6 +75,8 @@ def dot_of_transpose(node: Node, op: DotGeneral) -> Node | None:
 def dot_of_single_axes(node: Node, op: DotGeneral) -> Node | None:
     """Axes of length 1 are left out of the product: those summed over, and new ones."""
     a, b = node.inputs
+    if 1 not in a.type.shape and 1 not in b.type.shape:
+        return None
     left, right, result = numbers_of(node)
     single = {
         x
@@ -131,7 +133,7 @@ def dot_in_one_order(node: Node, op: DotGeneral) -> Node | None:
 # Operands that need no product.
 
 
-@rewrite("canonicalize", DotGeneral)
+@rewrite("canonicalize", DotGeneral, beside=UNIFORM)
 def dot_of_equal_elements(node: Node, op: DotGeneral) -> Node | None:
     """Of zeros, a finite product is 0; of other equal elements, it is a sum times their value."""
     if not is_numeric(node.type.dtype):
@@ -140,9 +142,11 @@ def dot_of_equal_elements(node: Node, op: DotGeneral) -> Node | None:
         value = scalar_value(x)
         if value == 0:
             return fitted(as_tensor(0, dtype=node.type.dtype), node)
-        # A sum of half-width floats may overflow where the product does not; over no elements,
-        # the product with an infinite number is 0.
-        if value is not None and abs(value) < math.inf and node.type.dtype not in HALF:
+        # A sum of half-width floats may overflow where the product does not, and so may one of
+        # others that were to be made smaller; over no elements, the product with an infinite number
+        # is 0.
+        large = value is not None and 1 <= abs(value) < math.inf
+        if large and node.type.dtype not in HALF:
             return _scaled_sum(node, side, value)
     return None
 
@@ -158,7 +162,7 @@ def _scaled_sum(node: Node, side: int, value: object) -> Node | None:
     return fitted(placed(total, left, result) * scale, node)  # type: ignore[arg-type]
 
 
-@rewrite("canonicalize", DotGeneral)
+@rewrite("canonicalize", DotGeneral, beside=[Constant, Eye])
 def dot_of_identity(node: Node, op: DotGeneral) -> Node | None:
     """The identity changes nothing in a product."""
     if len(op.contract[0]) != 1 or op.batch_axes[0]:
@@ -187,7 +191,7 @@ def is_identity(x: Node) -> bool:
 # Scalars, which are multiplied last.
 
 
-@rewrite("canonicalize", DotGeneral)
+@rewrite("canonicalize", DotGeneral, beside=[negative])
 def dot_of_negative(node: Node, op: DotGeneral) -> Node | None:
     """The sign is changed once, of the product, unless that is known to be the larger array."""
     for i, x in enumerate(node.inputs):
@@ -196,23 +200,34 @@ def dot_of_negative(node: Node, op: DotGeneral) -> Node | None:
     return None
 
 
-@rewrite("canonicalize", DotGeneral)
+@rewrite("canonicalize", DotGeneral, beside=[multiply, divide])
 def dot_of_scaled(node: Node, op: DotGeneral) -> Node | None:
     """A scalar is multiplied once, with the product, unless that is known to be the larger array.
 
-    Half-width floats stay, as they may be scaled for the product not to overflow.
+    Of floats, a constant of magnitude 1 or more, or a divisor of 1 or less: by others, or ones that
+    may be, the factors may be scaled for the product not to overflow. So may half-width floats.
     """
     if node.type.dtype in HALF:
         return None
     for i, x in enumerate(node.inputs):
         if x.op not in {multiply, divide} or _is_larger(node, x):
             continue
-        a, b = x.inputs
-        if not b.type.ndim and a.type is x.type:
-            return x.op(_with_operand(node, i, a), b)
-        if not a.type.ndim and b.type is x.type and x.op is multiply:
-            return multiply(a, _with_operand(node, i, b))
+        pairs = [x.inputs] if x.op is divide else [x.inputs, x.inputs[::-1]]
+        for rest, factor in pairs:
+            if rest.type is x.type and _can_wait(factor, x):
+                return x.op(_with_operand(node, i, rest), factor)
     return None
+
+
+def _can_wait(factor: Node, x: Node) -> bool:
+    """Whether what is made without a factor is infinite only where it is so with it."""
+    if factor.type.ndim or is_integer(x.type.dtype):
+        return not factor.type.ndim
+    value = scalar_value(factor)
+    if value is None:
+        return False
+    size: float = abs(value)
+    return 0 < size <= 1 if x.op is divide else 1 <= size < math.inf
 
 
 def _with_operand(node: Node, i: int, x: Node) -> Node:
@@ -239,11 +254,12 @@ LEAST, MUCH = 1.25, 4
 twice what the last product took, as others may need the first product in any case."""
 
 
-@rewrite("canonicalize", DotGeneral)
+@rewrite("canonicalize", DotGeneral, beside=[DotGeneral])
 def dot_of_dot(node: Node, op: DotGeneral) -> Node | None:
     """Three factors are multiplied in another order where that takes fewer multiplications.
 
-    Lengths and, where they are unknown, ranks show whether it does.
+    Lengths and, where they are unknown, ranks show whether it does. What is made on the way is
+    another product, which may overflow where that as written does not, and the other way round.
     """
     for side, between in enumerate(node.inputs):
         if isinstance(between.op, DotGeneral):
@@ -322,7 +338,7 @@ def _products_within(node: Node) -> int:
 # Sums of products.
 
 
-@rewrite("specialize", Sum)
+@rewrite("specialize", Sum, beside=[multiply])
 def sum_of_product(node: Node, op: Sum) -> Node | None:
     """The products of two arrays are added up as they are made, and never all there at once.
 
@@ -341,8 +357,10 @@ def sum_of_product(node: Node, op: Sum) -> Node | None:
     fused = any(isinstance(factor.op, Elementwise | Where | Cast) for factor in (a, b))
     if fused and not ({*left} - {*right} and {*right} - {*left}):
         return None
-    made = contracted(a, left, b, right, list(range(node.type.ndim)))
-    return admitted(made, node)
+    kept = [axis for axis in range(node.type.ndim) if axis in left or axis in right]
+    made = contracted(a, left, b, right, kept)
+    new = tuple(axis for axis in range(node.type.ndim) if axis not in kept)
+    return admitted(expand_dims(made, new) if new else made, node)
 
 
 def _bare(x: Node, labels: Sequence[int]) -> tuple[Tensor, list[int]]:

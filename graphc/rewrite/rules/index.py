@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir import Constant, Node, Pick, is_numeric
+from graphc.ir import Constant, Node, Pick, is_integer, is_numeric
 from graphc.rewrite.indices import (
     BACKWARDS,
     EVERYTHING,
@@ -19,7 +19,7 @@ from graphc.rewrite.indices import (
     plain_parts,
     symbolic_of,
 )
-from graphc.rewrite.lengths import equal_lengths, holes, length_of, lengths_of
+from graphc.rewrite.lengths import bare_mask, equal_lengths, holes, length_of, lengths_of
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.rewrite.rules.join import Cut, follow
 from graphc.rewrite.slices import are_disjoint, canonical, composed, element
@@ -63,7 +63,7 @@ def index_by_new_axes(node: Node, op: Index) -> Node | None:
     return expand_dims(indexed(node.inputs[0], parts), new)
 
 
-@rewrite("canonicalize", Index)
+@rewrite("canonicalize", Index, beside=[Shape])
 def length_by_index(node: Node, op: Index) -> Node | None:
     """An element of a shape is a length."""
     x = node.inputs[0]
@@ -74,7 +74,7 @@ def length_by_index(node: Node, op: Index) -> Node | None:
     return None
 
 
-@rewrite("canonicalize", Index, IndexUpdate)
+@rewrite("canonicalize", Index, IndexUpdate, beside=[Constant])
 def index_made_static(node: Node, op: Index | IndexUpdate) -> Node | None:
     """An index that is a constant belongs to the operation."""
     first = len(node.inputs) - len(list(holes(op.entries)))
@@ -140,7 +140,7 @@ def _in_one_form(part: Part, x: Node, axis: int) -> Part:
     return part
 
 
-@rewrite("canonicalize", Index)
+@rewrite("canonicalize", Index, beside=[Arange, Constant, StaticArange])
 def index_by_consecutive_places(node: Node, op: Index) -> Node | None:
     """Places one after the other are a slice."""
     x = node.inputs[0]
@@ -169,7 +169,7 @@ def _slice_of_places(places: Node, x: Node, axis: int) -> Range | None:
         return None
     if not isinstance(op, Constant | StaticArange):
         return None
-    taken: Any = op.perform()
+    taken: Any = op.perform().astype("int64")
     if not len(taken) or taken.min() < -n or taken.max() >= n:
         return None
     taken = np.where(taken < 0, taken + n, taken)
@@ -183,7 +183,7 @@ def _slice_of_places(places: Node, x: Node, axis: int) -> Range | None:
 # Parts of what was made of other arrays.
 
 
-@rewrite("canonicalize", Index)
+@rewrite("canonicalize", Index, beside=[Index])
 def index_of_index(node: Node, op: Index) -> Node | None:
     """A part of a part is a part."""
     between = node.inputs[0]
@@ -220,7 +220,7 @@ def _both(first: Part, second: Part, n: int | None) -> Part | None:
     return None if entry is None else Part(entry)
 
 
-@rewrite("canonicalize", Pick)
+@rewrite("canonicalize", Pick, beside=[Nonzero])
 def places_in_constant(node: Node, op: Pick) -> Node | None:
     """The places in a mask that is a constant are constants."""
     (several,) = node.inputs
@@ -237,7 +237,7 @@ MOST_UPDATES = 8
 """How many changes are looked through: reading after each of many would take quadratic time."""
 
 
-@rewrite("canonicalize", Index)
+@rewrite("canonicalize", Index, beside=[IndexUpdate])
 def index_of_update(node: Node, op: Index) -> Node | None:
     """A part that was set is what it was set to; one that was not changed is as it was before."""
     x = node.inputs[0]
@@ -355,7 +355,7 @@ def update_by_nothing(node: Node, op: IndexUpdate) -> Node | None:
     return x if read and _is_same_part(value, node) else None
 
 
-@rewrite("canonicalize", IndexUpdate)
+@rewrite("canonicalize", IndexUpdate, beside=[BroadcastTo])
 def update_by_broadcast(node: Node, op: IndexUpdate) -> Node | None:
     """A value is repeated to the part's shape by the change itself."""
     x, value = node.inputs[:2]
@@ -365,7 +365,7 @@ def update_by_broadcast(node: Node, op: IndexUpdate) -> Node | None:
     return made if node.type.admits(made.type) else None
 
 
-@rewrite("canonicalize", IndexUpdate)
+@rewrite("canonicalize", IndexUpdate, beside=[IndexUpdate])
 def update_after_update(node: Node, op: IndexUpdate) -> Node | None:
     """A part that is changed twice is changed once: what was set before is forgotten."""
     between, value = node.inputs[:2]
@@ -376,8 +376,12 @@ def update_after_update(node: Node, op: IndexUpdate) -> Node | None:
         return None
     if not op.accumulate:
         return Tensor.make(op, x, value, *symbolic_of(node))
-    # Of places that come twice, one of the values set stays, and all that are added count.
-    if not is_numeric(x.type.dtype) or not (between.op.accumulate or plain_parts(node)):
+    # Of places that come twice, one of the values set stays, and all that are added count. Floats
+    # that are added one after the other may be so in no other order.
+    dtype = x.type.dtype
+    if not (
+        is_integer(dtype) if between.op.accumulate else is_numeric(dtype) and plain_parts(node)
+    ):
         return None
     if not _fits(value, _part_of(node)):
         return None
@@ -399,7 +403,7 @@ def addition_to_zeros(node: Node, op: IndexUpdate) -> Node | None:
     return Tensor.make(IndexUpdate(op.entries, False), x, value, *symbolic_of(node))
 
 
-@rewrite("canonicalize", negative, Cast, multiply)
+@rewrite("canonicalize", negative, Cast, multiply, beside=[IndexUpdate])
 def function_of_part_among_zeros(node: Node, op: Elementwise | Cast) -> Node | None:
     """What leaves 0 as it is is done to the part that is not 0."""
     place = len(node.inputs) - 1
@@ -412,18 +416,25 @@ def function_of_part_among_zeros(node: Node, op: Elementwise | Cast) -> Node | N
         return None
     if place and node.inputs[0].type.ndim:
         return None
-    if isinstance(op, Cast) and plain_parts(x) is None:
-        return None  # the sum of values cast is not the sum, cast
+    if plain_parts(x) is None and not _is_of_terms(node, factor):
+        return None
     made = node.with_inputs([*node.inputs[:place], value])
     zeros = node.with_inputs([*node.inputs[:place], base])
     return Tensor.make(x.op, zeros, made, *symbolic_of(x))
+
+
+def _is_of_terms(node: Node, factor: list[Any]) -> bool:
+    """Whether what is done to values that are added to one place can be done to each before."""
+    if isinstance(node.op, Cast):
+        return False
+    return is_integer(node.type.dtype) or all(abs(c) <= 1 for c in factor)
 
 
 def _is_finite(value: Any) -> bool:
     return value is not None and bool(np.isfinite(value))
 
 
-@rewrite("specialize", add)
+@rewrite("specialize", add, beside=[IndexUpdate])
 def sum_with_part_among_zeros(node: Node, op: Elementwise) -> Node | None:
     """Adding an array that is 0 but for a part is adding to the part."""
     for x, other in (node.inputs, node.inputs[::-1]):
@@ -431,14 +442,15 @@ def sum_with_part_among_zeros(node: Node, op: Elementwise) -> Node | None:
             continue
         if other.type.shape != x.type.shape or not is_numeric(x.type.dtype):
             continue
-        adds = x.op.accumulate or plain_parts(x) is not None
-        if adds and inputs_fit(node):
+        # Floats that are added to one place may be so in no other order.
+        adds = x.op.accumulate and is_integer(x.type.dtype)
+        if (adds or plain_parts(x) is not None) and inputs_fit(node):
             update = IndexUpdate(x.op.entries, True)
             return Tensor.make(update, other, x.inputs[1], *symbolic_of(x))
     return None
 
 
-@rewrite("canonicalize", IndexUpdate)
+@rewrite("canonicalize", IndexUpdate, beside=[IndexUpdate])
 def update_of_all_parts(node: Node, op: IndexUpdate) -> Node | None:
     """An array whose parts are all set is those parts, joined."""
     axis = _only_axis(op)
@@ -519,7 +531,8 @@ def mask_of(node: Node) -> Node | None:
     n = mask.type.ndim
     whole = (HOLE,) * n + (EVERYTHING,) * (node.inputs[0].type.ndim - n)
     all_places = tuple(Tensor.make(Pick(i), several) for i in range(n))
-    return mask if node.op.entries == whole and places == all_places else None  # type: ignore[attr-defined]
+    found = node.op.entries == whole and places == all_places  # type: ignore[attr-defined]
+    return bare_mask(mask) if found else None
 
 
 MOST_FUNCTIONS = 16

@@ -41,7 +41,7 @@ def concatenate_of_empty(node: Node, op: Concatenate) -> Node | None:
     return _joined(node, op, parts)
 
 
-@rewrite("canonicalize", Concatenate)
+@rewrite("canonicalize", Concatenate, beside=[Concatenate])
 def concatenate_of_concatenate(node: Node, op: Concatenate) -> Node | None:
     """Arrays joined in steps are joined at once."""
     if not any(x.op == op and len(x.inputs) <= MOST_PARTS for x in node.inputs):
@@ -134,7 +134,7 @@ def _in_order(a: Bound, b: Bound) -> bool:
     return isinstance(a, int) and isinstance(b, int) and a <= b and (a < 0) == (b < 0)
 
 
-@rewrite("canonicalize", Concatenate)
+@rewrite("canonicalize", Concatenate, beside=[Pick])
 def concatenate_of_split(node: Node, op: Concatenate) -> Node | None:
     """All parts of an array in their order are the array."""
     first = node.inputs[0]
@@ -169,7 +169,7 @@ def _length_in(part: Node) -> Known | None:
     return int(part.op.value[0]) if number else None  # type: ignore[attr-defined]
 
 
-@rewrite("canonicalize", Concatenate)
+@rewrite("canonicalize", Concatenate, beside=[BroadcastTo])
 def concatenate_of_repeated_scalar(node: Node, op: Concatenate) -> Node | None:
     """A scalar repeated to each part is repeated to all of them."""
     first = node.inputs[0]
@@ -184,7 +184,7 @@ def concatenate_of_repeated_scalar(node: Node, op: Concatenate) -> Node | None:
     return made if node.type.admits(made.type) else None
 
 
-@rewrite("canonicalize", Index)
+@rewrite("canonicalize", Index, beside=[Concatenate])
 def index_of_concatenate(node: Node, op: Index) -> Node | None:
     """A part is taken of those of the joined arrays that it lies in."""
     joined = node.inputs[0]

@@ -1,4 +1,8 @@
-"""Rules of reductions, and of the composites made of them."""
+"""Rules of reductions, and of the composites made of them.
+
+The derivative of a largest or smallest value is by which elements equal it, bit for bit. So what
+is not a value of the same array may not be made of it: ``max(x + 1)`` is not ``max(x) + 1``.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 
 from graphc.ir import Node, Op, is_float, is_integer, is_numeric, numpy_dtype
 from graphc.rewrite.indices import EVERYTHING, inputs_fit, is_reversal
-from graphc.rewrite.lengths import Known, is_count, length_of, lengths_of
+from graphc.rewrite.lengths import Known, is_count, length_of, lengths_of, product
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.rewrite.rules.index import before_mask, mask_like
 from graphc.rewrite.rules.shape import fits
@@ -29,17 +33,12 @@ from graphc.tensor.elementwise import (
     minimum,
     multiply,
     negative,
-    sqrt,
-    subtract,
     where,
 )
 from graphc.tensor.exponential import (
     exp,
     expm1,
     log,
-    log1p,
-    log2,
-    log10,
     power,
     sigmoid,
     softplus,
@@ -83,7 +82,7 @@ def reduction_over_length_one(node: Node, op: Reduction) -> Node | None:
     return Tensor.make(type(op)(axes), squeeze(x, single))
 
 
-@rewrite("canonicalize", Reduction)
+@rewrite("canonicalize", Reduction, beside=[Reduction])
 def reduction_of_same_reduction(node: Node, op: Reduction) -> Node | None:
     """A sum of sums is one sum over the axes of both, and so for the others."""
     (between,) = node.inputs
@@ -96,7 +95,7 @@ def reduction_of_same_reduction(node: Node, op: Reduction) -> Node | None:
     return Tensor.make(type(op)(axes), x)
 
 
-@rewrite("canonicalize", Reduction)
+@rewrite("canonicalize", Reduction, beside=[ExpandDims])
 def reduction_of_expand_dims(node: Node, op: Reduction) -> Node | None:
     """New axes that are reduced over at once need not be made, the others can wait."""
     (between,) = node.inputs
@@ -111,7 +110,7 @@ def reduction_of_expand_dims(node: Node, op: Reduction) -> Node | None:
     return Tensor.make(ExpandDims(places), reduced)
 
 
-@rewrite("canonicalize", Reduction)
+@rewrite("canonicalize", Reduction, beside=[Transpose])
 def reduction_of_transpose(node: Node, op: Reduction) -> Node | None:
     """The order of axes that are reduced over does not matter; the others are put in order last."""
     (between,) = node.inputs
@@ -125,7 +124,7 @@ def reduction_of_transpose(node: Node, op: Reduction) -> Node | None:
     return transpose(reduced, [sorted(kept).index(axis) for axis in kept])
 
 
-@rewrite("canonicalize", Reduction)
+@rewrite("canonicalize", Reduction, beside=[Index])
 def reduction_of_reversed(node: Node, op: Reduction) -> Node | None:
     """Nor does the order of the elements along them."""
     (between,) = node.inputs
@@ -139,7 +138,7 @@ def reduction_of_reversed(node: Node, op: Reduction) -> Node | None:
     return Tensor.make(op, Tensor.make(Index(entries), between.inputs[0]))
 
 
-@rewrite("canonicalize", Reduction)
+@rewrite("canonicalize", Reduction, beside=[Reshape])
 def reduction_of_reshape(node: Node, op: Reduction) -> Node | None:
     """For all elements at once, their order does not matter."""
     (between,) = node.inputs
@@ -163,9 +162,12 @@ MOST_PARTS = 8
 """Of more parts, it costs less to join them than to reduce each."""
 
 
-@rewrite("canonicalize", Reduction)
+@rewrite("canonicalize", Reduction, beside=[Concatenate])
 def reduction_of_concatenate(node: Node, op: Reduction) -> Node | None:
-    """Arrays need not be joined to be reduced along the axis of joining."""
+    """Arrays need not be joined to be reduced along the axis of joining.
+
+    The terms of a sum have no order that it is made in.
+    """
     (between,) = node.inputs
     if not isinstance(between.op, Concatenate) or between.op.axis not in op.axes:
         return None
@@ -185,14 +187,14 @@ def is_half(dtype: str) -> bool:
     return dtype in {"float16", "bfloat16"}
 
 
-@rewrite("canonicalize", Sum)
+@rewrite("canonicalize", Sum, beside=[negative])
 def sum_of_negative(node: Node, op: Sum) -> Node | None:
     """The sign is changed once, of the sum."""
     (x,) = node.inputs
     return -Tensor.make(op, x.inputs[0]) if x.op is negative else None
 
 
-@rewrite("canonicalize", Sum)
+@rewrite("canonicalize", Sum, beside=[multiply])
 def sum_of_scaled(node: Node, op: Sum) -> Node | None:
     """A common factor is multiplied once, with the sum.
 
@@ -212,7 +214,7 @@ def sum_of_scaled(node: Node, op: Sum) -> Node | None:
     return None
 
 
-@rewrite("canonicalize", Sum)
+@rewrite("canonicalize", Sum, beside=[divide])
 def sum_of_quotients(node: Node, op: Sum) -> Node | None:
     """A common divisor divides once, the sum: a constant of magnitude 1 or less."""
     (x,) = node.inputs
@@ -239,7 +241,7 @@ def _common(factor: Node, x: Node, axes: tuple[int, ...]) -> Node | None:
     return squeeze(factor, own) if own else factor
 
 
-@rewrite("canonicalize", Prod)
+@rewrite("canonicalize", Prod, beside=[negative])
 def product_of_negatives(node: Node, op: Prod) -> Node | None:
     """The sign of a product depends on whether there are evenly many."""
     (x,) = node.inputs
@@ -250,7 +252,7 @@ def product_of_negatives(node: Node, op: Prod) -> Node | None:
     return -y if math.prod(n for n in lengths if n is not None) % 2 else y
 
 
-@rewrite("canonicalize", All, Any_)
+@rewrite("canonicalize", All, Any_, beside=[logical_not])
 def truth_of_negations(node: Node, op: Reduction) -> Node | None:
     """None is true where not any is, and not all are where any is not."""
     (x,) = node.inputs
@@ -260,66 +262,7 @@ def truth_of_negations(node: Node, op: Reduction) -> Node | None:
     return logical_not(Tensor.make(other(op.axes), x.inputs[0]))
 
 
-INCREASING = frozenset({exp, expm1, sigmoid, softplus, tanh, arctan, arcsinh, sinh, erf})
-"""Functions of all real numbers that never fall."""
-
-INCREASING_OR_NAN = frozenset({log, log2, log10, log1p, sqrt})
-"""Functions that never fall, and are NaN of all numbers below those that they are defined for."""
-
-
-@rewrite("canonicalize", Max, Min)
-def extreme_of_increasing(node: Node, op: Max | Min) -> Node | None:
-    """Where a function never falls, its largest value is that of the largest number.
-
-    Of a function that is not defined for small numbers, the least value alone tells of them.
-    """
-    (x,) = node.inputs
-    if type(op) not in {Max, Min} or not is_float(x.type.dtype):
-        return None
-    if x.op in INCREASING or (x.op in INCREASING_OR_NAN and type(op) is Min):
-        return Tensor.make(x.op, Tensor.make(op, x.inputs[0]))
-    return None
-
-
-@rewrite("canonicalize", Max, Min)
-def extreme_of_shifted(node: Node, op: Max | Min) -> Node | None:
-    """What is added to all of a slice is added to its extreme; scaled likewise, by a constant."""
-    (x,) = node.inputs
-    if type(op) not in {Max, Min} or not is_float(x.type.dtype):
-        return None
-    if x.op is negative:
-        return -Tensor.make(_opposite(op), x.inputs[0])
-    if x.op not in {add, subtract, multiply, divide}:
-        return None
-    a, b = x.inputs
-    for i, (shift, rest) in enumerate(((a, b), (b, a))):
-        common = _common(shift, x, op.axes)
-        if common is None or rest.type.ndim != x.type.ndim:
-            continue
-        slope = _slope(x, i)
-        if slope:
-            extreme = Tensor.make(op if slope > 0 else _opposite(op), rest)
-            operands = (common, extreme) if i == 0 else (extreme, common)
-            made = x.op(*operands)
-            return made if node.type.admits(made.type) else None
-    return None
-
-
-def _opposite(op: Max | Min) -> Reduction:
-    return Min(op.axes) if isinstance(op, Max) else Max(op.axes)
-
-
-def _slope(x: Node, i: int) -> float:
-    """Whether x rises or falls with its other operand; 0 if that is not known."""
-    if x.op is add or x.op is subtract:
-        return -1 if x.op is subtract and i == 0 else 1
-    value = scalar_value(x.inputs[i])
-    if value is None or not 0 < abs(value) < math.inf or (x.op is divide and i == 0):
-        return 0
-    return math.copysign(1, value)
-
-
-@rewrite("canonicalize", Sum)
+@rewrite("canonicalize", Sum, beside=[Eye])
 def sum_of_eye(node: Node, op: Sum) -> Node | None:
     """As many ones as the diagonal is long."""
     (x,) = node.inputs
@@ -333,7 +276,7 @@ def sum_of_eye(node: Node, op: Sum) -> Node | None:
     return cast(rows, x.op.dtype) if square and not x.op.offset else None
 
 
-@rewrite("specialize", Sum)
+@rewrite("specialize", Sum, beside=[BroadcastTo])
 def sum_of_broadcast(node: Node, op: Sum) -> Node | None:
     """Equal terms are added up by one product with their number.
 
@@ -347,17 +290,15 @@ def sum_of_broadcast(node: Node, op: Sum) -> Node | None:
         return None
     # Half-width floats do not hold the number of terms; integers wrap around as their sum does.
     wide = "float32" if is_half(y.dtype) else y.dtype
-    product = cast(y, wide)
-    for n in lengths:
-        product = product * _count(n, wide)
-    return cast(product, y.dtype)
+    # One number of terms, as a product with one that is large may overflow before one with 0.
+    return cast(cast(y, wide) * _count(product(lengths), wide), y.dtype)
 
 
 def _count(n: Known, dtype: str) -> Any:
     return cast(n, dtype) if isinstance(n, Node) else np.asarray(n).astype(numpy_dtype(dtype))
 
 
-@rewrite("specialize", Max, Min, All, Any_)
+@rewrite("specialize", Max, Min, All, Any_, beside=[BroadcastTo])
 def extreme_of_broadcast(node: Node, op: Reduction) -> Node | None:
     """Of equal values, each is the largest and the smallest; none at all have no extreme."""
     made = _unrepeated(node)
@@ -367,7 +308,7 @@ def extreme_of_broadcast(node: Node, op: Reduction) -> Node | None:
     return y if all(isinstance(n, int) and n > 0 for n in lengths) else None
 
 
-@rewrite("specialize", Prod)
+@rewrite("specialize", Prod, beside=[BroadcastTo])
 def product_of_broadcast(node: Node, op: Prod) -> Node | None:
     """Equal factors are multiplied by one power."""
     made = _unrepeated(node)
@@ -410,7 +351,7 @@ def _unrepeated(node: Node) -> tuple[Tensor, list[int | Node]] | None:
 # Places of extremes.
 
 
-@rewrite("canonicalize", ArgExtreme)
+@rewrite("canonicalize", ArgExtreme, beside=[Transpose, ExpandDims])
 def arg_extreme_of_moved_axes(node: Node, op: ArgExtreme) -> Node | None:
     """The other axes can be put in order, and new ones put in, when they are fewer."""
     (between,) = node.inputs
@@ -434,7 +375,7 @@ def arg_extreme_of_one(node: Node, op: ArgExtreme) -> Node | None:
     return broadcast_to(constant(0), lengths_of(node)) if x.type.shape[op.axis] == 1 else None
 
 
-@rewrite("canonicalize", ArgMax, ArgMin)
+@rewrite("canonicalize", ArgMax, ArgMin, beside=[negative])
 def arg_extreme_of_negative(node: Node, op: ArgExtreme) -> Node | None:
     """The largest is where the least is of the negatives; integers have a least without one."""
     (x,) = node.inputs
@@ -442,6 +383,10 @@ def arg_extreme_of_negative(node: Node, op: ArgExtreme) -> Node | None:
         return None
     other = ArgMin if isinstance(op, ArgMax) else ArgMax
     return Tensor.make(other(op.axis), x.inputs[0])
+
+
+INCREASING = frozenset({exp, expm1, sigmoid, softplus, tanh, arctan, arcsinh, sinh, erf})
+"""Functions of all real numbers that never fall."""
 
 
 @rewrite("stabilize", ArgMax, ArgMin)
@@ -479,7 +424,7 @@ def reduction_of_masked(node: Node, op: Any) -> Node | None:
 # Composites.
 
 
-@rewrite("stabilize", log)
+@rewrite("stabilize", log, beside=[Sum, ExpandDims])
 def log_of_sum_of_exp(node: Node, op: object) -> Node | None:
     """The largest exponential of each slice is taken out before it overflows."""
     total, restored = summed(node.inputs[0])

@@ -44,7 +44,7 @@ def measured(lengths: Sequence[Known]) -> Node | None:
     return x if own else None
 
 
-@rewrite("canonicalize", BroadcastTo, Reshape)
+@rewrite("canonicalize", BroadcastTo, Reshape, beside=[Constant])
 def lengths_made_static(node: Node, op: BroadcastTo | Reshape) -> Node | None:
     """A length that is a constant belongs to the type."""
     x, *symbolic = node.inputs
@@ -60,18 +60,32 @@ def lengths_made_static(node: Node, op: BroadcastTo | Reshape) -> Node | None:
 # The same elements in another shape.
 
 
-@rewrite("canonicalize", Reshape)
+@rewrite("canonicalize", Reshape, beside=[Reshape])
 def reshape_of_reshape(node: Node, op: Reshape) -> Node | None:
     """The order of the elements is the same in every shape, so the last one alone counts.
 
-    The one between stays where it alone would notice a wrong number of elements.
+    The one between stays where it may notice a wrong number of elements.
     """
     between, *symbolic = node.inputs
-    if not isinstance(between.op, Reshape):
+    if not isinstance(between.op, Reshape) or not _has_all_elements(between, op):
         return None
-    x = between.inputs[0]
-    noticed = -1 not in op.shape or between.op.shape == (-1,) or x.type.is_static
-    return Tensor.make(op, x, *symbolic) if noticed else None
+    return Tensor.make(op, between.inputs[0], *symbolic)
+
+
+def _has_all_elements(node: Node, last: Reshape) -> bool:
+    """Whether a reshaped array is known to have as many elements as its shape says."""
+    if fits(node):
+        return True
+    own = lengths_of(node.inputs[0])
+    op: Reshape = node.op  # type: ignore[assignment]
+    wanted = [symbolic_length(op.shape, node.inputs[1:], axis) for axis in range(len(op.shape))]
+    for n in wanted:
+        if n in own:
+            own.remove(n)
+        elif n not in {1, -1}:
+            return False
+    # Beside a length of 0, -1 stands for none, which the last shape sees if it has one too.
+    return -1 not in last.shape if -1 in wanted else all(n == 1 for n in own)
 
 
 @rewrite("canonicalize", Reshape)
@@ -104,7 +118,7 @@ def reshape_of_single_axes(node: Node, op: Reshape) -> Node | None:
     return Tensor.make(op, squeeze(x, single), *symbolic) if single else None
 
 
-@rewrite("canonicalize", Reshape)
+@rewrite("canonicalize", Reshape, beside=[BroadcastTo])
 def reshape_of_repeated_scalar(node: Node, op: Reshape) -> Node | None:
     """A scalar is repeated to the last shape at once."""
     between = node.inputs[0]

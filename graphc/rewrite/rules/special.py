@@ -6,7 +6,8 @@ import math
 
 import numpy as np
 
-from graphc.ir import Node, is_float, numpy_dtype
+from graphc.ir import Node, is_float
+from graphc.rewrite.dtypes import limits
 from graphc.rewrite.factors import (
     GONE,
     Change,
@@ -26,9 +27,11 @@ from graphc.tensor.elementwise import (
     equal,
     greater,
     isfinite,
+    logical_and,
     minimum,
     multiply,
     negative,
+    not_equal,
     square,
     subtract,
     where,
@@ -113,7 +116,7 @@ def exp_and_sum_of_exps(f: Factor, g: Factor) -> tuple[Change, Change] | None:
     shifted = x - expand_dims(_peak(weights, x, axes), axes)
     total = Tensor.make(Sum(axes), weights * exp(where(equal(weights, 0), -np.inf, shifted)))
     # Without a weight it may be larger than the largest: finite times 0 is 0.
-    most = math.floor(np.log(np.finfo(numpy_dtype(x.type.dtype)).max))
+    most = math.floor(math.log(limits(x.type.dtype).max))
     return Change(exp(minimum(shifted, most))), Change(expand_dims(total, axes))
 
 
@@ -160,9 +163,11 @@ def sum_of_shares(node: Node, op: Sum) -> Node | None:
         found = _sum_of(f) if f.below and f.kind is Sum else None
         if found is None or not _is_of_exps(found[0]):
             continue
-        if found[1] == op.axes or not f.node.type.ndim:
+        along = f.node.type.ndim == x.type.ndim and found[1] == op.axes
+        rest = rebuilt(x, {f.path: GONE}) if along or not f.node.type.ndim else None
+        if rest is not None:
             total = f.node.inputs[0] if isinstance(f.node.op, ExpandDims) else f.node
-            return fitted(Tensor.make(op, rebuilt(x, {f.path: GONE})) / total, node)
+            return fitted(Tensor.make(op, rest) / total, node)
     return None
 
 
@@ -186,7 +191,7 @@ def factor_and_update_of_zeros(f: Factor, g: Factor) -> tuple[Change, Change] | 
     if own is None:
         return None
     rest = rebuilt(value, {own.path: GONE})
-    return GONE, Change(Tensor.make(g.node.op, zeros, rest, *where_))
+    return None if rest is None else (GONE, Change(Tensor.make(g.node.op, zeros, rest, *where_)))
 
 
 # The error function.
@@ -283,33 +288,37 @@ def exp_and_erfc(f: Factor, g: Factor) -> tuple[Change, Change] | None:
     scale, base = _square(-exponent if f.below != g.below else exponent)
     k, own = multiple(x)
     # 1 / 2 and the square of 1 / sqrt(2) differ by a rounding.
-    if base is not own or math.fabs(scale - k * k) > 8 * np.finfo(f.node.type.dtype).eps * k * k:
+    if base is not own or math.fabs(scale - k * k) > 8 * limits(f.node.type.dtype).eps * k * k:
         return None
     return GONE, Change(erfcx(x))
 
 
-# Products with a logarithm, whose limit at 0 is 0.
+# Products with a logarithm, whose limit at 0 is 0: there the left side is NaN.
 
 
-@equation("stabilize", dtypes=is_float)
+@equation("stabilize", dtypes=is_float, domain=lambda x: not_equal(x, 0))
 def product_with_own_log(x: Tensor) -> Equation:
     """At 0 it goes to 0, where ``0 * log(0)`` is NaN."""
     return Equation(x * log(x), xlogy(x, x))
 
 
-@equation("stabilize", dtypes=is_float)
+@equation(
+    "stabilize",
+    dtypes=is_float,
+    domain=lambda x, y: logical_and(not_equal(x, 0), isfinite(log(x / y))),
+)
 def product_with_log_of_share(x: Tensor, y: Tensor) -> Equation:
     """At x = 0 it goes to 0, where ``0 * log(0)`` is NaN."""
     return Equation(x * log(x / y), xlogy(x, x / y))
 
 
-@equation("stabilize", dtypes=is_float)
+@equation("stabilize", dtypes=is_float, domain=lambda x: not_equal(x, 1))
 def rest_times_own_log(x: Tensor) -> Equation:
     """At 1 it goes to 0, where ``0 * log(0)`` is NaN."""
     return Equation((1 - x) * log1p(-x), xlog1py(1 - x, -x))
 
 
-@equation("stabilize", dtypes=is_float)
+@equation("stabilize", dtypes=is_float, domain=lambda x: not_equal(x, -1))
 def one_and_x_times_own_log(x: Tensor) -> Equation:
     """At -1 it goes to 0, where ``0 * log(0)`` is NaN."""
     return Equation((1 + x) * log1p(x), xlog1py(1 + x, x))

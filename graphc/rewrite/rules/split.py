@@ -9,7 +9,7 @@ from graphc.tensor.join import Concatenate
 from graphc.tensor.split import Split
 
 
-@rewrite("canonicalize", Pick)
+@rewrite("canonicalize", Pick, beside=[Split])
 def split_of_concatenate(node: Node, op: Pick) -> Node | None:
     """An array that was joined of such parts gives them back."""
     (several,) = node.inputs

@@ -55,6 +55,14 @@ FAMILIES: dict[str, dict[str, Case]] = {
         "from 1": Case(
             lambda n, x: n.cumulative_prod(x, axis=0, include_initial=True), (X,),
         ),
+        "logcumsumexp": Case(
+            lambda x: gt.logcumsumexp(x, 1), (X,), FLOATING,
+            lambda x: np.logaddexp.accumulate(x, 1),
+        ),
+        "logcumsumexp with NaN": Case(
+            lambda x: gt.logcumsumexp(x, 0), ((7, 4),), ("float32", "float64"),
+            lambda x: np.logaddexp.accumulate(x, 0), special=True,
+        ),
         "recurrence": Case(
             lambda a, b: gt.Tensor.make(Recurrence(1), a, b), (X, X), INEXACT, _recurrence
         ),

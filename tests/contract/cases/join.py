@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 import graphc.tensor as gt
-from tests.contract.case import EVERY, SOME, Case, X
+from tests.contract.case import EVERY, SOME, Case, V, X
 
 FAMILIES: dict[str, dict[str, Case]] = {
     "join": {
         "concatenate": Case(lambda n, a, b: n.concatenate([a, b, a], 1), (X, (2, 1, 4)), EVERY),
+        "concatenate all elements": Case(
+            lambda n, a, b: n.concatenate([a, b], axis=None), (X, V)
+        ),
         "concatenate with nothing": Case(
             lambda n, a, b: n.concatenate([a, b], 1), ((2, 3), (2, 0))
         ),

@@ -87,7 +87,10 @@ EXAMPLES: dict[str, list[Example]] = {
 }
 
 LEFT_ALONE: dict[str, list[Node]] = {
-    "broadcast_to_own_shape": [make(BroadcastTo((None,), ()), w, n)],
+    "broadcast_to_own_shape": [
+        make(BroadcastTo((None,), ()), w, n),
+        gt.broadcast_to(w.reshape((-1, entries)), (1, entries)),
+    ],
     "broadcast_to_of_broadcast_to": [gt.broadcast_to(gt.broadcast_to(w, (rows, n)), (rows, 4))],
     "operand_broadcast_by_operation": [
         gt.broadcast_to(scalar, n) + w,

@@ -91,8 +91,8 @@ EXAMPLES: dict[str, list[Example]] = {
         (product("k,kj", v, -x), -product("k,kj", v, x)),
     ],
     "dot_of_scaled": [
-        (product("ik,k", scalar * x, w), scalar * product("ik,k", x, w)),
-        (product("ik,k", x, w / scalar), product("ik,k", x, w) / scalar),
+        (product("ik,k", -2.0 * x, w), -2.0 * product("ik,k", x, w)),
+        (product("ik,k", x, w / 0.3), product("ik,k", x, w) / 0.3),
         (product("ik,kj", whole, whole * 3), product("ik,kj", whole, whole) * 3),
     ],
     "dot_of_dot": [
@@ -107,6 +107,10 @@ EXAMPLES: dict[str, list[Example]] = {
         (
             make(Sum((1,)), make(ExpandDims((2,)), gt.exp(x)) * make(ExpandDims((0,)), m)),
             product("ik,kj", gt.exp(x), m),
+        ),
+        (
+            make(Sum((0,)), thin * gt.square(thin)),
+            gt.expand_dims(product("i,i", gt.squeeze(thin, 1), gt.squeeze(gt.square(thin), 1)), 0),
         ),
     ],
 }
@@ -123,6 +127,7 @@ LEFT_ALONE: dict[str, list[Node]] = {
         x @ w,
         product("k,k", half, gt.full((gt.shape(half)[0],), 0.5, "float16")),
         product("ik,k", x, gt.full((columns,), np.inf)),
+        product("ik,k", x, gt.full((columns,), 0.1)),
         product("k,k", truth, gt.ones((gt.shape(truth)[0],), "bool")),
     ],
     "dot_of_identity": [
@@ -135,8 +140,11 @@ LEFT_ALONE: dict[str, list[Node]] = {
     "dot_of_scaled": [
         x @ w,
         product("ik,k", w * x, w),
-        product("i,j", scalar * w, v),
-        product("ik,kj", tall, scalar * flat),
+        product("ik,k", scalar * x, w),
+        product("ik,k", 0.3 * x, w),
+        product("ik,k", x, w / 3),
+        product("i,j", 2.0 * w, v),
+        product("ik,kj", tall, 2.0 * flat),
         product("k,k", half * 2, half),
     ],
     "dot_of_dot": [

@@ -313,6 +313,7 @@ EXAMPLES: dict[str, list[Example]] = {
 }
 
 LEFT_ALONE: dict[str, list[Node]] = {
+    "operand_of_neutral_elements": [w + gt.zeros((n,)), w * gt.ones((3, n))],
     "negative_constant_in_sum": [w + 3, -3.0 - w, small + gt.constant(-128, dtype="int8"), w + v],
     "negative_of_sum_with_constant": [-(w + v), -(i + 2)],
     "integers_taken_together": [i + j, i + 1, i * 2 + j * 3, (i + 1) + j, w + 1 + 2, i * j + i],
@@ -322,6 +323,7 @@ LEFT_ALONE: dict[str, list[Node]] = {
         (w + 1e300) + v - 1e300,  # w + v might overflow
         (1 - w) + (1 - v),  # both may be next to 0
         w + v + 1,
+        ((w - 1e6) + v) + 1,  # w - 1e6 may be next to 0
         w + np.inf - np.inf,
     ],
     "multiples_taken_together": [

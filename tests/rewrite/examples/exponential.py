@@ -47,6 +47,10 @@ EXAMPLES: dict[str, list[Example]] = {
         (gt.expm1(x) * (gt.sigmoid(-x) * w), gt.tanh(x / 2) * w),
         (e * (scalar / (e + gt.exp(w))), gt.sigmoid(x - w) * scalar),
         (e * (scalar / (2 * e + 6)), gt.sigmoid(x + math.log(2 / 6)) / 2.0 * scalar),
+        (
+            e / (e + gt.exp(w) + e),
+            1 / (gt.exp(x - x) * 1.0 + (1 + gt.exp(w - x) * 1.0)),
+        ),
         (e / (e + gt.exp(w) + 2), 1 / (gt.exp(w - x) * 1.0 + (1 + gt.exp(-x) * 2))),
         (e * (scalar / (e - gt.exp(w))), scalar / -gt.expm1(w - x)),
         (gt.exp(w) / (e - gt.exp(w)), 1 / gt.expm1(x - w)),
@@ -59,9 +63,11 @@ EXAMPLES: dict[str, list[Example]] = {
         (gt.exp(-gt.square(x)) * (scalar / gt.erfc(x)), scalar / erfcx(x)),
         (gt.exp(gt.square(x)) * gt.erfc(x), erfcx(x)),
         # Sums: a common factor comes out, what is wanted within goes in.
-        (e * (w * gt.sigmoid(-x) - scalar * gt.sigmoid(-x)), e * ((w - scalar) * gt.sigmoid(-x))),
-        (share * (w / share - scalar), share * (w / share) - scalar * share),
-        (shares * (x / shares - 2), shares * (x / shares) - shares * 2.0),
+        (e * (w * gt.sigmoid(-x) - scalar * gt.sigmoid(-x)), (w - scalar) * share),
+        (share * (w / share - scalar), w - scalar * share),
+        (shares * (x / shares - 2), x - shares * 2.0),
+        # A divisor is common as often as it is in all of the terms.
+        (e * (w / gt.square(e) - scalar / e), w / e - scalar),
     ],
     "product_of_exps": [
         (e / gt.exp(2 * x), gt.exp(x - 2 * x)),

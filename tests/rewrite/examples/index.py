@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 import graphc.tensor as gt
 from graphc.ir import Node
 from graphc.tensor.index import HOLE, Index, IndexUpdate, Range
@@ -22,6 +26,10 @@ from tests.rewrite.arrays import (
 
 every = Range()
 none = gt.zeros((entries,))
+whole = gt.vector("whole", dtype="int16")
+empty = gt.zeros(whole.shape, dtype="int16")
+number = gt.scalar("number", dtype="int16")
+long = gt.tensor("long", dtype="int8", shape=(300,))
 three = c[0, 0]
 changed = w[1].set(scalar)
 positive = w > 0
@@ -31,6 +39,12 @@ positive = w > 0
 def inc(x: Node, entries: tuple, value: Node, *symbolic: Node) -> Node:
     return make(IndexUpdate(entries, True), x, value, *symbolic)
 
+
+VALUES: dict[Node, Any] = {
+    whole: np.array([5, -30000, 12], np.int16),
+    number: np.int16(-700),
+    long: np.arange(300).astype(np.int8),
+}
 
 EXAMPLES: dict[str, list[Example]] = {
     "index_of_everything": [(make(Index((Range(), Range())), x), x)],
@@ -58,6 +72,7 @@ EXAMPLES: dict[str, list[Example]] = {
         (c[:, :, [2, 1, 0]], c[:, :, ::-1]),
         (c[:, :, [-2]], c[:, :, 1:2]),
         (w[gt.arange(1, entries)], w[1:]),
+        (long[gt.constant(np.array([-2, -1], np.int8))], long[298:]),
     ],
     "index_of_index": [
         (w[1:][1:3], w[2:4]),
@@ -99,9 +114,12 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "update_after_update": [
         (w[1].set(scalar)[1].set(2.0), w[1].set(2.0)),
-        (w[1].inc(scalar)[1].inc(w[0]), w[1].inc(scalar + w[0])),
+        (whole[1].inc(number)[1].inc(whole[0]), whole[1].inc(number + whole[0])),
         (w[1].set(scalar)[1].inc(2.0), w[1].set(scalar + 2.0)),
-        (w[[0, 0]].inc(scalar)[[0, 0]].inc(2.0), w[[0, 0]].inc(scalar + 2.0)),
+        (
+            whole[[0, 0]].inc(number)[[0, 0]].inc(whole[1]),
+            whole[[0, 0]].inc(number + whole[1]),
+        ),
         (w[[0, 0]].inc(scalar)[[0, 0]].set(2.0), w[[0, 0]].set(2.0)),
     ],
     "addition_to_zeros": [
@@ -110,7 +128,8 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "function_of_part_among_zeros": [
         (-(none[1].set(scalar)), (-none)[1].set(-scalar)),
-        (3 * none[[0, 0]].inc(scalar), (3 * none)[[0, 0]].inc(3 * scalar)),
+        (3 * none[1].set(scalar), (3 * none)[1].set(3 * scalar)),
+        (0.3 * none[[0, 0]].inc(scalar), (0.3 * none)[[0, 0]].inc(0.3 * scalar)),
         (
             none[1].set(scalar).astype("float32"),
             none.astype("float32")[1].set(scalar.astype("float32")),
@@ -118,7 +137,8 @@ EXAMPLES: dict[str, list[Example]] = {
     ],
     "sum_with_part_among_zeros": [
         (w + none[1].set(scalar), w[1].inc(scalar)),
-        (gt.exp(w) + none[[0, 0]].inc(scalar), gt.exp(w)[[0, 0]].inc(scalar)),
+        (gt.exp(w) + none[2:].inc(scalar), gt.exp(w)[2:].inc(scalar)),
+        (whole + empty[[0, 0]].inc(number), whole[[0, 0]].inc(number)),
     ],
     "update_of_all_parts": [
         (
@@ -178,10 +198,21 @@ LEFT_ALONE: dict[str, list[Node]] = {
         w[1].set(scalar)[2].set(2.0),
         w[[0, 0]].set(scalar)[[0, 0]].inc(2.0),
         w[1:].set(w[:n])[1:].set(2.0),
+        w[1].inc(scalar)[1].inc(w[0]),
+        w[[0, 0]].inc(scalar)[[0, 0]].inc(2.0),
     ],
     "addition_to_zeros": [none[[0, 0]].inc(scalar), none[1].set(scalar)[:2].inc(2.0), w[1].inc(1)],
-    "function_of_part_among_zeros": [-changed, scalar * none[1].set(2.0), none[1].set(1.0) * w],
-    "sum_with_part_among_zeros": [w + changed, x + none[1].set(scalar)],
+    "function_of_part_among_zeros": [
+        -changed,
+        scalar * none[1].set(2.0),
+        none[1].set(1.0) * w,
+        3 * none[[0, 0]].inc(scalar),
+    ],
+    "sum_with_part_among_zeros": [
+        w + changed,
+        x + none[1].set(scalar),
+        gt.exp(w) + none[[0, 0]].inc(scalar),
+    ],
     "update_of_all_parts": [
         none[:2].set(1.0)[3:].set(2.0),
         none[:2].set(1.0)[1:3].set(2.0)[2:].set(3.0),

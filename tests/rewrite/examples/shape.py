@@ -49,6 +49,8 @@ EXAMPLES: dict[str, list[Example]] = {
     "reshape_of_reshape": [
         (x.reshape(-1).reshape(2, -1), x.reshape(2, -1)),
         (c.reshape(3, 2).reshape(-1), c.reshape(-1)),
+        (x.reshape((columns, rows)).reshape((2, -1)), x.reshape((2, -1))),
+        (x.reshape((rows, -1)).reshape((4, 3)), x.reshape((4, 3))),
     ],
     "reshape_to_own_shape": [
         (make(Reshape((2, 1, 3)), c), c),
@@ -68,7 +70,11 @@ EXAMPLES: dict[str, list[Example]] = {
 LEFT_ALONE: dict[str, list[Node]] = {
     "length_from_inputs": [rows, make(Length(0), x[1:]), make(Length(0), w[:n])],
     "shape_from_inputs": [make(Shape(), x)],
-    "reshape_of_reshape": [x.reshape(2, 6).reshape(-1)],
+    "reshape_of_reshape": [
+        x.reshape(2, 6).reshape(-1),
+        x.reshape((n, 2)).reshape((3, 4)),
+        x.reshape((rows, -1)).reshape((2, -1)),
+    ],
     "reshape_to_own_shape": [x.reshape((n, -1)), x.reshape((rows, -1)), x.reshape((columns, rows))],
     "reshape_of_repeated_scalar": [repeated_scalar.reshape(2, -1)],
 }

@@ -7,7 +7,9 @@ small. And where the formula as it was written keeps its digits, so does what co
 ``1 - p + 1e-10`` keeps its two constants, of which one would be lost in the other.
 
 The other way round is welcome: ``x * y / y`` becomes ``x``, also where ``x * y`` overflows or y is
-0, and what is NaN in the formula alone may then be a number.
+0, and what is NaN in the formula alone may then be a number. Nor is the sign of a real zero kept,
+or of what is divided by one: ``0 - x`` becomes ``-x``. On it hangs on which side of a cut a complex
+number is, so that the rules of signs are of real numbers.
 """
 
 from importlib import import_module

@@ -17,7 +17,7 @@ def cast_to_own_dtype(node: Node, op: Cast) -> Node | None:
     return x if x.type.dtype == op.dtype else None
 
 
-@rewrite("canonicalize", Cast)
+@rewrite("canonicalize", Cast, beside=[Cast])
 def cast_of_cast(node: Node, op: Cast) -> Node | None:
     """A dtype on the way that holds every value exactly leaves no trace."""
     (between,) = node.inputs
@@ -53,7 +53,7 @@ def _float_size(dtype: str) -> tuple[int, int]:
     return sizes[dtype]
 
 
-@rewrite("canonicalize", Cast)
+@rewrite("canonicalize", Cast, beside=[Where])
 def cast_of_choice_of_numbers(node: Node, op: Cast) -> Node | None:
     """Numbers are converted before one is chosen."""
     (x,) = node.inputs

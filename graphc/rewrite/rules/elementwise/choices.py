@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphc.ir import Constant, Node, is_inexact, is_numeric
 from graphc.rewrite.dtypes import is_bool
 from graphc.rewrite.lengths import fitted
-from graphc.rewrite.rule import Equation, equation, number_of, rewrite, scalar_value
+from graphc.rewrite.rule import UNIFORM, Equation, equation, number_of, rewrite, scalar_value
 from graphc.tensor.elementwise import (
     Elementwise,
     Where,
@@ -29,7 +29,7 @@ def choice_of_one_thing(node: Node, op: Where) -> Node | None:
     return fitted(a, node) if a is b else None
 
 
-@rewrite("canonicalize", Where)
+@rewrite("canonicalize", Where, beside=UNIFORM)
 def choice_by_constant(node: Node, op: Where) -> Node | None:
     """A condition that is always true or always false chooses once and for all."""
     condition, a, b = node.inputs
@@ -37,7 +37,7 @@ def choice_by_constant(node: Node, op: Where) -> Node | None:
     return None if truth is None else fitted(a if truth else b, node)
 
 
-@rewrite("canonicalize", Where)
+@rewrite("canonicalize", Where, beside=[logical_not])
 def choice_by_negation(node: Node, op: Where) -> Node | None:
     """A negated condition chooses the other way round."""
     condition, a, b = node.inputs
@@ -46,7 +46,7 @@ def choice_by_negation(node: Node, op: Where) -> Node | None:
     return where(condition.inputs[0], b, a)  # type: ignore[no-any-return]
 
 
-@rewrite("canonicalize", Where)
+@rewrite("canonicalize", Where, beside=[Where])
 def choice_within_choice(node: Node, op: Where) -> Node | None:
     """A second question with the same condition has the same answer."""
     condition, a, b = node.inputs
@@ -58,7 +58,7 @@ def choice_within_choice(node: Node, op: Where) -> Node | None:
     return made if made.type is node.type else None
 
 
-@rewrite("canonicalize", Where)
+@rewrite("canonicalize", Where, beside=[Where])
 def choices_with_one_alternative(node: Node, op: Where) -> Node | None:
     """Two questions with one alternative are one: ``where(c, where(d, a, b), b)``."""
     condition, a, b = node.inputs
@@ -120,7 +120,7 @@ def choice_of_truth_or_true(x: Tensor, a: Tensor) -> Equation:
     return Equation(where(x, a, True), logical_or(logical_not(x), a))
 
 
-@rewrite("specialize", Where)
+@rewrite("specialize", Where, beside=[Constant])
 def choice_of_one_or_zero(node: Node, op: Where) -> Node | None:
     """1 where a condition holds and 0 elsewhere is the condition as a number."""
     condition, a, b = node.inputs

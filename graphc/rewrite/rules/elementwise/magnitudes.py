@@ -217,7 +217,7 @@ def clip_of_clip(node: Node, op: Elementwise) -> Node | None:
     if limits == outer:
         return fitted(inner, node)
     (a, b), (c, d) = map(number_of, limits), map(number_of, outer)
-    if None in (a, b, c, d) or not max(a, c) <= min(b, d):
+    if any(y is None or math.isnan(y) for y in (a, b, c, d)) or not max(a, c) <= min(b, d):
         return None
     low, high = (as_tensor(y, dtype=node.type.dtype) for y in (max(a, c), min(b, d)))
     return fitted(op(x, low, high), node)
@@ -272,12 +272,6 @@ def has_parts(dtype: str) -> bool:
 def conj_of_conj(x: Tensor) -> Equation:
     """Two conjugations are none."""
     return Equation(conj(conj(x)), x)
-
-
-@equation("canonicalize", dtypes=is_complex)
-def product_of_conjugates(a: Tensor, b: Tensor) -> Equation:
-    """The conjugate is taken once, of the product."""
-    return Equation(conj(a) * conj(b), conj(a * b))
 
 
 @equation("canonicalize", dtypes=is_complex)

@@ -90,7 +90,7 @@ def reciprocal_as_quotient(x: Tensor) -> Equation:
 # Signs.
 
 
-@equation("canonicalize")
+@equation("canonicalize", dtypes=is_real)
 def product_with_minus_one(x: Tensor) -> Equation:
     """A product with -1 changes the sign."""
     return Equation(x * -1, -x)

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 
 from graphc.ir import Constant, Node, is_inexact, is_integer
-from graphc.rewrite.dtypes import limits
-from graphc.rewrite.lengths import fitted
-from graphc.rewrite.rule import Equation, equation, rewrite, scalar_value
+from graphc.rewrite.dtypes import is_real, limits
+from graphc.rewrite.lengths import equal_lengths, fitted, symbolic_length
+from graphc.rewrite.rule import UNIFORM, Equation, equation, rewrite, scalar_value
 from graphc.rewrite.sums import (
     Shifted,
     exact_sum,
@@ -20,10 +20,10 @@ from graphc.rewrite.sums import (
     sum_of,
     term,
 )
-from graphc.tensor.axes import ExpandDims
 from graphc.tensor.broadcast import BroadcastTo
 from graphc.tensor.create import zeros_like
-from graphc.tensor.elementwise import Cast, Elementwise, add, isfinite, multiply, negative, subtract
+from graphc.tensor.elementwise import Elementwise, add, isfinite, multiply, negative, subtract
+from graphc.tensor.shape import Length
 from graphc.tensor.tensor import Tensor, as_tensor
 
 
@@ -39,7 +39,7 @@ def difference_from_zero(x: Tensor) -> Equation:
     return Equation(x - 0, x)
 
 
-@equation("canonicalize")
+@equation("canonicalize", dtypes=is_real)
 def zero_less_number(x: Tensor) -> Equation:
     """What is taken from 0 has its sign changed."""
     return Equation(0 - x, -x)
@@ -51,14 +51,29 @@ def difference_from_itself(x: Tensor) -> Equation:
     return Equation(x - x, zeros_like(x))
 
 
-@rewrite("canonicalize", add, multiply, beside=[BroadcastTo, Cast, Constant, ExpandDims])
+@rewrite("canonicalize", add, multiply, beside=UNIFORM)
 def operand_of_neutral_elements(node: Node, op: Elementwise) -> Node | None:
     """An array of zeros added, or of ones multiplied, does no more than broadcast."""
     neutral = 0 if op is add else 1
     for x, other in (node.inputs, node.inputs[::-1]):
         if x.type.ndim and x.type.dtype != "bool" and scalar_value(x) == neutral:
-            return fitted(other, node)
+            return fitted(other, node) if _is_of_lengths(x, other) else None
     return None
+
+
+def _is_of_lengths(x: Node, other: Node) -> bool:
+    """Whether the lengths that were asked for are known to be another array's, where it has any.
+
+    If they are not, the sum is what sees to it.
+    """
+    if not isinstance(x.op, BroadcastTo):
+        return True
+    for axis in range(-min(x.type.ndim, other.type.ndim), 0):
+        n = symbolic_length(x.op.shape, x.inputs[1:], axis + x.type.ndim)
+        asked = isinstance(n, Node) and not isinstance(n.op, Length) and other.type.shape[axis] != 1
+        if asked and not equal_lengths(x, axis, other, axis):
+            return False
+    return True
 
 
 # Signs.
@@ -70,7 +85,7 @@ def negative_of_negative(x: Tensor) -> Equation:
     return Equation(negative(negative(x)), x)
 
 
-@equation("canonicalize")
+@equation("canonicalize", dtypes=is_real)
 def negative_of_difference(a: Tensor, b: Tensor) -> Equation:
     """The other difference has the other sign."""
     return Equation(-(a - b), b - a)
@@ -160,6 +175,8 @@ def _constants_around_sum(node: Node, outer: Shifted) -> Node | None:
         if inner is None:
             continue
         constants = outer.constant, outer.sign * signs[0] * inner.constant
+        if abs(constants[0]) < abs(constants[1]):
+            continue  # what is left of the larger one and its term may be small
         constant = exact_sum(*constants, dtype)
         if constant is None or not all(_is_harmless(c, dtype) for c in constants):
             continue
@@ -175,7 +192,7 @@ def _is_harmless(constant: float, dtype: str) -> bool:
     return abs(constant) < largest * eps / 2
 
 
-@equation("canonicalize")
+@equation("canonicalize", dtypes=is_real)
 def sum_with_itself(x: Tensor) -> Equation:
     """A number added to itself is twice the number."""
     return Equation(x + x, x * 2)
