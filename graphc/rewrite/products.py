@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ __all__ = [
     "Scaled",
     "as_power",
     "has_factor",
+    "keeps_roots",
     "power_of",
     "power_of_power",
     "product_of",
@@ -130,6 +131,13 @@ FORMS: dict[Fraction, Callable[[Any], Tensor]] = {
 }
 
 
+def keeps_roots(x: Node, exponents: Iterable[Fraction], result: Fraction) -> bool:
+    """Whether a power is no number, as roots of negative numbers are none, where these are not."""
+    whole = result.denominator == 1 and not is_complex(x.type.dtype)
+    lost = whole and any(n.denominator != 1 for n in exponents)
+    return not lost or bounds_of(x).low >= 0
+
+
 def power_of_power(inner: Power, outer: Power) -> Node | None:
     """A power of a power as one, where it is that for each base the inner one is a number of."""
     a, b = inner.exponent, outer.exponent
@@ -140,4 +148,5 @@ def power_of_power(inner: Power, outer: Power) -> Node | None:
         # An even power hides the sign, which only an even result does not ask for.
         hidden = a % 2 == 0 and (a * b) % 2 == 0
         valid = b.denominator == 1 or hidden or bounds_of(x).low >= 0
+        valid = valid and keeps_roots(x, (a,), a * b)
     return power_of(x, a * b, inner.written or outer.written) if valid else None

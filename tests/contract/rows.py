@@ -206,7 +206,7 @@ SUMMED = {"betaln": 1.0}
 """The size of logarithms that cancel where a function of ours alone is next to 0."""
 
 ALL = (-2.0, 2.0)
-PART = (0.1, 0.9)
+PART = (0.3, 0.7)
 SOME = (0.3, 3.0)
 DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
     "cbrt": ((0.5, 3.0),),
@@ -215,8 +215,8 @@ DOMAINS: dict[str, tuple[tuple[float, float], ...]] = {
     "fmin": ((-2.0, 0.0), (0.1, 2.0)),
     "fmod": ((1.2, 1.4), (0.5, 0.58)),
     "heaviside": ((0.3, 2.0), ALL),
-    "erfinv": ((-0.9, 0.9),),
-    "erfcinv": ((0.1, 1.9),),
+    "erfinv": ((-0.5, 0.5),),
+    "erfcinv": ((0.5, 1.5),),
     "ndtri": (PART,),
     "ndtri_exp": ((-8.0, -0.2),),
     "logit": (PART,),

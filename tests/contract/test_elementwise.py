@@ -193,8 +193,9 @@ def test_a_slope_at_an_edge_is_the_one_chosen(name: str, backend: str) -> None:
 @pytest.mark.parametrize("row", SLOPED)
 def test_a_slope_has_its_operands_dtype_and_shape(row: Elementwise, backend: str) -> None:
     inputs, wrt, outputs, values = [], [], [], []
-    for dtype in ("bfloat16", "float16", "float32", "complex64"):
-        if dtype not in dtypes_of(row):
+    narrow = ("bfloat16", "float16", "float32", "complex64")
+    for dtype in ("float32",) if row.name in LARGE else narrow:
+        if row.domain(dtype) is None:
             continue
         shapes = [(3, 1), (1, 4), (), (1,)][: row.arity]
         xs = [TensorType(dtype, shape)() for shape in shapes]

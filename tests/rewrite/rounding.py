@@ -129,7 +129,7 @@ class Roughly(Exactly):
                     same = x.ndim <= y.ndim and np.broadcast_shapes(x.shape, y.shape) == y.shape
                     wild = wild | ~np.isfinite(x) if same else wild | True
             # Another place is one that there is: it may be an index.
-            moved = self.random.permutation(y.ravel()).reshape(y.shape)
+            moved = self.random.permutation(y.flatten()).reshape(y.shape)
             other = self.anything(y) if y.dtype == bool else moved
             other = np.zeros_like(y) if self.seed == 0 else other
         return np.where(wild, other, y).astype(y.dtype) if wild.any() else y

@@ -24,19 +24,21 @@ __all__: list[str] = []
 def _hyp2f1(a: Any, b: Any, c: Any, z: Any) -> Any:
     a, b, c, z = jnp.broadcast_arrays(a, b, c, z)
     polynomial = _is_pole(a) | _is_pole(b)
-    sound = ((z < 1) | polynomial) & jnp.isfinite(a + b + c + z)
     # Euler's transformation (DLMF 15.8.1) where it makes a polynomial: of the series, the part that
-    # decays slower would be nothing, and cancel.
-    turned = sound & ~polynomial & (z < 1) & (_is_pole(c - a) | _is_pole(c - b))
-    factor = jnp.where(turned, (1 - jnp.where(turned, z, 0)) ** (c - a - b), 1)
+    # decays slower would be nothing, and cancel. A whole power is real also beyond z = 1.
+    power = c - a - b
+    real = (z < 1) | ((z > 1) & (power == jnp.floor(power)))
+    turned = ~polynomial & real & (_is_pole(c - a) | _is_pole(c - b))
+    sound = ((z < 1) | polynomial | turned) & jnp.isfinite(a + b + c + z)
+    turned = turned & sound
+    factor = jnp.where(turned, (1 - jnp.where(turned, z, 0)) ** power, 1)
     first, second = (jnp.where(turned, c - x, x) for x in (a, b))
     parts = [jnp.where(sound, x, 1.0) for x in (first, second, c)]
     y = factor * continued(jnp, lax.while_loop, *parts, jnp.where(sound, z, 0.0))
     # Gauss's sum (DLMF 15.4.20).
-    rest = c - a - b
-    summed = jnp.exp(lax.lgamma(c) + lax.lgamma(rest) - lax.lgamma(c - a) - lax.lgamma(c - b))
-    sign = _sign(c) * _sign(rest) * _sign(c - a) * _sign(c - b)
-    at_one = jnp.where(rest > 0, sign * summed, np.inf)
+    summed = jnp.exp(lax.lgamma(c) + lax.lgamma(power) - lax.lgamma(c - a) - lax.lgamma(c - b))
+    sign = _sign(c) * _sign(power) * _sign(c - a) * _sign(c - b)
+    at_one = jnp.where(power > 0, sign * summed, np.inf)
     other = jnp.where(z == 1, at_one, jnp.where(z > 1, np.inf, np.nan))
     other = jnp.where(jnp.isnan(a + b + c + z), np.nan, other)
     return jnp.where(sound, y, other)

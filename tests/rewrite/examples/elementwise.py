@@ -155,7 +155,7 @@ EXAMPLES: dict[str, list[Example]] = {
         ((1 / w) * gt.square(w), w),
         (positive / gt.sqrt(positive), gt.sqrt(positive)),
         (gt.sqrt(positive) / positive, 1 / gt.sqrt(positive)),
-        (gt.sqrt(positive) * positive**1.5, gt.square(positive)),
+        (gt.sqrt(e) * e**1.5, gt.square(e)),
         (z / gt.square(z), 1 / z),
     ],
     "power_of_a_power": [
@@ -163,7 +163,7 @@ EXAMPLES: dict[str, list[Example]] = {
         (gt.square(w**3), w**6),
         (gt.square(w) ** 3, w**6),
         (gt.sqrt(w**4), gt.square(w)),
-        (gt.square(gt.sqrt(positive)), positive),
+        (gt.square(gt.sqrt(e)), e),
         (gt.sqrt(gt.square(e)), e),
         ((e**3) ** 0.5, e**1.5),
         ((1 / w) ** 3, w**-3.0),
@@ -352,6 +352,7 @@ LEFT_ALONE: dict[str, list[Node]] = {
     "powers_of_one_base": [
         w * gt.square(w),
         positive * gt.sqrt(positive),
+        gt.sqrt(positive) * positive**1.5,
         w * v,
         w**0.1 * w**0.2,
         w**i * w,
@@ -359,6 +360,7 @@ LEFT_ALONE: dict[str, list[Node]] = {
     ],
     "power_of_a_power": [
         gt.sqrt(gt.square(w)),
+        gt.square(gt.sqrt(w)),
         (w**3) ** 0.5,
         gt.square(gt.square(w)),
         gt.square(1 / w),

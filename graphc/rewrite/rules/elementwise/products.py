@@ -17,6 +17,7 @@ from graphc.rewrite.products import (
     Scaled,
     as_power,
     has_factor,
+    keeps_roots,
     power_of,
     power_of_power,
     product_of,
@@ -463,6 +464,8 @@ def powers_of_one_base(node: Node, op: Elementwise) -> Node | None:
     if a.base is not b.base:
         return None
     exponent = a.exponent - b.exponent if op is divide else a.exponent + b.exponent
+    if not keeps_roots(a.base, (a.exponent, b.exponent), exponent):
+        return None
     found = power_of(a.base, exponent, a.written or b.written)
     return None if found is None else fitted(found, node)
 
