@@ -119,19 +119,22 @@ class Roughly(Exactly):
         """What may come of a NaN or infinity that a rule may lose: other numbers, other truths."""
         if not self.losing or isinstance(y, tuple) or isinstance(node.op, Length | Shape):
             return y
+        op = node.op
         if is_inexact(node.type.dtype):
             wild = ~np.isfinite(y)
-            other = self.random.normal(size=y.shape) if self.seed == LOST - 1 else y
+            # A zero may have lost its sign, so that an infinity has the other one.
+            other = {LOST - 1: self.random.normal(size=y.shape), LOST - 2: -y}.get(self.seed, y)
         else:
             wild = np.full(y.shape, False)
             for x in [np.asarray(x) for x in given]:
                 if x.dtype.kind in "fc" and not np.isfinite(x).all():
-                    same = x.ndim <= y.ndim and np.broadcast_shapes(x.shape, y.shape) == y.shape
+                    same = isinstance(op, Elementwise | Cast | Where)
                     wild = wild | ~np.isfinite(x) if same else wild | True
             # Another place is one that there is: it may be an index.
             moved = self.random.permutation(y.flatten()).reshape(y.shape)
             other = self.anything(y) if y.dtype == bool else moved
-            other = np.zeros_like(y) if self.seed == 0 else other
+            ends = {0: np.zeros_like(y), 1: np.full_like(y, y.max(initial=0))}
+            other = ends.get(self.seed, other)
         return np.where(wild, other, y).astype(y.dtype) if wild.any() else y
 
     def moved(self, x: Any) -> Any:

@@ -85,7 +85,9 @@ def is_basic(op: Index | IndexUpdate) -> bool:
 
 def _filled(op: Index | IndexUpdate, x: Any, symbolic: Sequence[Any]) -> Any:
     """The index; places that are known here must be within the array."""
-    index = selection(op.entries, symbolic)
+    # jax.numpy counts a negative index from the end in its own dtype, which may be too narrow.
+    wide = [i.astype(np.int32) if i.dtype.itemsize < 4 and i.dtype != bool else i for i in symbolic]
+    index = selection(op.entries, wide)
     axes = (entry for entry in index if entry is not None)
     for axis, (entry, n) in enumerate(zip(axes, x.shape, strict=True)):
         if isinstance(entry, np.ndarray) and entry.size:
