@@ -26,6 +26,7 @@ from graphc.tensor.tensor import Tensor, as_tensor, constant
 
 __all__ = [
     "Known",
+    "admitted",
     "bare_mask",
     "equal_lengths",
     "fitted",
@@ -361,6 +362,11 @@ def _measured(n: Known) -> Place:
     return (Tensor.make(Constant.of(zeros.op.perform(0))) if folded else zeros), 0
 
 
+def admitted(made: Node, node: Node) -> Node | None:
+    """What was made for a node, where it may stand for it."""
+    return made if node.type.admits(made.type) else None
+
+
 def fitted(y: Node, node: Node) -> Node | None:
     """A value in the shape of the node it is to replace, broadcast where it lost axes.
 
@@ -377,4 +383,4 @@ def fitted(y: Node, node: Node) -> Node | None:
         if n not in {1, wanted} and length_of(y, axis) is not wanted:
             return None
     made = broadcast_to(y, lengths)
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)

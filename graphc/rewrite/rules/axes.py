@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 
 from graphc.ir import Node, derived_from
 from graphc.rewrite.indices import indexed, is_reversal, plain_parts
+from graphc.rewrite.lengths import admitted
 from graphc.rewrite.rule import rewrite
 from graphc.tensor.axes import ExpandDims, Squeeze, Transpose, expand_dims, squeeze, transpose
 from graphc.tensor.elementwise import Cast, Elementwise, Where
@@ -216,4 +217,4 @@ def function_of_moved_axes(node: Node, op: Elementwise | Where | Cast) -> Node |
             return None
     with derived_from(moved.site):
         made = Tensor.make(moved.op, node.with_inputs(bare))
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)

@@ -9,6 +9,7 @@ from graphc.ir import Constant, Node, derived_from
 from graphc.rewrite.indices import BACKWARDS, EVERYTHING, Part, indexed, plain_parts
 from graphc.rewrite.lengths import (
     Known,
+    admitted,
     equal_lengths,
     length_of,
     lengths_of,
@@ -46,7 +47,7 @@ def broadcast_to_of_one_element(node: Node, op: BroadcastTo) -> Node | None:
         return None
     # An axis that is not repeated must have the length wanted, which is seen to at run time.
     made = broadcast_to(bare, _wanted(node))
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 @rewrite("canonicalize", BroadcastTo, beside=[BroadcastTo])
@@ -61,7 +62,7 @@ def broadcast_to_of_broadcast_to(node: Node, op: BroadcastTo) -> Node | None:
         if axis not in op.repeated and n != wanted[new + axis]:
             return None
     made = broadcast_to(between.inputs[0], wanted)
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 @rewrite("canonicalize", BroadcastTo, beside=[ExpandDims])
@@ -74,7 +75,7 @@ def broadcast_to_of_new_axes_in_front(node: Node, op: BroadcastTo) -> Node | Non
     front = next((i for i, axis in enumerate(axes) if axis != i), len(axes))
     x = expand_dims(between.inputs[0], tuple(axis - front for axis in axes[front:]))
     made = broadcast_to(x, _wanted(node))
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 @rewrite("canonicalize", Transpose, beside=[BroadcastTo])
@@ -123,7 +124,7 @@ def _repeated_last(
         return None  # a length that is still to be checked
     with derived_from(between.site):
         made = broadcast_to(moved(whole), lengths(_wanted(between)))
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 @rewrite("canonicalize", Elementwise, Where, beside=[BroadcastTo, Constant, ExpandDims])
@@ -220,7 +221,7 @@ def index_of_broadcast_to(node: Node, op: Index) -> Node | None:
         for i, axis in enumerate(kept)
     ]
     made = broadcast_to(inner, lengths)
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 def _length_taken(x: Node, axis: int, part: Part) -> Any:

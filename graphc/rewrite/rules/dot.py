@@ -13,7 +13,11 @@ from itertools import count
 import numpy as np
 
 from graphc.ir import Constant, Node, is_inexact, is_integer, is_numeric
-from graphc.rewrite.lengths import equal_lengths, fitted
+from graphc.rewrite.lengths import (
+    admitted,
+    equal_lengths,
+    fitted,
+)
 from graphc.rewrite.rule import UNIFORM, rewrite, scalar_value
 from graphc.tensor.axes import ExpandDims, Transpose, expand_dims, squeeze, transpose
 from graphc.tensor.create import Eye
@@ -46,11 +50,6 @@ def numbers_of(node: Node) -> tuple[list[int], list[int], list[int]]:
     result = list(range(node.type.ndim))
     left, right = numbered(node, result, count(-1, -1))
     return left, right, result
-
-
-def admitted(made: Node, node: Node) -> Node | None:
-    """What was made for a node, where it may stand for it."""
-    return made if node.type.admits(made.type) else None
 
 
 # Fewer axes, in the order they have.

@@ -19,7 +19,14 @@ from graphc.rewrite.indices import (
     plain_parts,
     symbolic_of,
 )
-from graphc.rewrite.lengths import bare_mask, equal_lengths, holes, length_of, lengths_of
+from graphc.rewrite.lengths import (
+    admitted,
+    bare_mask,
+    equal_lengths,
+    holes,
+    length_of,
+    lengths_of,
+)
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.rewrite.rules.join import Cut, follow
 from graphc.rewrite.slices import are_disjoint, canonical, composed, element
@@ -154,7 +161,7 @@ def index_by_consecutive_places(node: Node, op: Index) -> Node | None:
         return None
     parts[axis] = Part(entry)
     made = indexed(x, parts)
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 def _slice_of_places(places: Node, x: Node, axis: int) -> Range | None:
@@ -204,7 +211,7 @@ def index_of_index(node: Node, op: Index) -> Node | None:
             return None
         parts.append(both)
     made = indexed(x, parts)
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 def _both(first: Part, second: Part, n: int | None) -> Part | None:
@@ -228,7 +235,7 @@ def places_in_constant(node: Node, op: Pick) -> Node | None:
         return None
     found = several.op.perform(several.inputs[0].op.value)[op.index]
     made = Tensor.make(Constant.of(found))
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 # Parts of what was changed.
@@ -334,7 +341,7 @@ def update_of_everything(node: Node, op: IndexUpdate) -> Node | None:
         made = add(x, value)
     else:
         return None
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 def _backwards(value: Node, entries: Sequence[Entry]) -> Node:
@@ -362,7 +369,7 @@ def update_by_broadcast(node: Node, op: IndexUpdate) -> Node | None:
     if not isinstance(value.op, BroadcastTo) or not _fits(value, _part_of(node)):
         return None
     made = Tensor.make(op, x, value.inputs[0], *symbolic_of(node))
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 @rewrite("canonicalize", IndexUpdate, beside=[IndexUpdate])
@@ -583,4 +590,4 @@ def update_by_mask(node: Node, op: IndexUpdate) -> Node | None:
     elif value.type.ndim and not _fits(value, _part_of(node)):
         return None
     made = where(mask_like(mask, x), add(x, scalar) if op.accumulate else scalar, x)
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)

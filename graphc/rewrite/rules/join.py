@@ -10,7 +10,11 @@ from weakref import WeakKeyDictionary
 
 from graphc.ir import Constant, Node, Pick
 from graphc.rewrite.indices import EVERYTHING, Part, indexed, inputs_fit, plain_parts
-from graphc.rewrite.lengths import Known, lengths_of
+from graphc.rewrite.lengths import (
+    Known,
+    admitted,
+    lengths_of,
+)
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.shape import measured
 from graphc.rewrite.slices import canonical
@@ -54,7 +58,7 @@ def concatenate_of_concatenate(node: Node, op: Concatenate) -> Node | None:
 
 def _joined(node: Node, op: Concatenate, parts: Sequence[Node]) -> Node | None:
     made = Tensor.make(op, *parts)
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 @rewrite("canonicalize", Concatenate)
@@ -181,7 +185,7 @@ def concatenate_of_repeated_scalar(node: Node, op: Concatenate) -> Node | None:
     if not alike or not inputs_fit(node):
         return None
     made = broadcast_to(first.inputs[0], lengths_of(node))
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 @rewrite("canonicalize", Index, beside=[Concatenate])
@@ -207,7 +211,7 @@ def index_of_concatenate(node: Node, op: Index) -> Node | None:
         return None
     place = len([part for part in parts[:axis] if part.is_slice])
     made = concatenate([taken(x, piece) for x, piece in pieces], place)
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 _starts: WeakKeyDictionary[Node, list[int]] = WeakKeyDictionary()

@@ -14,7 +14,14 @@ import numpy as np
 
 from graphc.ir import Node, Op, is_float, is_integer, is_numeric, numpy_dtype
 from graphc.rewrite.indices import EVERYTHING, inputs_fit, is_reversal
-from graphc.rewrite.lengths import Known, is_count, length_of, lengths_of, product
+from graphc.rewrite.lengths import (
+    Known,
+    admitted,
+    is_count,
+    length_of,
+    lengths_of,
+    product,
+)
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.rewrite.rules.index import before_mask, mask_like
 from graphc.rewrite.rules.shape import fits
@@ -210,7 +217,7 @@ def sum_of_scaled(node: Node, op: Sum) -> Node | None:
             continue
         if is_integer(node.type.dtype) or (is_float(node.type.dtype) and _is_large(factor)):
             made = multiply(common, Tensor.make(op, rest))
-            return made if node.type.admits(made.type) else None
+            return admitted(made, node)
     return None
 
 

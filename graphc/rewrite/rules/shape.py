@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.ir import Constant, Node
-from graphc.rewrite.lengths import Known, length_of, lengths_of, symbolic_length
+from graphc.rewrite.lengths import (
+    Known,
+    admitted,
+    length_of,
+    lengths_of,
+    symbolic_length,
+)
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.tensor.axes import expand_dims, squeeze
 from graphc.tensor.broadcast import BroadcastTo, broadcast_to
@@ -127,7 +133,7 @@ def reshape_of_repeated_scalar(node: Node, op: Reshape) -> Node | None:
     if not fits(node):
         return None
     made = broadcast_to(between.inputs[0], lengths_of(node))
-    return made if node.type.admits(made.type) else None
+    return admitted(made, node)
 
 
 def fits(node: Node) -> bool:
