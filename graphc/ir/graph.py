@@ -56,6 +56,14 @@ class Graph:
     def __setattr__(self, name: str, value: Any) -> None:
         raise FrozenError(f"Graph.{name} = {value!r}: a graph never changes.")
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return self.inputs == other.inputs and self.outputs == other.outputs
+
+    def __hash__(self) -> int:
+        return hash((self.inputs, self.outputs))
+
     def __len__(self) -> int:
         return len(self.nodes)
 

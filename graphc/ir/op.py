@@ -82,7 +82,8 @@ class Op:
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Any) -> Any:
         """The result for a batch of this length, the leading axis of inputs that are batched.
 
-        It is the result's leading axis too; what is equal for all of the batch may lack it.
+        It is the result's leading axis too; what is equal for all of the batch may lack it. Several
+        results are a tuple of nodes, or a node that is one.
         """
         raise UnsupportedOperationError(
             f"{self.name} has no rule for batches.", f"Give {type(self).__qualname__} a batch."

@@ -11,6 +11,7 @@ from typing import Any
 from graphc.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOperationError
 from graphc.ir import (
     Node,
+    Pick,
     TensorType,
     TupleType,
     derived_from,
@@ -47,18 +48,24 @@ class _Batch:
 
     def add(self, node: Node) -> None:
         """Follow the rule of one more node, whose inputs are known."""
-        inputs = [self.done.get(x, x) for x in node.inputs]
-        flags = [x in self.leading for x in node.inputs]
         size = self._size(node)
         if size is not None:
             self.sizes[node] = size
+        inputs = [self.done.get(x, x) for x in node.inputs]
+        if isinstance(node.op, Pick) and isinstance(inputs[0], tuple):
+            self._enter(node, inputs[0][node.op.index])
+            return
+        flags = [x in self.leading for x in node.inputs]
         if size is None or not any(flags):
             self.done[node] = node.with_inputs(inputs)
             return
         _check_shape_fixed(node, flags)
         with derived_from(node.site):
-            self.done[node] = node.op.batch(size, flags, *inputs)
-        if _is_batched(self.done[node], node):
+            self._enter(node, node.op.batch(size, flags, *inputs))
+
+    def _enter(self, node: Node, made: Any) -> None:
+        self.done[node] = made
+        if _is_batched(made, node):
             self.leading.add(node)
 
     def _size(self, node: Node) -> Size | None:
@@ -142,7 +149,8 @@ def _check_shape_fixed(node: Node, flags: Sequence[bool]) -> None:
 
 def _is_batched(made: Node, node: Node) -> bool:
     # A rule may give what is the same for the whole batch: a length, of the node's own rank.
-    return isinstance(made.type, TupleType) or bool(made.type.ndim > node.type.ndim)
+    several = isinstance(made, tuple) or isinstance(made.type, TupleType)
+    return several or bool(made.type.ndim > node.type.ndim)
 
 
 # Several batch axes.

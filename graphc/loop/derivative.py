@@ -1,0 +1,345 @@
+"""The derivatives of a loop, which are loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count as numbers
+from typing import TYPE_CHECKING, Any
+
+from graphc.errors import GradientError
+from graphc.grad.forward import push
+from graphc.grad.reverse import cotangents, typed_like
+from graphc.ir import Node, is_inexact, replaced
+from graphc.loop.build import build
+from graphc.loop.residuals import Residuals
+from graphc.loop.step import opened, stand_in
+from graphc.tensor.create import arange, zeros
+from graphc.tensor.elementwise import greater_equal, less, maximum, minimum, where
+from graphc.tensor.pad import pad
+from graphc.tensor.shape import length, lengths
+from graphc.tensor.create import zeros_like
+from graphc.tensor.tensor import Tensor, as_tensor
+
+if TYPE_CHECKING:
+    from graphc.loop.loop import Loop, Parts
+
+__all__ = ["pulled_back", "pushed_forward"]
+
+
+class _Opened:
+    """A loop's step over new inputs, and the nodes that these stand for."""
+
+    def __init__(self, op: Loop, inputs: Sequence[Tensor]) -> None:
+        self.op = op
+        self.given: Parts[Tensor] = op.parts(inputs)
+        self.fresh, outputs = opened(op.step)
+        c, x = op.carries, op.carries + op.sequences
+        self.carries, self.xs, self.consts = self.fresh[:c], self.fresh[c:x], self.fresh[x:]
+        self.nexts, self.rows = outputs[:c], outputs[c : c + op.stacked]
+        self.stop = outputs[-1] if op.stops else None
+        # What a step reads from outside stands for itself again, once derivatives are taken.
+        self.outside: dict[Node, Node] = dict(zip(self.consts, self.given.consts, strict=True))
+
+    @property
+    def steps(self) -> int | Tensor:
+        return self.op.steps if self.given.steps is None else self.given.steps  # type: ignore[return-value]
+
+    def again(self, like: Loop, extra: Sequence[Node]) -> list[Tensor]:
+        """The results of the same loop with more stacked results."""
+        op, given = self.op, self.given
+        parts = [*self.nexts, *self.rows, *extra, *([] if self.stop is None else [self.stop])]
+        made = replaced(parts, self.outside)
+        c, r = op.carries, op.stacked + len(extra)
+        return build(
+            like,
+            self.steps,
+            given.count,
+            given.init,
+            given.xs,
+            [*self.carries, *self.xs],
+            made[:c],
+            made[c : c + r],
+            made[-1] if op.stops else None,
+        )
+
+
+def pulled_back(
+    op: Loop, g: Sequence[Tensor | None], y: Any, inputs: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """The cotangents of a loop's inputs, by a loop that walks the other way."""
+    if not any(part is not None for part in g):
+        return [None] * len(inputs)
+    if op.steps == 2**63 - 1:
+        raise GradientError(
+            f"{op.title} ends by its condition alone, and a gradient must store what it did.",
+            "Give the most steps there can be: max_steps=... or n_steps=...",
+            y.where,
+        )
+    return _Backwards(op, g, inputs).parts()
+
+
+class _Backwards:
+    """The reverse of a loop.
+
+    Args:
+        op: The loop.
+        g: Cotangents of its results, None where there is none.
+        inputs: What it takes.
+    """
+
+    def __init__(self, op: Loop, g: Sequence[Tensor | None], inputs: Sequence[Tensor]) -> None:
+        self.op = op
+        self.body = _Opened(op, inputs)
+        self.final = list(g[: op.carries])
+        self.stacked = {
+            j: part
+            for j, part in enumerate(g[op.carries : op.carries + op.stacked])
+            if part is not None
+        }
+        self._differentiate()
+
+    def _differentiate(self) -> None:
+        """The cotangents of what a step takes, for those carries that get any."""
+        body = self.body
+        wrt = body.fresh
+        self.by_row = {j: typed_like(body.rows[j], "cotangent") for j in self.stacked}
+        reached = {i for i, part in enumerate(self.final) if part is not None}
+        while True:
+            self.by_carry = {i: typed_like(body.nexts[i], "cotangent") for i in sorted(reached)}
+            given: dict[Node, Tensor] = {}
+            for y, part in [
+                *((body.nexts[i], p) for i, p in self.by_carry.items()),
+                *((body.rows[j], p) for j, p in self.by_row.items()),
+            ]:
+                given[y] = given[y] + part if y in given else part
+            found = cotangents(given, wrt)
+            found = [
+                part if part is not None and is_inexact(x.dtype) else None
+                for x, part in zip(wrt, found, strict=True)
+            ]
+            more = reached | {i for i in range(self.op.carries) if found[i] is not None}
+            if more == reached:
+                break
+            reached = more
+        c, x = self.op.carries, self.op.carries + self.op.sequences
+        self.of_carries = {i: found[i] for i in self.by_carry}
+        self.of_xs = {i: part for i, part in enumerate(found[c:x]) if part is not None}
+        self.of_consts = {i: part for i, part in enumerate(found[x:]) if part is not None}
+
+    def parts(self) -> list[Tensor | None]:
+        """The cotangent of each input."""
+        results = self._run()
+        op, given = self.op, self.body.given
+        by_init = dict(zip(self.by_carry, results, strict=False))
+        results = results[len(self.by_carry) :]
+        by_const = dict(zip(self.of_consts, results, strict=False))
+        by_x = dict(zip(self.of_xs, results[len(self.of_consts) :], strict=True))
+        found: list[Tensor | None] = [None] * (op.steps is None) + [None] * op.counted  # type: ignore[operator]
+        found += [by_init.get(i) for i in range(len(given.init))]
+        found += [by_x.get(i) for i in range(len(given.xs))]
+        return found + [by_const.get(i) for i in range(len(given.consts))]
+
+    def _run(self) -> list[Tensor]:
+        """The gradient loop's cotangents of carries, sums for constants, and rows for sequences."""
+        op, body = self.op, self.body
+        sums = {i: typed_like(body.consts[i], "sum") for i in self.of_consts}
+        outputs = [
+            *(zeros_like(body.carries[i]) if p is None else p for i, p in self.of_carries.items()),
+            *self.of_consts.values(),
+            *self.of_xs.values(),
+        ]
+        residuals = Residuals.of(
+            outputs,
+            [*self.by_carry.values(), *self.by_row.values()],
+            body.carries,
+            body.xs,
+            body.nexts,
+            body.rows,
+            recompute=op.recompute,
+        )
+        outputs = replaced(outputs, residuals.swaps)  # type: ignore[assignment]
+        stored = [body.carries[i] for i in residuals.carries] + list(residuals.kept)
+        made = body.again(op, stored)
+        first = op.carries + op.stacked
+        traces = made[first : first + len(stored)]
+        rows = [made[op.carries + j] for j in residuals.rows]
+        count = made[-1] if op.stops else body.given.count
+
+        finals = [
+            zeros_like(body.given.init[i]) if part is None else part
+            for i, part in enumerate(self.final)
+            if i in self.by_carry
+        ]
+        zero = [zeros_like(body.given.consts[i]) for i in sums]
+        after = [made[i] for i in residuals.nexts]
+        walk = _Walk(self, count)
+        split = len(self.by_carry), len(self.by_carry) + len(sums)
+        back = walk.masked(outputs[: split[0]])
+        adding = walk.masked(outputs[split[0] : split[1]])
+        found = walk.run(
+            [*finals, *zero, *after],
+            [*self.by_carry.values(), *sums.values(), *residuals.nexts.values()],
+            [
+                *back,
+                *(total + part for total, part in zip(sums.values(), adding, strict=True)),
+                # What comes before this step is what the step before it leads to.
+                *(residuals.carries[i] for i in residuals.nexts),
+            ],
+            {
+                **dict(zip(residuals.carries.values(), traces, strict=False)),
+                **dict(zip(residuals.kept.values(), traces[len(residuals.carries) :], strict=True)),
+                **dict(zip(residuals.rows.values(), rows, strict=True)),
+                **{p: self.stacked[j] for j, p in self.by_row.items()},
+                **dict(zip(body.xs, body.given.xs, strict=True)),
+            },
+            walk.masked(outputs[split[1] :]),
+        )
+        carried = [walk.cut_off(part) for part in found[: len(finals)]]
+        of_consts = found[len(finals) : len(finals) + len(zero)]
+        return [*carried, *of_consts, *found[len(finals) + len(zero) + len(after) :]]
+
+
+class _Walk:
+    """The way back, through all steps or the last ones."""
+
+    def __init__(self, back: _Backwards, count: Tensor | None) -> None:
+        self.op = back.op
+        self.body = back.body
+        self.count = count
+        self.steps = back.body.steps
+        self.most = self.op.truncate
+        self.active: Tensor | None = None
+        self.index: Tensor | None = None
+        if self.most is not None and count is not None:
+            # How many steps were done is not known here: all are walked, and only the last count.
+            self.index = as_tensor(0, dtype="int64").type("step")
+            self.active = (
+                less(self.index, self.most)
+                if self.op.reverse
+                else greater_equal(self.index, count - self.most)
+            )
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it goes back through the last steps only, known before."""
+        if self.most is None or self.count is not None:
+            return False
+        return not (isinstance(self.steps, int) and self.steps <= self.most)
+
+    def masked(self, parts: Sequence[Any]) -> list[Any]:
+        """Cotangents that are zero in steps that do not count."""
+        if self.active is None:
+            return list(parts)
+        return [where(self.active, part, 0) for part in parts]
+
+    def cut_off(self, part: Tensor) -> Tensor:
+        """The cotangent of an initial carry: zero where the way does not lead back to it."""
+        if not self.is_short:
+            return part
+        if isinstance(self.steps, int):
+            return zeros_like(part)
+        return where(less(self.most, self.steps), 0, part)  # type: ignore[no-any-return]
+
+    def run(
+        self,
+        init: Sequence[Tensor],
+        carries: Sequence[Tensor],
+        nexts: Sequence[Node],
+        xs: dict[Tensor, Tensor],
+        rows: Sequence[Node],
+    ) -> list[Tensor]:
+        """The results of the loop back; its rows are as many as there are steps."""
+        op, body = self.op, self.body
+        if self.index is not None:
+            xs = {**xs, self.index: arange(self.steps, dtype="int64")}
+        made = replaced([*nexts, *rows], body.outside)
+        needed = _needed(made, carries, nexts)
+        xs = {p: x for p, x in xs.items() if p in needed}
+        steps, front = self.steps, 0
+        if self.is_short:
+            steps = minimum(self.most, self.steps) if isinstance(self.steps, Tensor) else self.most  # type: ignore[assignment]
+            front = self.steps - steps  # type: ignore[assignment, operator]
+            kept = slice(None, steps) if op.reverse else slice(front, None)
+            xs = {p: x[kept] for p, x in xs.items()}
+        like = replace(op, reverse=not op.reverse, stops=False)
+        split = len(init)
+        found = build(
+            like,
+            steps,
+            self.count,
+            init,
+            list(xs.values()),
+            [*carries, *xs],
+            made[:split],
+            made[split:],
+        )
+        if not self.is_short:
+            return found
+        side = (0, front) if op.reverse else (front, 0)
+        return [*found[:split], *(_padded(row, side) for row in found[split:])]
+
+
+def _needed(outputs: Sequence[Node], carries: Sequence[Node], nexts: Sequence[Node]) -> set[Node]:
+    from graphc.ir import toposort
+
+    return set(toposort(outputs))
+
+
+def _padded(x: Tensor, side: tuple[Any, Any]) -> Tensor:
+    return pad(x, [side, *[(0, 0)] * (x.ndim - 1)])  # type: ignore[no-any-return]
+
+
+def pushed_forward(
+    op: Loop, tangents: Sequence[Tensor | None], inputs: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """The tangents of a loop's results, by a loop that carries those of the carries too."""
+    body = _Opened(op, inputs)
+    moved = op.parts(tangents)
+    given = body.given
+    of_xs = {i: stand_in(x, "tangent") for i, x in enumerate(body.xs) if moved.xs[i] is not None}
+    of_consts = {
+        i: stand_in(x, "tangent") for i, x in enumerate(body.consts) if moved.consts[i] is not None
+    }
+    known: dict[Node, Tensor] = {body.xs[i]: t for i, t in of_xs.items()}
+    known |= {body.consts[i]: t for i, t in of_consts.items()}
+    moving = {i for i, t in enumerate(moved.init) if t is not None}
+    while True:
+        of_carries = {i: stand_in(body.carries[i], "tangent") for i in sorted(moving)}
+        given_tangents = known | {body.carries[i]: t for i, t in of_carries.items()}
+        found = push([*body.nexts, *body.rows], given_tangents)
+        more = moving | {i for i in range(op.carries) if found[i] is not None}
+        if more == moving:
+            break
+        moving = more
+    rows = {j: t for j, t in enumerate(found[op.carries :]) if t is not None}
+    nexts = [
+        *body.nexts,
+        *(zeros_like(body.carries[i]) if found[i] is None else found[i] for i in of_carries),
+    ]
+    outside = dict(body.outside) | {t: moved.consts[i] for i, t in of_consts.items()}
+    ends = [*nexts, *rows.values(), *([] if body.stop is None else [body.stop])]
+    made = replaced(ends, outside)  # type: ignore[arg-type]
+    c = len(nexts)
+    results = build(
+        op,
+        body.steps,
+        given.count,
+        [*given.init, *(_tangent(moved.init[i], given.init[i]) for i in of_carries)],
+        [*given.xs, *(moved.xs[i] for i in of_xs)],  # type: ignore[list-item]
+        [*body.carries, *of_carries.values(), *body.xs, *of_xs.values()],
+        made[:c],
+        made[c : c + len(rows)],
+        made[-1] if op.stops else None,
+    )
+    place = dict(zip(of_carries, numbers(op.carries)))  # noqa: B905
+    stacked = dict(zip(rows, results[c:], strict=False))
+    tangents_found: list[Tensor | None] = [
+        results[place[i]] if i in place else None for i in range(op.carries)
+    ]
+    tangents_found += [stacked.get(j) for j in range(op.stacked)]
+    return tangents_found + [None] * op.stops
+
+
+def _tangent(t: Tensor | None, x: Tensor) -> Tensor:
+    return zeros_like(x) if t is None else t

@@ -1,0 +1,24 @@
+"""A graph's outputs for NumPy arrays, node by node: the reference of what a step computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphc.ir import Graph, Node, TensorType
+
+__all__ = ["evaluate"]
+
+
+def evaluate(graph: Graph, *values: Any) -> Sequence[Any]:
+    """The outputs, given a value for each input."""
+    known: dict[Node, Any] = dict(zip(graph.inputs, values, strict=True))
+    for node in graph.nodes:
+        if node not in known:
+            found = node.op.perform(*[known[x] for x in node.inputs])
+            if isinstance(node.type, TensorType):
+                found = np.asarray(found, node.type.numpy_dtype)
+            known[node] = found
+    return [known[y] for y in graph.outputs]

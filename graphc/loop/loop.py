@@ -1,0 +1,213 @@
+"""The one loop: a step applied over and over, to what it carries and to elements of sequences.
+
+Every scan, map, reduction, while and gradient of these is this operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from graphc.errors import ArgumentError, InvalidGraphError, RuntimeShapeError
+from graphc.ir import Graph, Op, TensorType, TupleType
+from graphc.loop.batch import batched_loop
+from graphc.loop.derivative import pulled_back, pushed_forward
+from graphc.loop.evaluate import evaluate
+from graphc.tensor.tensor import Tensor
+
+__all__ = ["ENDLESS", "Loop", "Parts"]
+
+ENDLESS = 2**63 - 1
+"""The number of steps of a loop that only its condition ends."""
+
+T = TypeVar("T")
+
+
+class Parts(NamedTuple, Generic[T]):
+    """What a loop takes, apart.
+
+    Attributes:
+        steps: The number of steps where it is an input.
+        count: How many of them are done where that is an input.
+        init: The carries at first.
+        xs: The sequences.
+        consts: What every step takes.
+    """
+
+    steps: T | None
+    count: T | None
+    init: Sequence[T]
+    xs: Sequence[T]
+    consts: Sequence[T]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop(Op):
+    """A step applied ``steps`` times, or fewer: with a count, that often; or until it says stop.
+
+    Its results are the final carries, the stacked rows, and how many steps were done where it can
+    stop. Sequences and rows have ``steps`` elements whatever is done; rows of steps not done are
+    zero. The first ones are done, in reverse from the last of these to the first.
+
+    Attributes:
+        step: Takes the carries, an element of each sequence and the constants; gives the carries
+            after it, a row of each stacked result, and where ``stops`` whether to stop after it.
+        carries: How many there are.
+        sequences: How many there are.
+        steps: How many steps there are; None where it is the first input.
+        counted: Whether the next input says how many of these are done.
+        stops: Whether a step can say that it is the last one.
+        reverse: Whether it walks from the end to the start.
+        truncate: How many of the last steps the pullback goes back through; None for all.
+        recompute: Whether the pullback finds all from the carries again, and stores nothing else.
+        unroll: How many steps a backend may write out at a time.
+        label: What messages call it.
+    """
+
+    step: Graph
+    carries: int = 0
+    sequences: int = 0
+    steps: int | None = None
+    counted: bool = False
+    stops: bool = False
+    reverse: bool = False
+    truncate: int | None = None
+    recompute: bool = False
+    unroll: int = 1
+    label: str | None = None
+
+    @property
+    def name(self) -> str:
+        return "loop"
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return self.label or "loop"
+
+    @property
+    def stacked(self) -> int:
+        """How many stacked results there are."""
+        return len(self.step.outputs) - self.carries - self.stops
+
+    def parts(self, given: Sequence[T]) -> Parts[T]:
+        """Its inputs, or something for each, apart."""
+        left: Iterator[T] = iter(given)
+        steps = next(left) if self.steps is None else None
+        count = next(left) if self.counted else None
+        init = tuple(next(left) for _ in range(self.carries))
+        xs = tuple(next(left) for _ in range(self.sequences))
+        return Parts(steps, count, init, xs, tuple(left))
+
+    def infer(self, *types: TensorType) -> TupleType:
+        _, _, init, xs, consts = self.parts(types)
+        wanted = [x.type for x in self.step.inputs]
+        given = [*init, *[x.with_shape(x.shape[1:]) for x in xs], *consts]
+        for place, (a, b) in enumerate(zip(wanted, given, strict=True)):
+            if not a.admits(b):
+                raise InvalidGraphError(
+                    f"{self.title}: the step takes {a!r} at place {place}, and is given {b!r}."
+                )
+        outputs = [y.type for y in self.step.outputs]
+        known = [x.shape[0] for x in xs if x.shape[0] is not None]
+        n = self.steps if self.steps is not None else known[0] if known else None
+        rows = outputs[self.carries : self.carries + self.stacked]
+        stacked = [y.with_shape((n, *y.shape)) for y in rows]
+        done = [TensorType("int64")] if self.stops else []
+        return TupleType((*outputs[: self.carries], *stacked, *done))
+
+    def perform(self, *values: Any) -> tuple[Any, ...]:
+        return self.run(partial(evaluate, self.step), values)
+
+    def run(
+        self, step: Callable[..., Sequence[Any]], values: Sequence[Any]
+    ) -> tuple[np.ndarray[Any, Any], ...]:
+        """What it gives for NumPy arrays, with the step as a function of these.
+
+        Raises:
+            ArgumentError: A negative number of steps.
+            RuntimeShapeError: A sequence of another length, or a carry whose shape changes.
+        """
+        given = self.parts(values)
+        n = self.number_of_steps(given)
+        done = n if given.count is None else int(given.count)
+        carry, rows = list(given.init), _Rows(self, n)
+        taken = 0
+        for i in range(done)[:: -1 if self.reverse else 1]:
+            outputs = step(*carry, *[x[i, ...] for x in given.xs], *given.consts)
+            self.check_carry(carry, outputs)
+            carry = list(outputs[: self.carries])
+            rows.put(i, outputs[self.carries : self.carries + self.stacked])
+            taken += 1
+            if self.stops and outputs[-1]:
+                break
+        if rows.are_missing():
+            shapes = [(x.shape[1:], x.dtype) for x in given.xs]
+            blanks = [np.zeros(shape, dtype) for shape, dtype in shapes]
+            outputs = step(*carry, *blanks, *given.consts)
+            rows.make(outputs[self.carries : self.carries + self.stacked])
+        count = [np.array(taken, np.int64)] if self.stops else []
+        return (*carry, *rows.arrays, *count)
+
+    def number_of_steps(self, given: Parts[Any]) -> int:
+        """How many there are, by the inputs' values, which must fit each other."""
+        n = int(given.steps) if self.steps is None else self.steps  # type: ignore[arg-type]
+        if n < 0:
+            raise ArgumentError(f"{self.title}: {n} steps.", "Use a number from 0 on.")
+        for i, x in enumerate(given.xs):
+            if x.shape[0] != n:
+                raise RuntimeShapeError(
+                    f"{self.title}: the sequence {i} has {x.shape[0]} elements for {n} steps.",
+                    "Give as many elements as steps.",
+                )
+        return n
+
+    def check_carry(self, before: Sequence[Any], after: Sequence[Any]) -> None:
+        """Raise where a carry's shape is another after a step."""
+        for i, x in enumerate(before):
+            if x.shape != after[i].shape:
+                raise RuntimeShapeError(
+                    f"{self.title}: the carry {i} has the shape {tuple(x.shape)} before a step, "
+                    f"and {tuple(after[i].shape)} after it.",
+                    "Let it begin with the shape that a step gives it.",
+                )
+
+    def pullback(self, g: Sequence[Any], y: Any, *inputs: Tensor) -> Sequence[Any]:
+        """A loop in the other direction."""
+        return pulled_back(self, g, y, inputs)
+
+    def pushforward(self, tangents: Sequence[Any], y: Any, *inputs: Tensor) -> Sequence[Any]:
+        """A loop that carries the tangents beside the carries."""
+        return pushed_forward(self, tangents, inputs)
+
+    def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> tuple[Any, ...]:
+        """A loop over batches."""
+        return batched_loop(self, size, batched, inputs)
+
+
+class _Rows:
+    """The stacked results while they are filled; made at the first row, zero where none comes."""
+
+    def __init__(self, op: Loop, n: int) -> None:
+        self.dtypes = [y.type.numpy_dtype for y in op.step.outputs[op.carries :][: op.stacked]]
+        self.arrays: list[np.ndarray[Any, Any]] = []
+        self.n = n
+
+    def are_missing(self) -> bool:
+        return bool(self.dtypes) and not self.arrays
+
+    def make(self, rows: Sequence[Any]) -> None:
+        self.arrays = [
+            np.zeros((self.n, *row.shape), dtype)
+            for row, dtype in zip(rows, self.dtypes, strict=True)
+        ]
+
+    def put(self, i: int, rows: Sequence[Any]) -> None:
+        if self.are_missing():
+            self.make(rows)
+        for array, row in zip(self.arrays, rows, strict=True):
+            array[i] = row

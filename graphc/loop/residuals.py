@@ -1,0 +1,170 @@
+"""What a gradient loop reads of the loop forwards: found again from the carries, or kept by it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from graphc.grad.barriers import Barrier
+from graphc.ir import Constant, Input, Node, Pick, TensorType, toposort
+from graphc.loop.step import stand_in
+from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
+from graphc.tensor.broadcast import BroadcastTo
+from graphc.tensor.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.elementwise import Cast, Elementwise, Where
+from graphc.tensor.index import Index, IndexUpdate
+from graphc.tensor.join import Concatenate
+from graphc.tensor.pad import Pad
+from graphc.tensor.shape import Length, Reshape, Shape
+from graphc.tensor.specify import SpecifyShape
+from graphc.tensor.split import Split
+from graphc.tensor.tensor import Tensor
+
+__all__ = ["Residuals", "dependent"]
+
+CHEAP = (
+    Barrier,
+    BroadcastTo,
+    Cast,
+    Concatenate,
+    Constant,
+    Diagonal,
+    Elementwise,
+    ExpandDims,
+    FromDiagonal,
+    Index,
+    IndexUpdate,
+    Length,
+    Pad,
+    Reshape,
+    Shape,
+    SpecifyShape,
+    Split,
+    Squeeze,
+    Transpose,
+    Where,
+)
+"""What is computed again sooner than stored: it moves about as many numbers as it makes."""
+
+
+def dependent(order: Iterable[Node], on: Iterable[Node]) -> set[Node]:
+    """The nodes that depend on others, these included; each stands after its inputs."""
+    found = set(on)
+    for node in order:
+        if not found.isdisjoint(node.inputs):
+            found.add(node)
+    return found
+
+
+@dataclass(slots=True)
+class Residuals:
+    """The inputs of a gradient's step that stand for what was computed forwards.
+
+    Attributes:
+        carries: For a carry by its number, what stands for it before the step.
+        nexts: The same after the step.
+        rows: For a stacked result, what stands for its row.
+        kept: For anything else that the loop must store, what stands for it.
+    """
+
+    carries: dict[int, Tensor] = field(default_factory=dict)
+    nexts: dict[int, Tensor] = field(default_factory=dict)
+    rows: dict[int, Tensor] = field(default_factory=dict)
+    kept: dict[Node, Tensor] = field(default_factory=dict)
+    swaps: dict[Node, Node] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        outputs: Sequence[Node],
+        cotangents: Collection[Node],
+        carries: Sequence[Node],
+        xs: Sequence[Node],
+        nexts: Sequence[Node],
+        rows: Sequence[Node],
+        *,
+        recompute: bool,
+    ) -> Residuals:
+        """What the outputs of a gradient's step read.
+
+        Args:
+            outputs: Made of the step forwards and of cotangents.
+            cotangents: The inputs that are cotangents.
+            carries: The inputs that are carries.
+            xs: The inputs that are elements of sequences.
+            nexts: The carries after a step.
+            rows: The rows of stacked results.
+            recompute: Store carries alone.
+        """
+        order = toposort(outputs)
+        back = dependent(order, cotangents)
+        varying = dependent(order, [*carries, *xs])
+        read = [y for y in outputs if y not in back]
+        read += [x for node in order if node in back for x in node.inputs if x not in back]
+        found = cls()
+        dear = _Dear(varying)
+        stack = list(dict.fromkeys(x for x in read if x in varying))[::-1]
+        seen = set(stack)
+        while stack:
+            node = stack.pop()
+            if node in xs or found._note(node, carries, nexts, rows):
+                continue
+            if not recompute and dear.is_kept(node):
+                found.kept[node] = found.swaps[node] = stand_in(node)
+                continue
+            waiting = [x for x in node.inputs if x in varying and x not in seen]
+            seen.update(waiting)
+            stack += waiting
+        found._spare_nexts(nexts)
+        return found
+
+    def _note(
+        self,
+        node: Node,
+        carries: Sequence[Node],
+        nexts: Sequence[Node],
+        rows: Sequence[Node],
+    ) -> bool:
+        """Whether it is one of these, for which there is something at no cost or little."""
+        for known, nodes in ((self.carries, carries), (self.nexts, nexts), (self.rows, rows)):
+            if node in nodes:
+                known[nodes.index(node)] = self.swaps[node] = stand_in(node)
+                return True
+        return False
+
+    def _spare_nexts(self, nexts: Sequence[Node]) -> None:
+        """A carry after a step is that before the next one, where those are stored anyway."""
+        for i in [i for i in self.nexts if i not in self.carries]:
+            self.kept[nexts[i]] = self.nexts.pop(i)
+
+
+class _Dear:
+    """Which nodes are stored: dear ones, and what is made of several of them."""
+
+    def __init__(self, varying: Collection[Node]) -> None:
+        self.varying = varying
+
+    def is_kept(self, node: Node) -> bool:
+        return isinstance(node.type, TensorType) and len(self._dear_below(node)) > (
+            0 if self._is_dear(node) else 1
+        )
+
+    def _dear_below(self, node: Node) -> set[Node]:
+        found: set[Node] = set()
+        seen: set[Node] = set()
+        stack = [node]
+        while stack:
+            node = stack.pop()
+            if node in seen or node not in self.varying:
+                continue
+            seen.add(node)
+            if self._is_dear(node):
+                found.add(node)
+            else:
+                stack += node.inputs
+        return found
+
+    def _is_dear(self, node: Node) -> bool:
+        if isinstance(node.op, Pick):
+            return self._is_dear(node.inputs[0])
+        return not isinstance(node.op, (Input, *CHEAP))
