@@ -14,6 +14,7 @@ from graphc.errors import InvalidGraphError, UnsupportedOperationError
 from graphc.ir.types import Type
 
 if TYPE_CHECKING:
+    from graphc.ir.graph import Graph
     from graphc.ir.node import Node
 
 __all__ = ["Check", "Op", "distinct", "encode"]
@@ -104,6 +105,15 @@ class Op:
     def checks(self, *types: Any) -> Sequence[Check]:
         """The lengths that must be equal at run time and that the types leave open."""
         return ()
+
+    def graphs(self) -> tuple[Graph, ...]:
+        """The graphs that it holds, such as the step of a loop."""
+        return ()
+
+    def with_graphs(self, graphs: Sequence[Graph]) -> Op:
+        """The same with others in their places, of the same inputs."""
+        assert not graphs, self
+        return self
 
     def token(self) -> str:
         """Its class and parameters in a form that is the same in every process."""

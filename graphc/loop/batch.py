@@ -6,17 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from graphc.errors import UnsupportedOperationError
-from graphc.ir import Node, TensorType, replaced
+from graphc.ir import Node, TensorType, replaced, toposort
 from graphc.loop.build import build
-from graphc.loop.step import opened, stand_in
+from graphc.loop.step import opened
 from graphc.tensor.axes import expand_dims, moveaxis
-from graphc.tensor.broadcast import broadcast_to, repeated
-from graphc.tensor.create import arange
+from graphc.tensor.broadcast import repeated
+from graphc.tensor.create import arange, zeros
 from graphc.tensor.elementwise import less, logical_not, where
 from graphc.tensor.reduce import all, max
-from graphc.tensor.shape import lengths
 from graphc.tensor.create import zeros_like
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.tensor import Tensor
 from graphc.tensor.vectorize import batched as over_batch
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class _Batched:
             )
         self._spread()
         self.ragged = bool(self.flags.count) or (op.stops and self.over[-1])
-        if self.ragged and not all_(self.over[: op.carries]):
+        if self.ragged and False in self.over[: op.carries]:
             # Those that are done keep their carries, so that each has its own.
             self.leads = [True] * op.carries
             self._follow()
@@ -112,7 +111,15 @@ class _Batched:
         else:
             stop = outputs[-1] if op.stops else None
             made = build(
-                op, steps, given.count, init, xs, [*carries, *elements], nexts, rows, stop  # type: ignore[arg-type]
+                op,
+                steps,
+                given.count,
+                init,
+                xs,
+                [*carries, *elements],
+                nexts,
+                rows,
+                stop,  # type: ignore[arg-type]
             )
         stacked = [
             moveaxis(y, 1, 0) if over else y
@@ -142,7 +149,7 @@ class _Batched:
                 raise UnsupportedOperationError(f"{op.title}: both a count and a condition.")
             stops = repeated(stop, self.size) if stop.ndim == 0 else stop
             extra = [done, taken]
-            init = [*init, *(broadcast_to(as_tensor(v), (self.size,)) for v in (False, np_int(0)))]
+            init = [*init, zeros((self.size,), "bool"), zeros((self.size,), "int64")]
             ends = [done | stops, taken + active]
             whole: Tensor | None = all(ends[0])
         else:
@@ -172,22 +179,10 @@ class _Batched:
         return [*made[:c], *made[c + 2 : c + 2 + len(rows)], made[c + 1]]
 
 
-def all_(flags: Sequence[bool]) -> bool:
-    return False not in flags
-
-
-def np_int(n: int) -> Any:
-    import numpy as np
-
-    return np.int64(n)
-
-
 def _chosen(active: Tensor, new: Tensor, old: Tensor | None) -> Tensor:
     mask = expand_dims(active, tuple(range(1, new.ndim)))
     return where(mask, new, zeros_like(new) if old is None else old)  # type: ignore[no-any-return]
 
 
 def _is_over(y: Node, swaps: Any) -> bool:
-    from graphc.ir import toposort
-
     return any(x in swaps for x in toposort([y]))

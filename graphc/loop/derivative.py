@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from graphc.errors import GradientError
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, typed_like
-from graphc.ir import Node, is_inexact, replaced
+from graphc.ir import Node, is_inexact, replaced, toposort
 from graphc.loop.build import build
 from graphc.loop.residuals import Residuals
 from graphc.loop.step import opened, stand_in
 from graphc.tensor.create import arange, zeros
-from graphc.tensor.elementwise import greater_equal, less, maximum, minimum, where
+from graphc.tensor.elementwise import greater_equal, less, minimum, where
 from graphc.tensor.pad import pad
-from graphc.tensor.shape import length, lengths
 from graphc.tensor.create import zeros_like
 from graphc.tensor.tensor import Tensor, as_tensor
 
@@ -254,7 +253,7 @@ class _Walk:
         if self.index is not None:
             xs = {**xs, self.index: arange(self.steps, dtype="int64")}
         made = replaced([*nexts, *rows], body.outside)
-        needed = _needed(made, carries, nexts)
+        needed = set(toposort(made))
         xs = {p: x for p, x in xs.items() if p in needed}
         steps, front = self.steps, 0
         if self.is_short:
@@ -278,12 +277,6 @@ class _Walk:
             return found
         side = (0, front) if op.reverse else (front, 0)
         return [*found[:split], *(_padded(row, side) for row in found[split:])]
-
-
-def _needed(outputs: Sequence[Node], carries: Sequence[Node], nexts: Sequence[Node]) -> set[Node]:
-    from graphc.ir import toposort
-
-    return set(toposort(outputs))
 
 
 def _padded(x: Tensor, side: tuple[Any, Any]) -> Tensor:

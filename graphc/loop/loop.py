@@ -6,7 +6,7 @@ Every scan, map, reduction, while and gradient of these is this operation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -102,6 +102,13 @@ class Loop(Op):
         init = tuple(next(left) for _ in range(self.carries))
         xs = tuple(next(left) for _ in range(self.sequences))
         return Parts(steps, count, init, xs, tuple(left))
+
+    def graphs(self) -> tuple[Graph, ...]:
+        return (self.step,)
+
+    def with_graphs(self, graphs: Sequence[Graph]) -> Loop:
+        (step,) = graphs
+        return replace(self, step=step)
 
     def infer(self, *types: TensorType) -> TupleType:
         _, _, init, xs, consts = self.parts(types)
