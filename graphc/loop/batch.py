@@ -11,10 +11,9 @@ from graphc.loop.build import build
 from graphc.loop.step import opened
 from graphc.tensor.axes import expand_dims, moveaxis
 from graphc.tensor.broadcast import repeated
-from graphc.tensor.create import arange, zeros
-from graphc.tensor.elementwise import less, logical_not, where
+from graphc.tensor.create import arange, zeros, zeros_like
+from graphc.tensor.elementwise import greater_equal, less, less_equal, logical_not, where
 from graphc.tensor.reduce import all, max
-from graphc.tensor.create import zeros_like
 from graphc.tensor.tensor import Tensor
 from graphc.tensor.vectorize import batched as over_batch
 
@@ -42,6 +41,7 @@ class _Batched:
         self, op: Loop, size: int | Tensor, flags: Sequence[bool], inputs: Sequence[Tensor]
     ) -> None:
         self.op, self.size = op, size
+        self.over: list[bool] = []
         self.given, self.flags = op.parts(inputs), op.parts(flags)
         if self.flags.steps:
             raise UnsupportedOperationError(
@@ -86,102 +86,111 @@ class _Batched:
         ]
 
     def results(self) -> tuple[Tensor, ...]:
-        op, given = self.op, self.given
+        """The final carries, the stacked rows, and the number of steps done."""
+        op, given, size = self.op, self.given, self.size
         c, x = op.carries, op.carries + op.sequences
         outside: dict[Node, Node] = dict(zip(self.parameters[x:], given.consts, strict=True))
-        outputs: list[Any] = replaced(self.outputs, outside)
-        nexts = [
-            repeated(y, self.size) if lead and not over else y
-            for y, lead, over in zip(outputs, self.leads, self.over, strict=False)
-        ]
-        rows, rows_over = outputs[c : c + op.stacked], self.over[c : c + op.stacked]
-        init = [
-            repeated(y, self.size) if lead and not flag else y
+        self.outputs = [*replaced(self.outputs, outside)]
+        self.init = [
+            repeated(y, size) if lead and not flag else y
             for y, lead, flag in zip(given.init, self.leads, self.flags.init, strict=True)
         ]
-        xs = [
+        self.xs = [
             moveaxis(y, 0, 1) if flag else y
             for y, flag in zip(given.xs, self.flags.xs, strict=True)
         ]
-        steps = op.steps if given.steps is None else given.steps
-        carries, elements = list(self.parameters[:c]), list(self.parameters[c:x])
-        if self.ragged:
-            made = self._ragged(steps, init, xs, carries, elements, nexts, rows, outputs[-1])
-            rows_over = [True] * len(rows)
-        else:
-            stop = outputs[-1] if op.stops else None
-            made = build(
-                op,
-                steps,
-                given.count,
-                init,
-                xs,
-                [*carries, *elements],
-                nexts,
-                rows,
-                stop,  # type: ignore[arg-type]
-            )
+        self.carries = list(self.parameters[:c])
+        self.elements = list(self.parameters[c:x])
+        self.nexts: list[Any] = [
+            repeated(y, size) if lead and not over else y
+            for y, lead, over in zip(self.outputs, self.leads, self.over, strict=False)
+        ]
+        rows_over = [self.ragged or over for over in self.over[c : c + op.stacked]]
+        made = self._ragged() if self.ragged else self._even()
         stacked = [
-            moveaxis(y, 1, 0) if over else y
-            for y, over in zip(made[c : c + len(rows)], rows_over, strict=True)
+            moveaxis(y, 1, 0) if over else y for y, over in zip(made[c:], rows_over, strict=False)
         ]
-        return (*made[:c], *stacked, *made[c + len(rows) :])
+        return (*made[:c], *stacked, *made[c + op.stacked :])
 
-    def _ragged(
-        self,
-        steps: Any,
-        init: list[Tensor],
-        xs: list[Tensor],
-        carries: list[Tensor],
-        elements: list[Tensor],
-        nexts: list[Tensor],
-        rows: list[Tensor],
-        stop: Tensor,
-    ) -> list[Tensor]:
-        """The results where each element of the batch has its own number of steps."""
-        op, given = self.op, self.given
-        count = given.count
-        extra: list[Tensor] = []
-        if op.stops:
-            done, taken = TensorType("bool", (None,))("done"), TensorType("int64", (None,))("taken")
-            active = logical_not(done)
-            if count is not None:
-                raise UnsupportedOperationError(f"{op.title}: both a count and a condition.")
-            stops = repeated(stop, self.size) if stop.ndim == 0 else stop
-            extra = [done, taken]
-            init = [*init, zeros((self.size,), "bool"), zeros((self.size,), "int64")]
-            ends = [done | stops, taken + active]
-            whole: Tensor | None = all(ends[0])
-        else:
-            index = TensorType("int64")("step")
-            elements, xs = [*elements, index], [*xs, arange(steps, dtype="int64")]
-            active, ends, whole = less(index, count), [], None
-            count = max(count)
-        kept = [_chosen(active, new, old) for new, old in zip(nexts, carries, strict=True)]
-        shown = [
-            _chosen(active, y if over else repeated(y, self.size), None)
-            for y, over in zip(rows, self.over[op.carries :], strict=False)
-        ]
-        made = build(
-            op,
-            steps,
-            count,
-            init,
-            xs,
-            [*carries, *extra, *elements],
-            [*kept, *ends],
-            shown,
-            whole,
+    @property
+    def _steps(self) -> Any:
+        return self.op.steps if self.given.steps is None else self.given.steps
+
+    @property
+    def _rows(self) -> list[Any]:
+        return self.outputs[self.op.carries :][: self.op.stacked]
+
+    def _even(self) -> list[Tensor]:
+        """The results where all elements of the batch do the same steps."""
+        return build(
+            self.op,
+            self._steps,
+            self.given.count,
+            self.init,
+            self.xs,
+            [*self.carries, *self.elements],
+            self.nexts,
+            self._rows,
+            self.outputs[-1] if self.op.stops else None,
         )
-        if not op.stops:
-            return made
-        c = op.carries
-        return [*made[:c], *made[c + 2 : c + 2 + len(rows)], made[c + 1]]
+
+    def _ragged(self) -> list[Tensor]:
+        """The results where each element of the batch has its own number of steps."""
+        return self._stopping() if self.op.stops else self._counted()
+
+    def _counted(self) -> list[Tensor]:
+        index = TensorType("int64")("step")
+        count: Any = self.given.count
+        active = less(index, count)
+        return build(
+            self.op,
+            self._steps,
+            max(count, initial=0),
+            self.init,
+            [*self.xs, arange(self._steps, dtype="int64")],
+            [*self.carries, *self.elements, index],
+            self._kept(active),
+            self._shown(active),
+        )
+
+    def _stopping(self) -> list[Tensor]:
+        """With two carries more: who is done, and after how many steps."""
+        size, count, stop = self.size, self.given.count, self.outputs[-1]
+        done, taken = TensorType("bool", (None,))("done"), TensorType("int64", (None,))("taken")
+        active = logical_not(done)
+        ends = done | (stop if stop.ndim else repeated(stop, size))
+        begins = zeros((size,), "bool")
+        if count is not None:
+            begins = begins | less_equal(count, 0)
+            ends = ends | greater_equal(taken + 1, count)
+        c, r = self.op.carries, self.op.stacked
+        made = build(
+            self.op,
+            self._steps,
+            None if count is None else max(count, initial=0),
+            [*self.init, begins, zeros((size,), "int64")],
+            self.xs,
+            [*self.carries, done, taken, *self.elements],
+            [*self._kept(active), ends, taken + active],
+            self._shown(active),
+            all(ends),
+        )
+        return [*made[:c], *made[c + 2 : c + 2 + r], made[c + 1]]
+
+    def _kept(self, active: Tensor) -> list[Tensor]:
+        """The carries after a step, which stay as they are where it is not done."""
+        return [_chosen(active, *pair) for pair in zip(self.nexts, self.carries, strict=True)]
+
+    def _shown(self, active: Tensor) -> list[Tensor]:
+        """The rows, zero where the step is not done."""
+        rows = zip(self._rows, self.over[self.op.carries :], strict=False)
+        whole = [y if over else repeated(y, self.size) for y, over in rows]
+        return [_chosen(active, y, zeros_like(y)) for y in whole]
 
 
-def _chosen(active: Tensor, new: Tensor, old: Tensor | None) -> Tensor:
+def _chosen(active: Tensor, new: Tensor, old: Tensor) -> Tensor:
     mask = expand_dims(active, tuple(range(1, new.ndim)))
-    return where(mask, new, zeros_like(new) if old is None else old)  # type: ignore[no-any-return]
+    return where(mask, new, old)  # type: ignore[no-any-return]
 
 
 def _is_over(y: Node, swaps: Any) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["build"]
 
 
-def build(
+def build(  # noqa: PLR0913, PLR0917 (what a loop is made of)
     like: Loop,
     steps: int | Tensor,
     count: Tensor | None,
@@ -64,7 +64,7 @@ def build(
         counted=count is not None,
         stops=stop is not None,
     )
-    first = [] if known is not None else [steps]
+    first: list[Any] = [] if known is not None else [steps]
     counts = [] if count is None else [count]
     node = Node.make(op, *first, *counts, *init, *xs, *consts)
     return [Tensor.make(Pick(i), node) for i in range(len(node.type.items))]

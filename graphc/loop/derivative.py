@@ -14,10 +14,9 @@ from graphc.ir import Node, is_inexact, replaced, toposort
 from graphc.loop.build import build
 from graphc.loop.residuals import Residuals
 from graphc.loop.step import opened, stand_in
-from graphc.tensor.create import arange, zeros
+from graphc.tensor.create import arange, zeros_like
 from graphc.tensor.elementwise import greater_equal, less, minimum, where
 from graphc.tensor.pad import pad
-from graphc.tensor.create import zeros_like
 from graphc.tensor.tensor import Tensor, as_tensor
 
 if TYPE_CHECKING:
@@ -129,12 +128,12 @@ class _Backwards:
     def parts(self) -> list[Tensor | None]:
         """The cotangent of each input."""
         results = self._run()
-        op, given = self.op, self.body.given
+        given = self.body.given
         by_init = dict(zip(self.by_carry, results, strict=False))
         results = results[len(self.by_carry) :]
         by_const = dict(zip(self.of_consts, results, strict=False))
         by_x = dict(zip(self.of_xs, results[len(self.of_consts) :], strict=True))
-        found: list[Tensor | None] = [None] * (op.steps is None) + [None] * op.counted  # type: ignore[operator]
+        found: list[Tensor | None] = [None for x in (given.steps, given.count) if x is not None]
         found += [by_init.get(i) for i in range(len(given.init))]
         found += [by_x.get(i) for i in range(len(given.xs))]
         return found + [by_const.get(i) for i in range(len(given.consts))]
@@ -255,10 +254,11 @@ class _Walk:
         made = replaced([*nexts, *rows], body.outside)
         needed = set(toposort(made))
         xs = {p: x for p, x in xs.items() if p in needed}
-        steps, front = self.steps, 0
+        steps: Any = self.steps
+        front: Any = 0
         if self.is_short:
-            steps = minimum(self.most, self.steps) if isinstance(self.steps, Tensor) else self.most  # type: ignore[assignment]
-            front = self.steps - steps  # type: ignore[assignment, operator]
+            steps = minimum(self.most, steps) if isinstance(steps, Tensor) else self.most
+            front = self.steps - steps
             kept = slice(None, steps) if op.reverse else slice(front, None)
             xs = {p: x[kept] for p, x in xs.items()}
         like = replace(op, reverse=not op.reverse, stops=False)
@@ -280,7 +280,7 @@ class _Walk:
 
 
 def _padded(x: Tensor, side: tuple[Any, Any]) -> Tensor:
-    return pad(x, [side, *[(0, 0)] * (x.ndim - 1)])  # type: ignore[no-any-return]
+    return pad(x, [side, *[(0, 0)] * (x.ndim - 1)])
 
 
 def pushed_forward(
@@ -325,7 +325,7 @@ def pushed_forward(
         made[c : c + len(rows)],
         made[-1] if op.stops else None,
     )
-    place = dict(zip(of_carries, numbers(op.carries)))  # noqa: B905
+    place = dict(zip(of_carries, numbers(op.carries)))
     stacked = dict(zip(rows, results[c:], strict=False))
     tangents_found: list[Tensor | None] = [
         results[place[i]] if i in place else None for i in range(op.carries)

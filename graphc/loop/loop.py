@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,8 @@ ENDLESS = 2**63 - 1
 T = TypeVar("T")
 
 
-class Parts(NamedTuple, Generic[T]):
+@dataclass(frozen=True, slots=True)
+class Parts(Generic[T]):
     """What a loop takes, apart.
 
     Attributes:
@@ -111,7 +112,8 @@ class Loop(Op):
         return replace(self, step=step)
 
     def infer(self, *types: TensorType) -> TupleType:
-        _, _, init, xs, consts = self.parts(types)
+        given_types = self.parts(types)
+        init, xs, consts = given_types.init, given_types.xs, given_types.consts
         wanted = [x.type for x in self.step.inputs]
         given = [*init, *[x.with_shape(x.shape[1:]) for x in xs], *consts]
         for place, (a, b) in enumerate(zip(wanted, given, strict=True)):

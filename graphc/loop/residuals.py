@@ -74,7 +74,7 @@ class Residuals:
     swaps: dict[Node, Node] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0913 (what a gradient has to do with)
         cls,
         outputs: Sequence[Node],
         cotangents: Collection[Node],

@@ -13,7 +13,7 @@ __all__ = ["Formal", "closed", "opened", "stand_in"]
 
 
 class Formal(Input):
-    """A parameter of a step. Those of equal place and type are one, so equal steps are one graph."""
+    """A parameter of a step; those of equal place and type are one, so equal steps are, too."""
 
     __slots__ = ("place",)
 
