@@ -67,9 +67,11 @@ def described(node: Node) -> str:
 def tree(outputs: Iterable[Node], depth: int = -1) -> Iterator[str]:
     """The lines of ``dprint``."""
     ids: dict[Node, str] = {}
-    roots: list[tuple[Node, bool]] = [(node, False) for node in outputs]
+    roots: list[tuple[Node, str]] = [(node, "") for node in outputs]
     printed: set[Node] = set()
-    for root, _ in roots:
+    for root, title in roots:
+        if title:
+            yield title
         if root in printed:
             yield f"{described(root)} [id {ids[root]}]"
             continue
@@ -83,16 +85,28 @@ def tree(outputs: Iterable[Node], depth: int = -1) -> Iterator[str]:
                 continue
             if level >= DEEPEST and node.inputs:
                 yield f"{line} (continued below)"
-                roots.append((node, True))
+                roots.append((node, ""))
                 continue
             printed.add(node)
             yield line
+            roots += _held(node, name)
             if 0 <= depth <= level + 1:
                 continue
             for i, x in reversed(list(enumerate(node.inputs))):
                 last = i == len(node.inputs) - 1
                 branch, below = (" └─ ", "    ") if last else (" ├─ ", " │  ")
                 stack.append((x, rest + branch, rest + below, level + 1))
+
+
+def _held(node: Node, name: str) -> Iterator[tuple[Node, str]]:
+    """The outputs of the graphs that an operation holds, and what stands above each graph."""
+    graphs = node.op.graphs()
+    for i, graph in enumerate(graphs):
+        number = f" {i}" if len(graphs) > 1 else ""
+        title = f"graph{number} of {label(node)} [id {name}]:"
+        for y in graph.outputs:
+            yield y, title
+            title = ""
 
 
 def dprint(graph: Any, *, depth: int = -1, file: TextIO | str | None = None) -> str | None:

@@ -85,6 +85,13 @@ class Loop(Op):
     def name(self) -> str:
         return "loop"
 
+    def __repr__(self) -> str:
+        known = [f"{self.label!r}"] if self.label else []
+        known += [f"steps={self.steps}"] if self.steps is not None else []
+        known += [f"carries={self.carries}", f"sequences={self.sequences}"]
+        known += [name for name in ("counted", "stops", "reverse") if getattr(self, name)]
+        return f"Loop({', '.join(known)})"
+
     @property
     def title(self) -> str:
         """What messages call it."""
