@@ -90,12 +90,15 @@ def tree(outputs: Iterable[Node], depth: int = -1) -> Iterator[str]:
             printed.add(node)
             yield line
             roots += _held(node, name)
-            if 0 <= depth <= level + 1:
-                continue
-            for i, x in reversed(list(enumerate(node.inputs))):
-                last = i == len(node.inputs) - 1
-                branch, below = (" └─ ", "    ") if last else (" ├─ ", " │  ")
-                stack.append((x, rest + branch, rest + below, level + 1))
+            if not 0 <= depth <= level + 1:
+                stack += _below(node, rest, level + 1)
+
+
+def _below(node: Node, rest: str, level: int) -> list[tuple[Node, str, str, int]]:
+    """The inputs, the last one first, with what stands before each and before what it holds."""
+    lines = [(x, f"{rest} ├─ ", f"{rest} │  ", level) for x in node.inputs]
+    lines[-1:] = [(x, f"{rest} └─ ", f"{rest}    ", level) for x in node.inputs[-1:]]
+    return lines[::-1]
 
 
 def _held(node: Node, name: str) -> Iterator[tuple[Node, str]]:
