@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.compile.mode import Mode
-from graphc.ir import Constant, Node
-from graphc.ir.print import label
+from graphc.compile.steps import called, steps_of
+from graphc.ir import Node
 from graphc.link import Program
 
 __all__ = ["Plan"]
@@ -50,9 +50,7 @@ class Plan:
             notes += ["array"] if node in graph.leaves else []
             notes += ["decides a shape: one executable for each value"] if node in static else []
             yield f"  {self._name(node)} = {node!r}" + (f"   ({'; '.join(notes)})" if notes else "")
-        for node in graph.nodes:
-            if node not in passed and not self._inline(node):
-                yield self._step(node)
+        yield from steps_of(graph, self._name, self._note)
         yield f"  return {', '.join(self._name(y) for y in graph.outputs[: self.outputs])}".rstrip()
         for y in graph.outputs[self.outputs :]:
             yield f"  keep {self._name(y)}"
@@ -62,18 +60,10 @@ class Plan:
     def _device(self) -> str:
         return self.mode.backend.describe(self.mode.options)
 
-    def _inline(self, node: Node) -> bool:
-        return isinstance(node.op, Constant)
-
     def _name(self, node: Node) -> str:
-        if self._inline(node):
-            return label(node)
         place = self.program.places[node]
-        return f"{'a' if place < len(self.program.arguments) else 'v'}{place}"
+        return called(node, f"{'a' if place < len(self.program.arguments) else 'v'}{place}")
 
-    def _step(self, node: Node) -> str:
-        operands = ", ".join(self._name(x) for x in node.inputs)
+    def _note(self, node: Node) -> str:
         host = self.program.host
-        notes = "   (on the host)" if host and node in host.nodes else ""
-        line = f"   {node.where}" if node.where else ""
-        return f"  {self._name(node)} = {node.op.name}({operands}): {node.type!r}{notes}{line}"
+        return "   (on the host)" if host and node in host.nodes else ""

@@ -15,7 +15,10 @@ from graphc.tensor.tensor import Tensor, as_tensor
 if TYPE_CHECKING:
     from graphc.loop.loop import Loop
 
-__all__ = ["build"]
+__all__ = ["ENDLESS", "build"]
+
+ENDLESS = 2**63 - 1
+"""The number of steps of a loop that only its condition ends."""
 
 
 def build(  # noqa: PLR0913, PLR0917 (what a loop is made of)

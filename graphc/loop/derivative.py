@@ -11,7 +11,7 @@ from graphc.errors import GradientError
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, typed_like
 from graphc.ir import Node, is_inexact, replaced, toposort
-from graphc.loop.build import build
+from graphc.loop.build import ENDLESS, build
 from graphc.loop.residuals import Residuals
 from graphc.loop.step import opened, stand_in
 from graphc.tensor.create import arange, zeros_like
@@ -68,7 +68,7 @@ def pulled_back(
     """The cotangents of a loop's inputs, by a loop that walks the other way."""
     if not any(part is not None for part in g):
         return [None] * len(inputs)
-    if op.steps == 2**63 - 1:
+    if op.steps == ENDLESS:
         raise GradientError(
             f"{op.title} ends by its condition alone, and a gradient must store what it did.",
             "Give the most steps there can be: max_steps=... or n_steps=...",
@@ -89,12 +89,10 @@ class _Backwards:
     def __init__(self, op: Loop, g: Sequence[Tensor | None], inputs: Sequence[Tensor]) -> None:
         self.op = op
         self.body = _Opened(op, inputs)
-        self.final = list(g[: op.carries])
-        self.stacked = {
-            j: part
-            for j, part in enumerate(g[op.carries : op.carries + op.stacked])
-            if part is not None
-        }
+        outputs = op.step.outputs[: op.carries + op.stacked]
+        known = [p if is_inexact(y.type.dtype) else None for y, p in zip(outputs, g, strict=False)]
+        self.final = known[: op.carries]
+        self.stacked = {j: p for j, p in enumerate(known[op.carries :]) if p is not None}
         self._differentiate()
 
     def _differentiate(self) -> None:

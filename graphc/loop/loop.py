@@ -15,14 +15,12 @@ import numpy as np
 from graphc.errors import ArgumentError, InvalidGraphError, RuntimeShapeError
 from graphc.ir import Graph, Op, TensorType, TupleType
 from graphc.loop.batch import batched_loop
+from graphc.loop.build import ENDLESS
 from graphc.loop.derivative import pulled_back, pushed_forward
 from graphc.loop.evaluate import evaluate
 from graphc.tensor.tensor import Tensor
 
 __all__ = ["ENDLESS", "Loop", "Parts"]
-
-ENDLESS = 2**63 - 1
-"""The number of steps of a loop that only its condition ends."""
 
 T = TypeVar("T")
 
