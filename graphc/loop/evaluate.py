@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import Graph, Node, TensorType
+from graphc.loop.step import stand_in
+from graphc.tensor.reduce import Composite
 
 __all__ = ["evaluate"]
 
@@ -17,8 +19,15 @@ def evaluate(graph: Graph, *values: Any) -> Sequence[Any]:
     known: dict[Node, Any] = dict(zip(graph.inputs, values, strict=True))
     for node in graph.nodes:
         if node not in known:
-            found = node.op.perform(*[known[x] for x in node.inputs])
+            found = _performed(node, [known[x] for x in node.inputs])
             if isinstance(node.type, TensorType):
                 found = np.asarray(found, node.type.numpy_dtype)
             known[node] = found
     return [known[y] for y in graph.outputs]
+
+
+def _performed(node: Node, values: Sequence[Any]) -> Any:
+    if not isinstance(node.op, Composite):
+        return node.op.perform(*values)
+    inputs = [stand_in(x) for x in node.inputs]
+    return evaluate(Graph(inputs, [node.op.expand(*inputs)]), *values)[0]

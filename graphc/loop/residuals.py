@@ -102,7 +102,7 @@ class Residuals:
         read = [y for y in outputs if y not in back]
         read += [x for node in order if node in back for x in node.inputs if x not in back]
         found = cls()
-        dear = _Dear(varying)
+        dear = _Dear([x for x in [*carries, *xs, *order] if x in varying])
         stack = list(dict.fromkeys(x for x in read if x in varying))[::-1]
         seen = set(stack)
         while stack:
@@ -139,15 +139,33 @@ class Residuals:
 
 
 class _Dear:
-    """Which nodes are stored: dear ones, and what is made of several of them."""
+    """Which nodes are stored: dear ones, and what is made of several of them.
 
-    def __init__(self, varying: Collection[Node]) -> None:
-        self.varying = varying
+    What may have another shape in another step can't be stored: it is computed again.
+
+    Args:
+        varying: The nodes that differ from step to step, each after its inputs.
+    """
+
+    def __init__(self, varying: Iterable[Node]) -> None:
+        self.varying: set[Node] = set()
+        self.ragged: set[Node] = set()
+        for node in varying:
+            self.varying.add(node)
+            if self._may_be_ragged(node):
+                self.ragged.add(node)
+
+    def _may_be_ragged(self, node: Node) -> bool:
+        if isinstance(node.type, TensorType) and node.type.is_static:
+            return False
+        deciding = [node.inputs[i] for i in node.op.host_inputs()]
+        return not (self.varying.isdisjoint(deciding) and self.ragged.isdisjoint(node.inputs))
 
     def is_kept(self, node: Node) -> bool:
-        return isinstance(node.type, TensorType) and len(self._dear_below(node)) > (
-            0 if self._is_dear(node) else 1
-        )
+        """Whether it is stored."""
+        if node in self.ragged or not isinstance(node.type, TensorType):
+            return False
+        return len(self._dear_below(node)) > (0 if self._is_dear(node) else 1)
 
     def _dear_below(self, node: Node) -> set[Node]:
         found: set[Node] = set()
