@@ -31,19 +31,25 @@ def here() -> Site | None:
         return _origin.site
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        code = frame.f_code
-        name = code.co_filename
-        if not name.startswith((_ROOT, INTERNAL)):
-            return code, frame.f_lasti
+        if not _is_own(frame):
+            return frame.f_code, frame.f_lasti
         frame = frame.f_back
     return None
+
+
+def _is_own(frame: FrameType) -> bool:
+    """Whether it runs code of graphc's, or code generated for it."""
+    name = frame.f_code.co_filename
+    if name == "<string>":  # as of a dataclass
+        return str(frame.f_globals.get("__name__", "")).startswith("graphc.")
+    return name.startswith((_ROOT, INTERNAL))
 
 
 def frames_up() -> int:
     """How many frames up from its caller the user's code is: a ``stacklevel`` for warnings."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
-    while frame is not None and frame.f_code.co_filename.startswith((_ROOT, INTERNAL)):
+    while frame is not None and _is_own(frame):
         frame = frame.f_back
         level += 1
     return level

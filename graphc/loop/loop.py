@@ -12,10 +12,11 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from graphc.errors import ArgumentError, InvalidGraphError, RuntimeShapeError
+from graphc.errors import ArgumentError, GraphcError, InvalidGraphError, RuntimeShapeError
 from graphc.ir import Graph, Op, TensorType, TupleType
 from graphc.loop.batch import batched_loop
 from graphc.loop.build import ENDLESS
+from graphc.loop.deciding import deciding
 from graphc.loop.derivative import pulled_back, pushed_forward
 from graphc.loop.evaluate import evaluate
 from graphc.tensor.tensor import Tensor
@@ -112,6 +113,17 @@ class Loop(Op):
     def graphs(self) -> tuple[Graph, ...]:
         return (self.step,)
 
+    def passes(self) -> tuple[tuple[int | None, ...]]:
+        own = self.carries + self.sequences
+        first = (self.steps is None) + self.counted + own
+        consts = range(first, first + len(self.step.inputs) - own)
+        return ((*[None] * own, *consts),)
+
+    def host_inputs(self) -> tuple[int, ...]:
+        """The number of steps, and what decides a shape in a step."""
+        first = () if self.steps is not None else (0,)
+        return (*first, *(i for i in deciding(self) if i not in first))
+
     def with_graphs(self, graphs: Sequence[Graph]) -> Loop:
         (step,) = graphs
         return replace(self, step=step)
@@ -160,12 +172,22 @@ class Loop(Op):
             if self.stops and outputs[-1]:
                 break
         if rows.are_missing():
-            shapes = [(x.shape[1:], x.dtype) for x in given.xs]
-            blanks = [np.zeros(shape, dtype) for shape, dtype in shapes]
-            outputs = step(*carry, *blanks, *given.consts)
-            rows.make(outputs[self.carries : self.carries + self.stacked])
+            rows.make(self._blank_rows(step, carry, given))
         count = [np.array(taken, np.int64)] if self.stops else []
         return (*carry, *rows.arrays, *count)
+
+    def _blank_rows(
+        self, step: Callable[..., Sequence[Any]], carry: Sequence[Any], given: Parts[Any]
+    ) -> Sequence[Any]:
+        """Rows of the right shapes, where no step is done."""
+        wanted = [y.type for y in self.step.outputs[self.carries :][: self.stacked]]
+        if not all(type.is_static for type in wanted):
+            blanks = [np.zeros(x.shape[1:], x.dtype) for x in given.xs]
+            try:
+                return step(*carry, *blanks, *given.consts)[self.carries :][: self.stacked]
+            except (GraphcError, ArithmeticError, LookupError, ValueError):
+                pass  # a step of nothing but zeros may fail; no length is wrong where none is known
+        return [np.zeros([n or 0 for n in type.shape]) for type in wanted]
 
     def number_of_steps(self, given: Parts[Any]) -> int:
         """How many there are, by the inputs' values, which must fit each other."""

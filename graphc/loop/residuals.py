@@ -102,12 +102,15 @@ class Residuals:
         read = [y for y in outputs if y not in back]
         read += [x for node in order if node in back for x in node.inputs if x not in back]
         found = cls()
-        dear = _Dear([x for x in [*carries, *xs, *order] if x in varying])
+        known = [(found.carries, carries), (found.nexts, nexts), (found.rows, rows)]
+        at_hand = [(place, _by_bare(nodes)) for place, nodes in known]
+        stored = {x for _, nodes in at_hand for x in nodes}
+        dear = _Dear([x for x in [*carries, *xs, *order] if x in varying], stored)
         stack = list(dict.fromkeys(x for x in read if x in varying))[::-1]
         seen = set(stack)
         while stack:
             node = stack.pop()
-            if node in xs or found._note(node, carries, nexts, rows):
+            if node in xs or found._note(node, at_hand):
                 continue
             if not recompute and dear.is_kept(node):
                 found.kept[node] = found.swaps[node] = stand_in(node)
@@ -118,17 +121,13 @@ class Residuals:
         found._spare_nexts(nexts)
         return found
 
-    def _note(
-        self,
-        node: Node,
-        carries: Sequence[Node],
-        nexts: Sequence[Node],
-        rows: Sequence[Node],
-    ) -> bool:
+    def _note(self, node: Node, at_hand: Iterable[tuple[dict[int, Tensor], _Places]]) -> bool:
         """Whether it is one of these, for which there is something at no cost or little."""
-        for known, nodes in ((self.carries, carries), (self.nexts, nexts), (self.rows, rows)):
-            if node in nodes:
-                known[nodes.index(node)] = self.swaps[node] = stand_in(node)
+        for known, places in at_hand:
+            if node in places:
+                i = places[node]
+                self.swaps[node] = known[i] if i in known else stand_in(node)
+                known[i] = self.swaps[node]  # type: ignore[assignment]
                 return True
         return False
 
@@ -138,22 +137,48 @@ class Residuals:
             self.kept[nexts[i]] = self.nexts.pop(i)
 
 
+_Places = dict[Node, int]
+"""Nodes and where each stands among its like."""
+
+
+def _by_bare(nodes: Sequence[Node]) -> _Places:
+    """The first place of each node, also of what it is when no more is known of its lengths."""
+    found: _Places = {}
+    for i, node in enumerate(nodes):
+        found.setdefault(node, i)
+        while isinstance(node.op, SpecifyShape):
+            node = node.inputs[0]
+            found.setdefault(node, i)
+    return found
+
+
 class _Dear:
     """Which nodes are stored: dear ones, and what is made of several of them.
 
-    What may have another shape in another step can't be stored: it is computed again.
+    What may have another shape in another step can't be stored: it is computed again. So are
+    lengths of what can: rewriting finds them outside of the loop.
 
     Args:
-        varying: The nodes that differ from step to step, each after its inputs.
+        varying: The nodes made of what a step is given, each after its inputs.
+        stored: Nodes that are stored in any case, or cost nothing.
     """
 
-    def __init__(self, varying: Iterable[Node]) -> None:
+    def __init__(self, varying: Iterable[Node], stored: Collection[Node]) -> None:
+        self.stored = stored
         self.varying: set[Node] = set()
         self.ragged: set[Node] = set()
         for node in varying:
+            if self._is_equal_in_all_steps(node):
+                continue
             self.varying.add(node)
             if self._may_be_ragged(node):
                 self.ragged.add(node)
+
+    def _is_equal_in_all_steps(self, node: Node) -> bool:
+        """Whether it is made of lengths alone, of what has one shape in all steps."""
+        if isinstance(node.op, Length | Shape):
+            return node.inputs[0] not in self.ragged
+        return bool(node.inputs) and self.varying.isdisjoint(node.inputs)
 
     def _may_be_ragged(self, node: Node) -> bool:
         if isinstance(node.type, TensorType) and node.type.is_static:
@@ -163,7 +188,9 @@ class _Dear:
 
     def is_kept(self, node: Node) -> bool:
         """Whether it is stored."""
-        if node in self.ragged or not isinstance(node.type, TensorType):
+        if node not in self.varying or node in self.ragged:
+            return False
+        if not isinstance(node.type, TensorType):
             return False
         return len(self._dear_below(node)) > (0 if self._is_dear(node) else 1)
 
@@ -173,7 +200,7 @@ class _Dear:
         stack = [node]
         while stack:
             node = stack.pop()
-            if node in seen or node not in self.varying:
+            if node in seen or node not in self.varying or node in self.stored:
                 continue
             seen.add(node)
             if self._is_dear(node):
