@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 import graphc
-from benchmarks import call, compile, rewrite, steady  # noqa: F401 (they fill BENCHMARKS)
+from benchmarks import call, compile, loops, rewrite, steady  # noqa: F401 (they fill BENCHMARKS)
 from benchmarks.table import BENCHMARKS, show, write
 
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from benchmarks.timing import Ratio, milliseconds
+from benchmarks.timing import Ratio, megabytes, milliseconds
 
 __all__ = ["BENCHMARKS", "Benchmark", "Line", "benchmark", "show", "write"]
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table: a ratio and what it should be."""
+    """One line of the table: a ratio of seconds, or of bytes, and what it should be."""
 
     name: str
     ratio: Ratio
     target: float
+    unit: Literal["ms", "MB"] = "ms"
 
 
 Run = Callable[[], Iterator[Line]]
@@ -56,12 +57,14 @@ def write(line: str = "") -> None:
 def show(line: Line | None = None) -> None:
     """A line of the table, or its head."""
     if line is None:
-        write(f"{'':<44} {'graphc':>9} {'by hand':>9} {'ratio':>7} {'best':>6} {'target':>7}")
-        write(f"{'':<44} {'ms':>9} {'ms':>9}")
+        write(
+            f"{'':<44} {'graphc':>9} {'by hand':>9} {'':2} {'ratio':>7} {'best':>6} {'target':>7}"
+        )
         return
     r = line.ratio
+    shown = milliseconds if line.unit == "ms" else megabytes
     mark = " " if min(r.ratio, r.best) <= line.target else "*"
     write(
-        f"{line.name:<44} {milliseconds(r.graphc):>9} {milliseconds(r.hand):>9} "
+        f"{line.name:<44} {shown(r.graphc):>9} {shown(r.hand):>9} {line.unit} "
         f"{r.ratio:>7.2f} {r.best:>6.2f} {line.target:>6.2f}{mark}"
     )

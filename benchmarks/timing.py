@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-__all__ = ["Ratio", "agree", "compared", "milliseconds"]
+__all__ = ["Ratio", "agree", "compared", "megabytes", "milliseconds"]
 
 BLOCK = 2e-3
 """Seconds: calls are timed in blocks of about this length, far above the clock's grain."""
@@ -20,11 +20,11 @@ BLOCK = 2e-3
 
 @dataclass(frozen=True)
 class Ratio:
-    """How long graphc took against the same by hand.
+    """How long graphc took against the same by hand, or how many bytes.
 
     Attributes:
-        graphc: Median seconds.
-        hand: Median seconds.
+        graphc: Median seconds, or bytes.
+        hand: Median seconds, or bytes.
         ratio: The median of the ratios of neighbouring measurements.
         best: The ratio of the lowest deciles; a single shortest time can be chance.
     """
@@ -47,6 +47,11 @@ def _fast(times: list[float]) -> float:
 def milliseconds(seconds: float) -> str:
     """Three digits."""
     return f"{seconds * 1e3:.4f}" if seconds < 1e-3 else f"{seconds * 1e3:.3g}"
+
+
+def megabytes(bytes: float) -> str:
+    """Three digits."""
+    return f"{bytes / 1e6:.3g}"
 
 
 def agree(graphc: Any, hand: Any, *, rtol: float) -> None:

@@ -12,7 +12,8 @@ Example:
 
 import sys
 
-import graphc.grad  # noqa: F401 (puts the folder among the modules)
+import graphc.grad
+import graphc.loop  # noqa: F401 (puts the folders among the modules)
 from graphc import errors
 from graphc.compile import (
     Function,
@@ -46,6 +47,19 @@ from graphc.grad import (  # noqa: E402
     verify_grad,
     zero_grad,
 )
+from graphc.loop import (  # noqa: E402
+    cond,
+    foldl,
+    foldr,
+    ifelse,
+    loop,
+    map,
+    reduce,
+    scan,
+    switch_case,
+    until,
+    while_loop,
+)
 from graphc.rewrite import explain  # noqa: E402
 from graphc.tensor.vectorize import vectorize, vectorize_graph  # noqa: E402
 
@@ -65,11 +79,14 @@ __all__ = [
     "Rop",
     "Shared",
     "clone_replace",
+    "cond",
     "config",
     "disconnected_grad",
     "dprint",
     "errors",
     "explain",
+    "foldl",
+    "foldr",
     "function",
     "get_mode",
     "grad",
@@ -78,13 +95,21 @@ __all__ = [
     "gradient",
     "hessian",
     "hessian_vector_product",
+    "ifelse",
     "jacobian",
+    "loop",
+    "map",
     "pprint",
     "pullback",
     "pushforward",
+    "reduce",
+    "scan",
     "shared",
+    "switch_case",
+    "until",
     "vectorize",
     "vectorize_graph",
     "verify_grad",
+    "while_loop",
     "zero_grad",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shutil
@@ -9,7 +10,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import graphc
+import graphc.tensor as gt
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -43,3 +48,39 @@ def test_the_o_ring_example_agrees_with_the_published_estimates(tmp_path: Path) 
     assert rows["NUMPY"] == rows["JAX"] == rows["published"]
     assert re.search(r"at 31 °F: 0\.\d+", text)
     assert (tmp_path / "build" / "oring.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_the_nile_example_finds_the_published_variances(tmp_path: Path) -> None:
+    text = ran(ROOT / "examples" / "nile.py", tmp_path)
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:4]}
+    assert set(rows) == {"NUMPY", "JAX", "published"}
+    assert rows["NUMPY"][:3] == rows["JAX"][:3] == ["15098.5", "1469.2", "-632.5456"]
+    assert rows["published"] == ["15099.0", "1469.1"]
+    assert (tmp_path / "build" / "nile.png").stat().st_size > 10_000
+
+
+def test_the_nile_is_smoothed_as_derivatives_of_its_likelihood_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    nile = importlib.import_module("nile")
+    flow = np.loadtxt(ROOT / "examples" / "data" / "nile.csv", delimiter=",", skiprows=1)[:, 1]
+    # Of normal variables, the slope of the log likelihood tells how much noise is to be expected,
+    # given all flows, and its curvature how much of the variance is left.
+    slope = graphc.grad(-nile.loss, nile.flow)
+    curvature = gt.diagonal(graphc.jacobian(slope, nile.flow))
+    expected = [nile.flow + nile.noise * slope, nile.noise + nile.noise**2 * curvature]
+    f = graphc.function([nile.logs, nile.flow], [*nile.curves, *expected], mode="NUMPY")
+    level, variance, *wanted = f(np.log(nile.PUBLISHED), flow)
+    np.testing.assert_allclose([level, variance], wanted, rtol=1e-9)
+
+
+@pytest.mark.slow
+def test_the_sunspot_example_agrees_with_least_squares(tmp_path: Path) -> None:
+    text = ran(ROOT / "examples" / "sunspots.py", tmp_path)
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:4]}
+    assert set(rows) == {"NUMPY", "JAX", "lstsq"}
+    assert rows["NUMPY"] == rows["JAX"] == rows["lstsq"]
+    assert rows["lstsq"][1:3] == ["1.38997", "-0.69252"]
+    assert (tmp_path / "build" / "sunspots.png").stat().st_size > 10_000

@@ -71,6 +71,10 @@ PYTENSOR = {
     "graphc.Rop": "f wrt eval_points disconnected_outputs='raise' return_disconnected='zero' "
     "use_op_rop_implementation",
     "graphc.clone_replace": "output replace=None rebuild_strict",
+    "graphc.foldl": "fn sequences outputs_info non_sequences=None mode=None name=None "
+    "return_updates=True",
+    "graphc.foldr": "fn sequences outputs_info non_sequences=None mode=None name=None "
+    "return_updates=True",
     "graphc.function": "inputs outputs=None mode=None updates=None givens=None no_default_updates "
     "accept_inplace name=None rebuild_strict allow_input_downcast=None profile on_unused_input "
     "trust_input",
@@ -80,14 +84,23 @@ PYTENSOR = {
     "graphc.grad_scale": "x multiplier",
     "graphc.hessian": "cost wrt consider_constant=None disconnected_inputs='raise'",
     "graphc.hessian_vector_product": "cost wrt p grad_kwargs",
+    "graphc.ifelse": "condition then_branch else_branch name=None",
     "graphc.jacobian": "expression wrt consider_constant=None disconnected_inputs='raise' "
     "vectorize",
+    "graphc.map": "fn sequences non_sequences=None truncate_gradient=-1 go_backwards=False "
+    "mode=None name=None return_updates=True",
     "graphc.pullback": "f wrt cotangents consider_constant=None disconnected_inputs='raise' "
     "return_disconnected='zero'",
     "graphc.pushforward": "f wrt tangents disconnected_outputs='raise' return_disconnected='zero'",
+    "graphc.reduce": "fn sequences outputs_info non_sequences=None go_backwards=False mode=None "
+    "name=None return_updates=True",
+    "graphc.scan": "fn sequences=None outputs_info=None non_sequences=None n_steps=None "
+    "truncate_gradient=-1 go_backwards=False mode=None name=None profile=False allow_gc=None "
+    "strict=False return_list=False return_updates=True",
     "graphc.shared": "value name=None strict=False allow_downcast=None",
     "graphc.verify_grad": "fun pt n_tests=2 rng=None eps=None out_type abs_tol=None rel_tol=None "
     "mode cast_to_output_type no_debug_ref",
+    "graphc.until": "condition",
     "graphc.tensor.all": "x axis=None keepdims=False",
     "graphc.tensor.allclose": "a b rtol=1e-05 atol=1e-08 equal_nan=False",
     "graphc.tensor.any": "x axis=None keepdims=False",

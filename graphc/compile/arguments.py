@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError
-from graphc.ir import Node, TensorType, here, is_float, is_inexact, is_integer, where
+from graphc.ir import (
+    Node,
+    TensorType,
+    here,
+    is_float,
+    is_inexact,
+    is_integer,
+    value_class,
+    where,
+)
 
 __all__ = ["MISSING", "In", "Out", "converted", "goes_into", "is_weak"]
 
@@ -24,6 +33,7 @@ MISSING = Missing.MISSING
 WEAK = (bool, int, float, complex, list, tuple)
 
 
+@value_class
 @dataclass(frozen=True)
 class In:
     """An input of a function with more to say about it.
@@ -56,6 +66,7 @@ class In:
         return self.name or self.variable.name
 
 
+@value_class
 @dataclass(frozen=True)
 class Out:
     """An output of a function.

@@ -27,6 +27,7 @@ from graphc.ir import (
     Leaf,
     Node,
     flatten,
+    flatten_like,
     here,
     rebuild,
     refuse_missing,
@@ -396,8 +397,8 @@ class Function:
                 )
             return [value]
         try:
-            return _matching(wanted, value)
-        except (KeyError, TypeError, ValueError) as error:
+            return flatten_like(wanted, value)
+        except ValueError as error:
             raise ArgumentError(
                 f"The argument {place} of {self} has not the structure of its input: {error}.",
                 "Give containers of the same kinds, lengths and keys.",
@@ -477,19 +478,6 @@ def _finished(
     if finish is None:
         return lambda *args: execute(*args, *leaves)
     return lambda *args: finish(execute(*args, *leaves))
-
-
-def _matching(wanted: Any, value: Any) -> list[Any]:
-    """The values of a container that has the structure wanted."""
-    if isinstance(wanted, In):
-        return [value]
-    if isinstance(wanted, dict):
-        if set(value) != set(wanted):
-            raise ValueError(f"the keys {sorted(wanted)} are wanted, not {sorted(value)}")
-        return [x for key in wanted for x in _matching(wanted[key], value[key])]
-    if not isinstance(value, list | tuple) or len(value) != len(wanted):
-        raise ValueError(f"a sequence of {len(wanted)} is wanted, not {value!r}")
-    return [x for w, v in zip(wanted, value, strict=True) for x in _matching(w, v)]
 
 
 _evaluated: OrderedDict[Any, Function] = OrderedDict()

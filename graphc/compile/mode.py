@@ -58,7 +58,9 @@ class Mode:
     ) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "excluded", names_of(excluding))
-        object.__setattr__(self, "included", names_of(including))
+        asked = names_of(including)
+        gains = self.backend.gains if EVERY in asked else frozenset()
+        object.__setattr__(self, "included", asked | gains)
         object.__setattr__(self, "options", dict(options))
         selected(self.excluded, self.included)
         known = self.backend.options
@@ -77,9 +79,10 @@ class Mode:
         return load(self.name)
 
     def __repr__(self) -> str:
+        own = {EVERY} | self.backend.gains
         parts = [repr(self.name)]
         parts += [f"excluding={sorted(self.excluded)!r}"] if self.excluded else []
-        parts += [f"including={sorted(self.included)!r}"] if self.included != {EVERY} else []
+        parts += [f"including={sorted(self.included)!r}"] if self.included != own else []
         parts += [f"{k}={v!r}" for k, v in self.options.items()]
         return f"Mode({', '.join(parts)})"
 

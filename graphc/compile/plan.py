@@ -10,6 +10,7 @@ from graphc.compile.mode import Mode
 from graphc.compile.steps import called, steps_of
 from graphc.ir import Node
 from graphc.link import Program
+from graphc.rewrite.engine import TOLD
 
 __all__ = ["Plan"]
 
@@ -54,8 +55,17 @@ class Plan:
         yield f"  return {', '.join(self._name(y) for y in graph.outputs[: self.outputs])}".rstrip()
         for y in graph.outputs[self.outputs :]:
             yield f"  keep {self._name(y)}"
+        yield from self._done_to_loops()
         changes = [f"{p.name} {p.changes} ({p.seconds * 1e3:.1f} ms)" for p in self.passes]
         yield f"rewritten: {', '.join(changes)}"
+
+    def _done_to_loops(self) -> Iterator[str]:
+        """What was moved out of loops, or done without one."""
+        told: dict[str, None] = {}
+        for change in (c for p in self.passes for c in p.records if c.rule.subject == TOLD):
+            line = f"   {change.before.where}" if change.before.where else ""
+            told[f"  {change.rule.name}: {change.rule.meaning}{line}"] = None
+        yield from told
 
     def _device(self) -> str:
         return self.mode.backend.describe(self.mode.options)

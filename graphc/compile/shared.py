@@ -38,6 +38,8 @@ class SharedInput(Input):
 
     __slots__ = ("store",)
 
+    is_shared = True
+
     def __init__(self, type: TensorType, name: str | None, store: Store) -> None:
         super().__init__(type, name)
         self.store = store

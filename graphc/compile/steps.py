@@ -62,8 +62,8 @@ def _about_loop(node: Node, op: Loop, name: Names, users: Any) -> Iterator[str]:
     picks = {x.op.index: x for x in users.get(node, ()) if isinstance(x.op, Pick)}
     for i in range(op.carries, op.carries + op.stacked):
         if i in picks:
-            where = "for its gradient" if _is_residual(picks[i], op, users) else "as a result"
-            yield f"stores {name(picks[i])} {where}: {_size(picks[i].type)}"
+            why = " for its gradient" if _is_residual(picks[i], op, users) else ""
+            yield f"stores {name(picks[i])}{why}: {_size(picks[i].type)}"
 
 
 def _trips(node: Node, op: Loop, name: Names) -> str:
@@ -80,11 +80,8 @@ def _unrolled(op: Loop) -> str:
 
 
 def _is_residual(row: Node, op: Loop, users: Any) -> bool:
-    """Whether only loops in the other direction read it."""
-    readers = users.get(row, ())
-    return bool(readers) and all(
-        isinstance(x.op, Loop) and x.op.reverse != op.reverse for x in readers
-    )
+    """Whether a loop in the other direction reads it."""
+    return any(isinstance(x.op, Loop) and x.op.reverse != op.reverse for x in users.get(row, ()))
 
 
 def _size(type: Any) -> str:

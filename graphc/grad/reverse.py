@@ -17,6 +17,7 @@ from graphc.ir import (
     TensorType,
     derived_from,
     frames_up,
+    gathered,
     here,
     is_float,
     is_inexact,
@@ -39,6 +40,8 @@ def cotangents(
 
     Nodes among ``constants`` let nothing through.
     """
+    constants = list(constants)
+    given = _moved(given, gathered(list(given), [*wrt, *constants]))
     order = toposort(given, constants)
     reached = set(wrt)
     for node in order:
@@ -50,6 +53,16 @@ def cotangents(
             with derived_from(node.site):
                 _spread(node, waiting, reached)
     return [waiting.get(x) for x in wrt]
+
+
+def _moved(given: Mapping[Node, Tensor], outputs: Sequence[Node]) -> Mapping[Node, Tensor]:
+    """The cotangents of outputs in another form."""
+    if all(y is new for y, new in zip(given, outputs, strict=True)):
+        return given
+    found: dict[Node, Tensor] = {}
+    for new, g in zip(outputs, given.values(), strict=True):
+        found[new] = _added(found.get(new), g)
+    return found
 
 
 def _spread(node: Node, waiting: dict[Node, Any], reached: set[Node]) -> None:

@@ -1,7 +1,7 @@
 """What a graph is: types, nodes, graphs, their keys and print. No operation, no backend."""
 
 from graphc.ir.check import check, check_same_interface
-from graphc.ir.containers import flatten, rebuild
+from graphc.ir.containers import flatten, flatten_like, is_container, rebuild, value_class
 from graphc.ir.dtypes import (
     DTYPES,
     dtype_name,
@@ -14,6 +14,7 @@ from graphc.ir.dtypes import (
     promote,
     real_dtype,
 )
+from graphc.ir.gather import GATHERERS, gathered
 from graphc.ir.graph import Graph, refuse_missing, replaced
 from graphc.ir.node import TINY, Constant, Input, Leaf, Node, Pick, toposort
 from graphc.ir.op import Check, Op, encode
@@ -23,6 +24,7 @@ from graphc.ir.types import Shape, TensorType, TupleType, Type
 
 __all__ = [
     "DTYPES",
+    "GATHERERS",
     "INTERNAL",
     "TINY",
     "Check",
@@ -45,9 +47,12 @@ __all__ = [
     "dtype_name",
     "encode",
     "flatten",
+    "flatten_like",
     "frames_up",
+    "gathered",
     "here",
     "is_complex",
+    "is_container",
     "is_float",
     "is_inexact",
     "is_integer",
@@ -62,5 +67,6 @@ __all__ = [
     "replaced",
     "toposort",
     "tree",
+    "value_class",
     "where",
 ]

@@ -1,15 +1,27 @@
-"""Nested tuples, lists and dicts of values, taken apart and put together again."""
+"""Nested tuples, lists, dicts and dataclasses of values, taken apart and put together again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
 
-__all__ = ["flatten", "rebuild"]
+__all__ = ["flatten", "flatten_like", "is_container", "rebuild", "value_class"]
+
+_VALUES: set[type] = set()
+
+
+T = TypeVar("T", bound=type)
+
+
+def value_class(cls: T) -> T:
+    """Mark a dataclass whose objects are values, and no containers of values."""
+    _VALUES.add(cls)
+    return cls
 
 
 def flatten(container: Any) -> list[Any]:
-    """The values in a nested tuple, list or dict, in order; anything else is one value.
+    """The values in a nested container, in order; anything else is one value.
 
     Example:
         >>> flatten({"a": 1, "b": (2, [3])})
@@ -18,6 +30,35 @@ def flatten(container: Any) -> list[Any]:
     found: list[Any] = []
     _map(container, found.append)
     return found
+
+
+def flatten_like(like: Any, container: Any) -> list[Any]:
+    """The values in a container of the structure of another, in that one's order.
+
+    Raises:
+        ValueError: Says where the structures differ.
+
+    Example:
+        >>> flatten_like({"a": 0, "b": (0, 0)}, {"b": (2, 3), "a": 1})
+        [1, 2, 3]
+    """
+    if isinstance(like, dict):
+        if not isinstance(container, Mapping) or set(container) != set(like):
+            is_dict = isinstance(container, Mapping)
+            keys = sorted(container, key=str) if is_dict else repr(container)
+            raise ValueError(f"a dict of the keys {sorted(like, key=str)} is wanted, not {keys}")
+        pairs = [(like[key], container[key]) for key in like]
+    elif isinstance(like, list | tuple):
+        if not isinstance(container, list | tuple) or len(container) != len(like):
+            raise ValueError(f"a sequence of {len(like)} is wanted, not {container!r}")
+        pairs = list(zip(like, container, strict=True))
+    elif is_container(like):
+        if type(container) is not type(like):
+            raise ValueError(f"a {type(like).__name__} is wanted, not {container!r}")
+        pairs = [(value, getattr(container, name)) for name, value in _fields(like).items()]
+    else:
+        return [container]
+    return [value for part, given in pairs for value in flatten_like(part, given)]
 
 
 def rebuild(like: Any, values: list[Any]) -> Any:
@@ -31,6 +72,22 @@ def rebuild(like: Any, values: list[Any]) -> Any:
     return _map(like, lambda _: next(left))
 
 
+def is_container(value: Any) -> bool:
+    """Whether it is taken apart: a tuple, list or dict, or an object of a dataclass.
+
+    Example:
+        >>> is_container(()), is_container(1.5)
+        (True, False)
+    """
+    if isinstance(value, dict | tuple | list):
+        return True
+    return is_dataclass(value) and not isinstance(value, type) and type(value) not in _VALUES
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+
+
 def _map(container: Any, f: Callable[[Any], Any]) -> Any:
     if isinstance(container, dict):
         return {key: _map(value, f) for key, value in container.items()}
@@ -40,4 +97,6 @@ def _map(container: Any, f: Callable[[Any], Any]) -> Any:
         return type(container)(*parts) if named else tuple(parts)
     if isinstance(container, list):
         return [_map(value, f) for value in container]
+    if is_container(container):
+        return replace(container, **{k: _map(v, f) for k, v in _fields(container).items()})
     return f(container)

@@ -178,9 +178,15 @@ def _last(wiring: Wiring) -> Node:
 
 
 class Input(Op):
-    """A value given at run time; inputs are distinct by identity, whatever their names."""
+    """A value given at run time; inputs are distinct by identity, whatever their names.
+
+    Attributes:
+        is_shared: Whether it has a value of its own, kept between calls.
+    """
 
     __slots__ = ("given_name", "given_type")
+
+    is_shared = False
 
     def __init__(self, type: Type, name: str | None = None) -> None:
         if name is not None and not isinstance(name, str):

@@ -110,6 +110,13 @@ class Op:
         """The graphs that it holds, such as the step of a loop."""
         return ()
 
+    def passes(self) -> Sequence[Sequence[int | None]]:
+        """For each of its graphs, which input of its own each of the graph's inputs is.
+
+        None stands for another value, such as an element of a sequence.
+        """
+        return ()
+
     def with_graphs(self, graphs: Sequence[Graph]) -> Op:
         """The same with others in their places, of the same inputs."""
         assert not graphs, self

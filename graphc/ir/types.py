@@ -31,6 +31,10 @@ class Type:
     def __setattr__(self, name: str, value: Any) -> None:
         raise FrozenError(f"{type(self).__name__}.{name} = {value!r}: types never change.")
 
+    def admits(self, other: Type) -> bool:
+        """Whether every value of the other type is one of this."""
+        raise NotImplementedError
+
 
 def _length(length: Any) -> int | None:
     if length is None:
@@ -128,10 +132,11 @@ class TensorType(Type):
         """The same dtype in another shape."""
         return TensorType(self.dtype, shape)
 
-    def admits(self, other: TensorType) -> bool:
+    def admits(self, other: Type) -> bool:
         """Whether every array of the other type is one of this."""
         return (
-            self.dtype == other.dtype
+            isinstance(other, TensorType)
+            and self.dtype == other.dtype
             and self.ndim == other.ndim
             and all(n is None or n == m for n, m in zip(self.shape, other.shape, strict=True))
         )
@@ -161,3 +166,11 @@ class TupleType(Type):
 
     def __repr__(self) -> str:
         return f"({', '.join(map(repr, self.items))})"
+
+    def admits(self, other: Type) -> bool:
+        """Whether every tuple of the other type is one of this."""
+        return (
+            isinstance(other, TupleType)
+            and len(self.items) == len(other.items)
+            and all(a.admits(b) for a, b in zip(self.items, other.items, strict=True))
+        )

@@ -9,15 +9,17 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import threading
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphc.errors import ModeError, UnsupportedOperationError
-from graphc.ir import Constant, Graph, Node, Op, Pick, TensorType, here, where
+from graphc.ir import Check, Constant, Graph, Node, Op, Pick, TensorType, here, where
+from graphc.link.checks import equal_lengths
 from graphc.tensor.elementwise import Elementwise
+from graphc.tensor.shape import Length, Shape
 
 if TYPE_CHECKING:
     from graphc.link.program import Program
@@ -45,6 +47,7 @@ class Backend:
         eager: Values are at hand while the program runs, so that shapes may depend on them.
         describe: The device and versions in a line, given the options.
         options: The options that a mode may have.
+        gains: Names of rules that are optional, and pay here.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Backend:
     eager: bool
     describe: Callable[[Mapping[str, Any]], str]
     options: frozenset[str] = frozenset()
+    gains: frozenset[str] = frozenset()
     # Several results are a tuple on every backend.
     lowerings: dict[Any, Callable[..., Any]] = field(default_factory=lambda: {Pick: Pick.perform})
 
@@ -87,6 +91,16 @@ class Backend:
         assert found is not None, node
         return partial(found, node.op)
 
+    def around(
+        self, node: Node, compute: Callable[..., Any], *, on_host: bool
+    ) -> Callable[..., Any]:
+        """What computes a node, given what does where all lengths are known."""
+        return compute
+
+    def equal_lengths(self, node: Node, check: Check, operands: Sequence[Any]) -> None:
+        """Raise where two lengths that must be equal are not, while a program is traced."""
+        equal_lengths(node, check, operands)
+
     def callback(self, node: Node) -> Callable[..., Any]:
         """What computes a node by its NumPy reference, for ``fallback="numpy"``."""
         raise UnsupportedOperationError(
@@ -94,16 +108,21 @@ class Backend:
         )
 
     def missing(self, graph: Graph, elsewhere: Container[Node] = ()) -> list[Node]:
-        """The nodes of operations that have no lowering here, but for those computed elsewhere."""
+        """The nodes of operations that have no lowering here, but for those computed elsewhere.
+
+        So too in the graphs that operations hold.
+        """
         passed = {*graph.inputs, *graph.leaves}
-        return [
-            node
-            for node in graph.nodes
-            if node not in passed
-            and node not in elsewhere
-            and not isinstance(node.op, Constant)
-            and self.lowering(node.op) is None
-        ]
+        found: list[Node] = []
+        for node in graph.nodes:
+            if node in passed or node in elsewhere or isinstance(node.op, Constant):
+                continue
+            if self.lowering(node.op) is None:
+                found.append(node)
+            inside = [inner for held in node.op.graphs() for inner in self.missing(held)]
+            # A length is known wherever a backend traces.
+            found += [inner for inner in inside if not isinstance(inner.op, Length | Shape)]
+        return found
 
     def check(self, graph: Graph, elsewhere: Container[Node] = ()) -> None:
         """Raise where operations have no lowering: all of them, with the user's lines.

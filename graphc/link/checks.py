@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, TypeVar
 
-from graphc.errors import ArgumentError, RuntimeShapeError
+from graphc.errors import ArgumentError, GraphcError, RuntimeShapeError
 from graphc.ir import Check, Node
 
-__all__ = ["admit", "equal_lengths"]
+__all__ = ["admit", "equal_lengths", "told_of"]
+
+T = TypeVar("T")
 
 
 def admit(place: int, node: Node, value: Any) -> None:
@@ -39,3 +42,19 @@ def equal_lengths(node: Node, check: Check, operands: Sequence[Any]) -> None:
         "gt.tensor(shape=(1, None)) or x[None, :].",
         node.where,
     )
+
+
+def told_of(title: str, step: Callable[..., T], *, numbered: bool = False) -> Callable[..., T]:
+    """The step of a loop, whose errors say in which loop it was, and as which of its steps."""
+    numbers = count()
+
+    def told(*values: Any) -> T:
+        i = next(numbers)
+        try:
+            return step(*values)
+        except GraphcError as error:
+            place = f"{title}, step {i}" if numbered else f"In a step of {title}"
+            problem = f"{place}: {error.problem}"
+            raise type(error)(problem, error.remedy, error.where) from error
+
+    return told

@@ -1,22 +1,34 @@
 """What must be known while a backend compiles: integers that decide shapes.
 
 Lengths are Python integers while a backend traces; so is what is computed from them, from
-constants and from integer inputs whose value decides a shape, which are read on the host.
+constants and from integer inputs whose value decides a shape, which are read on the host. How
+many steps a loop does until it stops is not known then: what follows from it has a bound in place
+of a length.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from graphc.errors import DynamicShapeError
 from graphc.ir import TINY, Constant, Graph, Leaf, Node, Pick, TensorType, is_inexact
-from graphc.tensor.index import Nonzero
+from graphc.loop.loop import Loop
+from graphc.tensor.broadcast import BroadcastTo
+from graphc.tensor.create import Arange
+from graphc.tensor.index import Index, IndexUpdate, Nonzero
+from graphc.tensor.pad import Pad
 from graphc.tensor.sets import Unique
-from graphc.tensor.shape import Length, Shape
+from graphc.tensor.shape import Length, Reshape, Shape
+from graphc.tensor.specify import SpecifyShape
 
 __all__ = ["Host", "analyse"]
+
+BOUNDED = (Arange, BroadcastTo, Index, IndexUpdate, Pad, Reshape, SpecifyShape)
+"""What may have a length that is not known while a backend compiles, where it has a bound; so may
+loops."""
 
 
 @dataclass(frozen=True)
@@ -27,22 +39,54 @@ class Host:
         nodes: Computed there, by the operations' NumPy references.
         inputs: The graph's inputs whose values decide shapes, by position.
         leaves: The graph's leaves whose values decide shapes, by position.
+        counts: Those of the inputs that decide no more than numbers of steps, and lengths that
+            follow from these.
+        follows: Whether a shape follows from how many steps a loop does.
     """
 
     nodes: frozenset[Node]
     inputs: tuple[int, ...]
     leaves: tuple[int, ...]
+    counts: tuple[int, ...] = ()
+    follows: bool = False
 
 
-def analyse(graph: Graph) -> Host:
+def analyse(
+    graph: Graph, known: Collection[int] | None = None, varying: Collection[int] = ()
+) -> Host:
     """What a compiled graph needs on the host.
+
+    Args:
+        graph: A whole program, or a graph that an operation holds.
+        known: Of the latter, the inputs that are on the host, by position. All inputs of a program
+            can be read there.
+        varying: The inputs that differ from one step of a loop to the next.
 
     Raises:
         DynamicShapeError: A shape depends on values that are not there while it compiles.
     """
-    demanded = _demanded(graph)
+    inputs = range(len(graph.inputs))
+    readable = inputs if known is None else known
+    found = _Analysis(
+        graph, [i in readable for i in inputs], None if known is None else frozenset(varying)
+    )
+    return Host(
+        frozenset(_computed(graph, found.demanded, () if known is None else known)),
+        tuple(i for i, x in enumerate(graph.inputs) if x in found.demanded),
+        tuple(i for i, x in enumerate(graph.leaves) if x in found.demanded),
+        tuple(
+            i
+            for i, x in enumerate(graph.inputs)
+            if x in found.demanded and x not in found.fixed and not x.type.ndim
+        ),
+        found.follows,
+    )
+
+
+def _computed(graph: Graph, demanded: Collection[Node], known: Collection[int]) -> set[Node]:
+    """The nodes that are computed on the host."""
     given = set(graph.inputs)
-    nodes = set(demanded)
+    nodes = set(demanded) | {graph.inputs[i] for i in known}
     for node in graph.nodes:
         if node in given or node in nodes or isinstance(node.op, Leaf):
             continue
@@ -52,11 +96,7 @@ def analyse(graph: Graph) -> Host:
             and all(x in nodes for x in node.inputs)
         ):
             nodes.add(node)
-    return Host(
-        frozenset(nodes),
-        tuple(i for i, x in enumerate(graph.inputs) if x in demanded),
-        tuple(i for i, x in enumerate(graph.leaves) if x in demanded),
-    )
+    return nodes
 
 
 def _is_small(type: Any) -> bool:
@@ -65,48 +105,169 @@ def _is_small(type: Any) -> bool:
     return math.prod(n or 0 for n in type.shape) < TINY
 
 
-def _demanded(graph: Graph) -> set[Node]:
-    given = set(graph.inputs)
-    demanded: set[Node] = set()
-    stack: list[tuple[Node, Node]] = []
-    for node in graph.nodes:
-        if node not in given:
-            stack += [(node.inputs[i], node) for i in node.op.host_inputs()]
-    while stack:
-        node, user = stack.pop()
-        if node in demanded:
-            continue
-        demanded.add(node)
-        if node in given:
-            _check_input(node, user)
-        elif not isinstance(node.op, Length | Shape):
-            stack += [(x, user) for x in node.inputs]
-    return demanded
+Demand = tuple[Node, Node, bool]
+"""What must be known, the operation that needs it, and whether a bound would do."""
 
 
-def _check_input(node: Node, user: Node) -> None:
-    if is_inexact(node.type.dtype) or node.type.ndim > 1 or node.type.dtype == "bool":
-        if isinstance(user.op, Nonzero):
-            raise DynamicShapeError(
-                f"How many elements a mask made of {node!r} selects is not known while the "
-                "backend compiles.",
-                "Write gt.where(mask, a, b) in place of x[mask], with an a that adds nothing where "
-                "the mask is false, or use mode='NUMPY'; a constant mask works, and so does "
-                "x[mask].set(scalar).",
-                user.where,
-            )
-        if isinstance(user.op, Unique):
-            raise DynamicShapeError(
-                f"How many distinct elements {node!r} has is not known while the backend compiles.",
-                "Say how many to give, gt.unique(x, size=..., fill_value=...), or use "
-                "mode='NUMPY'; constants and integer inputs work.",
-                user.where,
-            )
-        raise DynamicShapeError(
-            f"The shape of {user!r} depends on the values of {node!r}, which are not known while "
-            "the backend compiles.",
-            "Shapes may depend on constants, on lengths (x.shape) and on integer inputs, scalars "
-            "or vectors; where a function takes the length of its result, as gt.bincount(x, "
-            "length=...) does, give that; or use mode='NUMPY'.",
+@dataclass
+class _Analysis:
+    """What decides shapes in a graph, some of whose inputs may be read on the host.
+
+    Attributes:
+        readable: Whether each input may be.
+        varying: Of a graph that an operation holds, its inputs that differ from step to step.
+        demanded: What is needed there.
+        fixed: What of that no bound can stand for.
+        sources: Numbers of steps that are not known before; what follows from them has a bound.
+        wanted: What is needed of inputs that are not known, and not of this graph's making.
+        follows: Whether a shape follows from how many steps a loop does.
+    """
+
+    graph: Graph
+    readable: Sequence[bool]
+    varying: frozenset[int] | None
+    demanded: set[Node] = field(default_factory=set)
+    fixed: set[Node] = field(default_factory=set)
+    sources: set[Node] = field(default_factory=set)
+    wanted: list[Demand] = field(default_factory=list)
+    follows: bool = False
+
+    def __post_init__(self) -> None:
+        self.given = {x: i for i, x in enumerate(self.graph.inputs)}
+        self.on_host = self._possible()
+        demands = [
+            need for node in self.graph.nodes if node not in self.given for need in self._of(node)
+        ]
+        self.sources = {x for x, _, bounded in demands if bounded and x not in self.on_host}
+        for x, user, bounded in demands:
+            self._demand(x, user, bounded or isinstance(user.op, BOUNDED))
+
+    def _possible(self) -> set[Node]:
+        """What can be computed on the host."""
+        pairs = zip(self.graph.inputs, self.readable, strict=True)
+        found = {x for x, readable in pairs if readable and _can_be_read(x)}
+        for node in self.graph.nodes:
+            if node in self.given:
+                continue
+            stops = isinstance(node.op, Loop) and node.op.stops
+            if isinstance(node.op, Length | Shape | Constant | Leaf) or (
+                node.inputs and not stops and all(x in found for x in node.inputs)
+            ):
+                found.add(node)
+        return found
+
+    def _of(self, node: Node) -> Iterator[Demand]:
+        op = node.op
+        inside = {i for passed in op.passes() for i in passed}
+        for i in op.host_inputs():
+            if i not in inside:
+                yield node.inputs[i], node, isinstance(op, Loop)
+        for graph, passed in zip(op.graphs(), op.passes(), strict=True):
+            readable = [i is not None and node.inputs[i] in self.on_host for i in passed]
+            varying = frozenset(k for k, i in enumerate(passed) if i is None)
+            inner = _Analysis(graph, readable, varying)
+            # What is needed of what is passed from outside is needed here.
+            outer = {
+                x: node.inputs[i]
+                for x, i in zip(graph.inputs, passed, strict=True)
+                if i is not None
+            }
+            for x in inner.demanded & outer.keys():
+                yield outer[x], node, x not in inner.fixed
+            for x, user, bounded in inner.wanted:
+                yield outer[x], user, bounded
+
+    def _demand(self, node: Node, user: Node, bounded: bool) -> None:
+        known = node in self.on_host
+        stack, seen = [node], set()
+        while stack:
+            x = stack.pop()
+            if x in seen:
+                continue
+            seen.add(x)
+            if known:
+                ends = x in self.given or isinstance(x.op, Length | Shape)
+            else:
+                ends = self._is_settled(x, user, bounded)
+            if not ends:
+                stack += x.inputs
+        if known:
+            self.demanded |= seen
+            self.fixed |= set() if bounded else seen
+
+    def _is_settled(self, x: Node, user: Node, bounded: bool) -> bool:
+        """Whether what is behind a node does not matter; raises where it cannot be known."""
+        if x in self.on_host:
+            return True
+        place = self.given.get(x)
+        if place is not None and self.varying is not None and place not in self.varying:
+            self.wanted.append((x, user, bounded))
+            return True
+        if x in self.sources or _is_taken(x):
+            self.follows = True
+            if not bounded:
+                raise _unknown_steps(x, user)
+            return True
+        if place is not None or isinstance(x.op, Loop):
+            raise _unknown_value(x, user) if self.varying is None else _varying(x, user)
+        return False
+
+
+def _can_be_read(x: Node) -> bool:
+    return not (is_inexact(x.type.dtype) or x.type.ndim > 1 or x.type.dtype == "bool")
+
+
+def _is_taken(node: Node) -> bool:
+    """Whether it is how many steps a loop did until it stopped."""
+    if not isinstance(node.op, Pick):
+        return False
+    (loop,) = node.inputs
+    op = loop.op
+    return isinstance(op, Loop) and op.stops and node.op.index == len(loop.type.items) - 1
+
+
+def _unknown_steps(node: Node, user: Node) -> DynamicShapeError:
+    return DynamicShapeError(
+        f"The shape of {user!r} depends on how many steps a loop does, which is not known while "
+        "the backend compiles.",
+        "Use the last step's value alone ([-1]); or a fixed number of steps, n_steps, with "
+        "gt.where in place of until; or mode='NUMPY'.",
+        user.where or node.where,
+    )
+
+
+def _varying(node: Node, user: Node) -> DynamicShapeError:
+    return DynamicShapeError(
+        f"In a step of a loop, the shape of {user!r} depends on {node!r}, which is computed while "
+        "it runs, and may differ from step to step.",
+        "Take the whole and choose by gt.where, as in gt.where(gt.arange(n) < i, x, 0); or use "
+        "mode='NUMPY'.",
+        user.where,
+    )
+
+
+def _unknown_value(node: Node, user: Node) -> DynamicShapeError:
+    if isinstance(user.op, Nonzero):
+        return DynamicShapeError(
+            f"How many elements a mask made of {node!r} selects is not known while the backend "
+            "compiles.",
+            "Write gt.where(mask, a, b) in place of x[mask], with an a that adds nothing where "
+            "the mask is false, or use mode='NUMPY'; a constant mask works, and so does "
+            "x[mask].set(scalar).",
             user.where,
         )
+    if isinstance(user.op, Unique):
+        return DynamicShapeError(
+            f"How many distinct elements {node!r} has is not known while the backend compiles.",
+            "Say how many to give, gt.unique(x, size=..., fill_value=...), or use "
+            "mode='NUMPY'; constants and integer inputs work.",
+            user.where,
+        )
+    return DynamicShapeError(
+        f"The shape of {user!r} depends on the values of {node!r}, which are not known while "
+        "the backend compiles.",
+        "Shapes may depend on constants, on lengths (x.shape) and on integer inputs, scalars "
+        "or vectors; where a function takes the length of its result, as gt.bincount(x, "
+        "length=...) does, give that; or use mode='NUMPY'.",
+        user.where,
+    )

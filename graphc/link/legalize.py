@@ -13,7 +13,10 @@ __all__ = ["bake", "inline"]
 
 
 def inline(graph: Graph, backend: Backend) -> Graph:
-    """Named functions taken apart, but for those the backend has a lowering of its own for."""
+    """Named functions taken apart, but for those the backend has a lowering of its own for.
+
+    So too in the graphs that operations hold.
+    """
     done: dict[Node, Node] = {x: x for x in graph.inputs}
     meanings: dict[Node, Node] = {}
     waiting = list(reversed(graph.nodes))
@@ -26,7 +29,7 @@ def inline(graph: Graph, backend: Backend) -> Graph:
         if missing:
             waiting += missing
             continue
-        made = node.with_inputs([done[x] for x in node.inputs])
+        made = _inside(node, backend).with_inputs([done[x] for x in node.inputs])
         meaning = meanings[made] if made in meanings else _meaning(made, backend)
         if meaning is not None and meaning not in done:
             # It may hold other names in turn.
@@ -36,6 +39,15 @@ def inline(graph: Graph, backend: Backend) -> Graph:
         final = made if meaning is None else done[meaning]
         done[node] = done[final] = final
     return Graph(graph.inputs, [done[y] for y in graph.outputs])
+
+
+def _inside(node: Node, backend: Backend) -> Node:
+    graphs = node.op.graphs()
+    taken_apart = [inline(graph, backend) for graph in graphs]
+    if taken_apart == [*graphs]:
+        return node
+    with derived_from(node.site):
+        return Node.make(node.op.with_graphs(taken_apart), *node.inputs)
 
 
 def _meaning(node: Node, backend: Backend) -> Node | None:

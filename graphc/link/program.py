@@ -21,7 +21,7 @@ from graphc.errors import (
 )
 from graphc.ir import Check, Constant, Graph, Node, Pick, TupleType
 from graphc.link.backend import Backend
-from graphc.link.checks import admit, equal_lengths
+from graphc.link.checks import admit
 from graphc.link.host import Host
 from graphc.link.source import Source
 from graphc.tensor.elementwise import Cast, Elementwise, Where
@@ -107,7 +107,7 @@ class Program:
             operands = [values[i] for i in step.operands]
             try:
                 for check in step.checks:
-                    equal_lengths(step.node, check, operands)
+                    self.backend.equal_lengths(step.node, check, operands)
                 values[step.place] = step.compute(*operands)
             except Exception as error:
                 raise _located(error, step.node, operands) from error
@@ -130,10 +130,10 @@ class Program:
 
     def _computing(self, node: Node) -> Callable[..., Any]:
         if self.host is not None and node in self.host.nodes:
-            return _by_numpy(node)
+            return self.backend.around(node, _by_numpy(node), on_host=True)
         if self.backend.lowering(node.op) is None:
             return self.backend.callback(node)
-        return self.backend.bind(node)
+        return self.backend.around(node, self.backend.bind(node), on_host=False)
 
 
 _Place = tuple[Node, int] | int

@@ -1,5 +1,22 @@
 """One loop: the operation with its derivative, and what users write in its terms."""
 
+from graphc.loop.choices import cond, ifelse, switch_case
+from graphc.loop.functional import loop, while_loop
 from graphc.loop.loop import ENDLESS, Loop
+from graphc.loop.scan import foldl, foldr, map, reduce, scan, until
 
-__all__ = ["ENDLESS", "Loop"]
+__all__ = [
+    "ENDLESS",
+    "Loop",
+    "cond",
+    "foldl",
+    "foldr",
+    "ifelse",
+    "loop",
+    "map",
+    "reduce",
+    "scan",
+    "switch_case",
+    "until",
+    "while_loop",
+]

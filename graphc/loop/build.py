@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir import Node, Pick, here, replaced, where
+from graphc.loop.sink import placed
 from graphc.loop.step import Outer, closed, stand_in
 from graphc.tensor.specify import specify_shape
 from graphc.tensor.tensor import Tensor, as_tensor
@@ -15,7 +16,7 @@ from graphc.tensor.tensor import Tensor, as_tensor
 if TYPE_CHECKING:
     from graphc.loop.loop import Loop
 
-__all__ = ["ENDLESS", "build"]
+__all__ = ["ENDLESS", "build", "settled"]
 
 ENDLESS = 2**63 - 1
 """The number of steps of a loop that only its condition ends."""
@@ -50,13 +51,14 @@ def build(  # noqa: PLR0913, PLR0917 (what a loop is made of)
         ShapeError: A carry's rank or a length of it changes.
     """
     carries = len(init)
-    init, parameters, outputs = _settled(
+    init, parameters, outputs = settled(
         like, list(init), list(parameters), [*nexts, *rows, *([] if stop is None else [stop])]
     )
     outer: dict[Node, Outer] = {}
     for p, x in zip(parameters, [*init, *xs], strict=True):
         outer[p] = (x, len(outer) >= carries)
-    step, consts = closed(parameters, outputs, outer)
+    # What only a branch needs is no constant of the loop: it is computed where that is chosen.
+    step, consts = closed(parameters, placed(outputs, parameters), outer)
     known = _number(steps)
     op = replace(
         like,
@@ -77,7 +79,7 @@ def _number(steps: int | Tensor) -> int | None:
     return steps if isinstance(steps, int) else None
 
 
-def _settled(
+def settled(
     like: Loop, init: list[Tensor], parameters: list[Tensor], outputs: list[Any]
 ) -> tuple[list[Tensor], list[Tensor], list[Any]]:
     """All that is known of a carry's lengths at first or after a step holds at all times."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from graphc.ir import Constant, Graph, Input, Node, Type, replaced, toposort
+from graphc.ir import Constant, Graph, Input, Node, Type, replaced
 from graphc.tensor.shape import Length, Shape, length, lengths
 from graphc.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["Formal", "closed", "opened", "stand_in"]
+__all__ = ["Formal", "captured", "closed", "opened", "stand_in", "with_formals"]
 
 
 class Formal(Input):
@@ -59,23 +59,63 @@ def closed(
         outputs: Arrays.
         outer: What parameters stand for.
     """
-    outputs = replaced(outputs, _outer_lengths(outputs, outer))
+    recent = _since(parameters, outputs)
+    swaps = _outer_lengths(recent, outer)
+    if swaps:
+        for node in recent:
+            if node not in swaps:
+                swaps[node] = node.with_inputs([swaps.get(x, x) for x in node.inputs])
+        outputs = [swaps.get(y, y) for y in outputs]
+    free = captured(parameters, outputs)
+    return with_formals([*parameters, *free], outputs), free
+
+
+def captured(parameters: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
+    """The largest parts that do not depend on the parameters, other than constants."""
     inner = set(parameters)
-    order = toposort(outputs, parameters)
-    for node in order:
+    ends: list[Node] = []
+    for node in _since(parameters, outputs):
         if not inner.isdisjoint(node.inputs):
             inner.add(node)
-    ends = [x for node in order if node in inner for x in node.inputs] + list(outputs)
-    free = dict.fromkeys(x for x in ends if x not in inner and not isinstance(x.op, Constant))
-    given = [*parameters, *free]
+            ends += node.inputs
+    ends += outputs
+    return list(
+        dict.fromkeys(x for x in ends if x not in inner and not isinstance(x.op, Constant))
+    )
+
+
+def with_formals(given: Sequence[Node], outputs: Sequence[Node]) -> Graph:
+    """Outputs as a function of what is given, by formal parameters."""
     formals = [Node.make(Formal(i, x.type)) for i, x in enumerate(given)]
-    body = replaced(outputs, dict(zip(given, formals, strict=True)))
-    return Graph(formals, body), list(free)
+    return Graph(formals, replaced(outputs, dict(zip(given, formals, strict=True))))
 
 
-def _outer_lengths(outputs: Sequence[Node], outer: Mapping[Node, Outer]) -> dict[Node, Node]:
+def _since(parameters: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
+    """The nodes that were made after a parameter, each after its inputs.
+
+    No older one depends on them, so that a step costs nothing for all that comes before its loop.
+    """
+    first = min((p.serial for p in parameters), default=0)
+    order: list[Node] = []
+    done = set(parameters)
+    stack = [*outputs][::-1]
+    while stack:
+        node = stack[-1]
+        waiting = [] if node in done else [x for x in node.inputs if x.serial > first]
+        waiting = [x for x in waiting if x not in done]
+        if waiting:
+            stack += waiting[::-1]
+            continue
+        stack.pop()
+        if node not in done:
+            done.add(node)
+            order.append(node)
+    return order
+
+
+def _outer_lengths(nodes: Iterable[Node], outer: Mapping[Node, Outer]) -> dict[Node, Node]:
     found: dict[Node, Node] = {}
-    for node in toposort(outputs, outer):
+    for node in nodes:
         if isinstance(node.op, Length | Shape) and node.inputs[0] in outer:
             x, axes = outer[node.inputs[0]]
             n = length(x, node.op.axis + axes) if isinstance(node.op, Length) else lengths(x)[axes:]  # type: ignore[arg-type]

@@ -12,6 +12,9 @@ from graphc.rewrite.rule import PASSES, EquationRule, Root, Rule, kind, sort
 
 __all__ = ["Change", "Chooser", "Sweep"]
 
+TOLD = "loop"
+"""The subject of rules whose changes a plan tells."""
+
 MOST_CHANGES_A_NODE = 50
 """Rules that grow a graph without end are stopped here; graphs of real programs need about 3."""
 
@@ -70,6 +73,15 @@ class Chooser:
         return {step: tuple(rules) for step, rules in found.items()}
 
 
+def _applied(rule: Rule, node: Node) -> Node | None:
+    """What a rule makes of a node; its name is added to what it raises."""
+    try:
+        return rule.apply(node)
+    except Exception as error:
+        error.add_note(f"The rule {rule.name} was at {node!r}, {node.where}.")
+        raise
+
+
 class Sweep:
     """The normal forms of nodes under the rules of a pass, each worked out once.
 
@@ -82,7 +94,7 @@ class Sweep:
         attempts: How often a rule was tried.
         changes: How often one applied.
         recording: Whether each change is kept.
-        records: Each change, where recording.
+        records: Each change, where recording; those that concern loops in any case.
     """
 
     def __init__(self, step: str, rules: Chooser, *, recording: bool = False) -> None:
@@ -161,7 +173,7 @@ class Sweep:
             with derived_from(node.site):
                 for rule in rules:
                     self.attempts += 1
-                    found = rule.apply(new)
+                    found = _applied(rule, new)
                     if found is not None and found is not new:
                         self._note(rule, new, found)
                         return found, rule
@@ -175,7 +187,7 @@ class Sweep:
                 before.where,
             )
         self.changes += 1
-        if self.recording:
+        if self.recording or rule.subject == TOLD:
             self.records.append(Change(rule, before, after))
 
     def _endless(self, stack: Sequence[Node]) -> InvalidGraphError:

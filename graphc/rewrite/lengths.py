@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, reduce, singledispatch
 from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from graphc.ir import TINY, Constant, Node, Op, Pick, TensorType, TupleType, Type, is_integer
+from graphc.ir import (
+    TINY,
+    Constant,
+    Node,
+    Op,
+    Pick,
+    TensorType,
+    TupleType,
+    Type,
+    is_integer,
+    replaced,
+    toposort,
+)
+from graphc.loop.branch import Switch
+from graphc.loop.loop import Loop
 from graphc.rewrite.slices import canonical
 from graphc.tensor.broadcast import BroadcastTo, broadcast_to
 from graphc.tensor.create import Arange, Eye
@@ -88,6 +103,8 @@ def _sources(node: Node, axis: int) -> list[Place]:
     kept = _kept(node, axis)
     if kept is not None:
         return [kept]
+    if isinstance(node.op, Pick) and isinstance(node.inputs[0].op, Loop | Switch):
+        return [p for part in _inner(node, axis) for p in part.places().values()]
     axes: Iterable[int] = ()
     ndim = node.inputs[0].type.ndim if isinstance(node.op, Diagonal | Reshape) else 0
     match node.op:
@@ -145,6 +162,8 @@ def _kept(node: Node, axis: int) -> Place | None:
     if isinstance(node.op, Pick):
         (source,) = node.inputs
         item = node.op.index
+    if isinstance(source.op, Loop | Switch):
+        return None  # their graphs say more than their type rules
     types = tuple([x.type for x in source.inputs])
     place = _kept_places(source.op, types).get((item, axis))
     return None if place is None else (source.inputs[place[0]], place[1])
@@ -300,7 +319,85 @@ def _of_pick(op: Pick, node: Node, axis: int) -> Known | None:
             return sum(cast(bare_mask(several.inputs[0]), "bool"))
         case Split(along, sizes) if axis == along:
             return symbolic_length(sizes, several.inputs[1:], op.index)
+        case Loop() | Switch():
+            return _of_graphs(node, axis)
     return None
+
+
+# Lengths of what graphs make that an operation holds, in terms of what it takes.
+
+
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    """A length of a result of such a graph.
+
+    Attributes:
+        n: It, made of the graph's inputs.
+        outer: What these inputs stand for, and how many more axes that has in front.
+        same: Those of them that are what they stand for, at all times.
+    """
+
+    n: Known
+    outer: Mapping[Node, Place]
+    same: Collection[Node]
+
+    def places(self) -> dict[Node, Place]:
+        """For lengths of inputs in it, what outside has that length."""
+        found = {}
+        for node in toposort([self.n] if isinstance(self.n, Node) else []):
+            if isinstance(node.op, Length) and node.inputs[0] in self.outer:
+                x, axes = self.outer[node.inputs[0]]
+                found[node] = x, node.op.axis + axes
+        return found
+
+    def outside(self) -> Known | None:
+        """The length in terms of what is outside, or None where it differs from time to time."""
+        if not isinstance(self.n, Node):
+            return self.n
+        swaps: dict[Node, Node] = {
+            node: as_tensor(length_of(*place), dtype="int64")
+            for node, place in self.places().items()
+        }
+        swaps |= {x: self.outer[x][0] for x in self.same}
+        if any(x in self.outer for x in toposort([self.n], swaps)):
+            return None
+        return replaced([self.n], swaps)[0]
+
+
+def _inner(node: Node, axis: int) -> list[_Inner]:
+    """A length of a result, from each graph that may make it."""
+    (several,) = node.inputs
+    op: Any = several.op
+    i: int = node.op.index  # type: ignore[attr-defined]
+    if isinstance(op, Switch):
+        found = []
+        for branch in op.branches:
+            given = dict(zip(branch.inputs, several.inputs[1:], strict=True))
+            outer = {x: (y, 0) for x, y in given.items()}
+            found.append(_Inner(length_of(branch.outputs[i], axis), outer, given))
+        return found
+    if i < op.carries:  # no step changes a carry's length
+        x = op.parts(several.inputs).init[i]
+        return [_Inner(_own_length(op.step.inputs[i], axis), {op.step.inputs[i]: (x, 0)}, ())]
+    if not axis:
+        return []
+    first = len(several.inputs) - len(op.step.inputs)
+    inputs = op.step.inputs
+    xs = range(op.carries, op.carries + op.sequences)
+    outer = {x: (several.inputs[first + j], int(j in xs)) for j, x in enumerate(inputs)}
+    return [_Inner(length_of(op.step.outputs[i], axis - 1), outer, inputs[xs.stop :])]
+
+
+def _of_graphs(node: Node, axis: int) -> Known | None:
+    """That of all branches, where it is the same; of a loop's rows there are as many as steps."""
+    (several,) = node.inputs
+    parts = _inner(node, axis)
+    if not parts:
+        op: Any = several.op
+        return cast(op.parts(several.inputs).steps, "int64")
+    # What depends on the branch chosen is left to backends, which know shapes better than values.
+    found, *others = [part.outside() for part in parts]
+    return found if all(n == found for n in others) else None
 
 
 def bare_mask(mask: Node) -> Node:

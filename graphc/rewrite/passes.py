@@ -11,7 +11,8 @@ import graphc.rewrite.rules  # noqa: F401 (fills RULES)
 from graphc.errors import ArgumentError
 from graphc.ir import Graph, Input, Node, check, check_same_interface, replaced
 from graphc.rewrite.engine import Change, Chooser, Sweep
-from graphc.rewrite.rule import PASSES, RULES, Rule
+from graphc.rewrite.loops import Loops
+from graphc.rewrite.rule import LOOPS, PASSES, RULES, Rule
 
 __all__ = ["EVERY", "PassReport", "Rewritten", "names_of", "optimize", "selected"]
 
@@ -33,7 +34,7 @@ class PassReport:
         after: How many it has now.
         attempts: How often a rule was tried.
         changes: How often one applied.
-        records: Each change, where they were asked for.
+        records: Each change, where they were asked for; those that concern loops in any case.
         graph: The graph after it, where changes were asked for.
     """
 
@@ -88,52 +89,93 @@ def optimize(
         True
     """
     rules = selected(excluding, including)
+    run = _Run(rules, recording=recording, checking=checking)
     # A rule looks through nodes; what the graph's inputs are made of is none of its business.
     hidden = {x: Node.input(x.type) for x in graph.inputs if not isinstance(x.op, Input)}
     if hidden:
         inputs = [hidden.get(x, x) for x in graph.inputs]
-        done = _run(Graph(inputs, replaced(graph.outputs, hidden)), rules, recording, checking)
+        done = run.rounds(Graph(inputs, replaced(graph.outputs, hidden)))
         shown = replaced(done.graph.outputs, {new: x for x, new in hidden.items()})
         return Rewritten(Graph(graph.inputs, shown), done.passes)
-    return _run(graph, rules, recording, checking)
+    return run.rounds(graph)
 
 
-def _run(graph: Graph, rules: list[Rule], recording: bool, checking: bool) -> Rewritten:
-    chooser = Chooser(rules)
-    sweeps = {step: Sweep(step, chooser, recording=recording) for step in PASSES}
-    settled: dict[str, tuple[Node, ...]] = {}
-    reports: list[PassReport] = []
-    for _ in range(ROUNDS):
-        for step, sweep in sweeps.items():
-            if settled.get(step) == graph.outputs:
-                continue
-            before = graph
-            graph, report = _swept(step, sweep, before)
-            reports.append(report)
-            settled[step] = graph.outputs
-            if checking:
-                check(graph)
-                check_same_interface(before, graph)
-    return Rewritten(graph, tuple(reports))
+class _Run:
+    """The passes over a graph and over the graphs that its operations hold.
+
+    Args:
+        rules: Those selected.
+        recording: Keep each change.
+        checking: Check each graph made.
+    """
+
+    def __init__(self, rules: list[Rule], *, recording: bool, checking: bool) -> None:
+        chooser = Chooser(rules)
+        self._sweeps = {step: Sweep(step, chooser, recording=recording) for step in PASSES}
+        self._loops = Loops(rules, self.better, recording=recording)
+        self._recording = recording
+        self._checking = checking
+        self._better: dict[Graph, Graph] = {}
+
+    def better(self, graph: Graph) -> Graph:
+        """A better graph in the place of one that an operation holds."""
+        found = self._better.get(graph)
+        if found is None:
+            found = self._better[graph] = self.rounds(graph).graph
+            self._better[found] = found
+        return found
+
+    def rounds(self, graph: Graph) -> Rewritten:
+        """The passes until nothing changes."""
+        settled: dict[str, tuple[Node, ...]] = {}
+        reports: list[PassReport] = []
+        for _ in range(ROUNDS):
+            for step in (LOOPS, *PASSES):
+                if settled.get(step) == graph.outputs:
+                    continue
+                before = graph
+                if step == LOOPS and not self._loops.concerns(graph):
+                    continue
+                graph, report = self._done(step, before)
+                reports.append(report)
+                if step != LOOPS or before.outputs == graph.outputs:
+                    settled[step] = graph.outputs
+                if self._checking:
+                    check(graph)
+                    check_same_interface(before, graph)
+        return Rewritten(graph, tuple(reports))
+
+    def _done(self, step: str, graph: Graph) -> tuple[Graph, PassReport]:
+        """One run of a pass or of the stage, with what the passes did in steps of loops there."""
+        counting: list[Sweep | Loops] = (
+            [*self._sweeps.values(), self._loops] if step == LOOPS else [self._sweeps[step]]
+        )
+        attempts = sum(one.attempts for one in counting)
+        changes = sum(one.changes for one in counting)
+        records = [len(one.records) for one in counting]
+        start = perf_counter()
+        new = self._loops(graph) if step == LOOPS else _swept(self._sweeps[step], graph)
+        report = PassReport(
+            name=step,
+            seconds=perf_counter() - start,
+            before=len(graph),
+            after=len(new),
+            attempts=sum(one.attempts for one in counting) - attempts,
+            changes=sum(one.changes for one in counting) - changes,
+            records=tuple(
+                change
+                for one, known in zip(counting, records, strict=True)
+                for change in one.records[known:]
+            ),
+            graph=new if self._recording else None,
+        )
+        return new, report
 
 
-def _swept(step: str, sweep: Sweep, graph: Graph) -> tuple[Graph, PassReport]:
-    attempts, changes, records = sweep.attempts, sweep.changes, len(sweep.records)
-    start = perf_counter()
+def _swept(sweep: Sweep, graph: Graph) -> Graph:
     sweep.normal_forms(graph.nodes)
     outputs = tuple(sweep.form(y) for y in graph.outputs)
-    new = graph if outputs == graph.outputs else Graph(graph.inputs, outputs)
-    report = PassReport(
-        name=step,
-        seconds=perf_counter() - start,
-        before=len(graph),
-        after=len(new),
-        attempts=sweep.attempts - attempts,
-        changes=sweep.changes - changes,
-        records=tuple(sweep.records[records:]),
-        graph=new if sweep.recording else None,
-    )
-    return new, report
+    return graph if outputs == graph.outputs else Graph(graph.inputs, outputs)
 
 
 def names_of(given: Iterable[str] | None) -> frozenset[str]:
@@ -154,7 +196,7 @@ def selected(excluding: Iterable[str], including: Iterable[str] | None) -> list[
     """
     out, wanted = names_of(excluding), names_of(including)
     rules = list(RULES.values())
-    known = {EVERY, *PASSES, *RULES, *(rule.subject for rule in rules)}
+    known = {EVERY, *PASSES, LOOPS, *RULES, *(rule.subject for rule in rules)}
     for name in sorted(out | wanted):
         if name not in known:
             close = get_close_matches(name, known)
@@ -162,7 +204,7 @@ def selected(excluding: Iterable[str], including: Iterable[str] | None) -> list[
                 f"No rule, pass or subject of rules is called {name!r}.",
                 f"Did you mean {' or '.join(map(repr, close))}?"
                 if close
-                else f"The passes are {', '.join(PASSES)}.",
+                else f"The passes are {', '.join((*PASSES, LOOPS))}.",
             )
     return [rule for rule in rules if _is_selected(rule, out, wanted)]
 
@@ -172,5 +214,5 @@ def _is_selected(rule: Rule, out: frozenset[str], wanted: frozenset[str]) -> boo
         if names & out:
             return False
         if names & wanted:
-            return True
+            return not rule.optional or rule.name in wanted
     return False

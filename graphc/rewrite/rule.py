@@ -20,6 +20,7 @@ from graphc.tensor.elementwise import Cast, Elementwise
 from graphc.tensor.tensor import Tensor
 
 __all__ = [
+    "LOOPS",
     "PASSES",
     "RULES",
     "UNIFORM",
@@ -27,16 +28,21 @@ __all__ = [
     "EquationRule",
     "NodeRule",
     "Rule",
+    "StageRule",
     "equation",
     "kind",
     "number_of",
     "rewrite",
     "scalar_value",
     "sort",
+    "stage_rule",
 ]
 
 PASSES = ("canonicalize", "stabilize", "specialize")
 """The passes, in the order they run."""
+
+LOOPS = "loops"
+"""The stage after them, which sees who uses what."""
 
 Root = type[Op] | Op
 F = TypeVar("F", bound=Callable[..., Any])
@@ -61,7 +67,10 @@ class Rule:
         step: The pass it belongs to.
         subject: The file or folder it stands in: that of its operations in ``tensor/``.
         meaning: What holds, in a line.
+        optional: Whether it applies only where it is asked for by its name.
     """
+
+    optional = False
 
     def __init__(self, step: str, function: Callable[..., Any]) -> None:
         self.name = function.__name__
@@ -140,11 +149,13 @@ class NodeRule(Rule):
         function: Callable[..., Any],
         beside: Sequence[Root] = (),
         dtypes: Callable[[str], bool] | None = None,
+        optional: bool = False,
     ) -> None:
         super().__init__(step, function)
         self._roots = tuple(roots)
         self.beside = frozenset(beside)
         self.dtypes = dtypes
+        self.optional = optional
 
     @property
     def roots(self) -> tuple[Root, ...]:
@@ -364,6 +375,20 @@ def _matches_all(
         yield from _matches_all(patterns[1:], nodes[1:], found)
 
 
+class StageRule(Rule):
+    """A change that is not one of a node by itself: its stage makes it where it is selected."""
+
+    def __init__(self, step: str, subject: str, name: str, meaning: str) -> None:
+        self.name = name
+        self.step = step
+        self.subject = subject
+        self.meaning = meaning
+
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        return ()
+
+
 LOOKED_THROUGH = (BroadcastTo, ExpandDims, Cast)
 
 UNIFORM = (Constant, *LOOKED_THROUGH)
@@ -411,11 +436,28 @@ def _number(op: Constant) -> Any:
 
 
 def _enter(rule: Rule) -> None:
-    if rule.step not in PASSES:
+    if rule.step not in {*PASSES, LOOPS}:
         raise ArgumentError(f"{rule.name}: no pass {rule.step!r}.", f"Use {', '.join(PASSES)}.")
     if rule.name in RULES:
         raise ArgumentError(f"{rule.name}: there are two rules of this name.", "Rename one.")
     RULES[rule.name] = rule
+
+
+def stage_rule(step: str, subject: str, name: str, meaning: str) -> StageRule:
+    """Enter a change that a stage makes.
+
+    Args:
+        step: The stage.
+        subject: What it is about, as the files of rules are called.
+        name: What reports call it; also what excludes it.
+        meaning: What holds, in a line.
+
+    Raises:
+        ArgumentError: No such stage, or a second rule of this name.
+    """
+    rule = StageRule(step, subject, name, meaning)
+    _enter(rule)
+    return rule
 
 
 def equation(
@@ -449,6 +491,7 @@ def rewrite(
     *roots: Root,
     beside: Sequence[Root] = (),
     dtypes: Callable[[str], bool] | None = None,
+    optional: bool = False,
 ) -> Callable[[F], F]:
     """Enter a function from a node and its operation to what may stand for it, or None.
 
@@ -459,13 +502,14 @@ def rewrite(
         beside: Rows or classes, one of which an operand must have; any by default. It is not tried
             on other nodes.
         dtypes: Which dtypes the first operand may have; any by default.
+        optional: Apply it only where it is asked for by its name, or a backend gains from it.
 
     Raises:
         ArgumentError: No such pass, or a second rule of this name.
     """
 
     def enter(function: F) -> F:
-        _enter(NodeRule(step, roots, function, beside, dtypes))
+        _enter(NodeRule(step, roots, function, beside, dtypes, optional))
         return function
 
     return enter

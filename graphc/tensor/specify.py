@@ -18,9 +18,15 @@ __all__ = ["SpecifyShape"]
 
 @dataclass(frozen=True, slots=True)
 class SpecifyShape(Op):
-    """The array, which must have these lengths; None stands for an input, -1 for any length."""
+    """The array, which must have these lengths; None stands for an input, -1 for any length.
+
+    Attributes:
+        shape: The lengths.
+        title: What messages say that it is.
+    """
 
     shape: StaticShape
+    title: str = "specify_shape"
 
     rearranges = True
 
@@ -34,7 +40,7 @@ class SpecifyShape(Op):
             fixed = wanted is not None and wanted >= 0
             if fixed and n not in {None, wanted}:
                 raise ShapeError(
-                    f"specify_shape({x!r}): axis {axis} has length {n}, not {wanted}.",
+                    f"{self.title}({x!r}): axis {axis} has length {n}, not {wanted}.",
                     "Leave that length open with None.",
                     where(here()),
                 )
@@ -46,11 +52,13 @@ class SpecifyShape(Op):
 
     def admit(self, x_shape: tuple[int, ...], symbolic: Sequence[Any]) -> None:
         """Raise where the shape is not the one specified."""
+        # -1 stands for any length where it is static, and is none where it is computed.
+        target_shape((None,) * len(symbolic), symbolic)
         target = target_shape(self.shape, symbolic, least=-1)
         if not all(m in {-1, n} for n, m in zip(x_shape, target, strict=True)):
             wanted = ", ".join("?" if m == -1 else str(m) for m in target)
             raise ShapeError(
-                f"specify_shape: an array of shape {tuple(x_shape)} has not the shape ({wanted}).",
+                f"{self.title}: an array of shape {tuple(x_shape)} has not the shape ({wanted}).",
                 "Pass an array of that shape, or specify another one.",
             )
 
@@ -65,7 +73,7 @@ class SpecifyShape(Op):
         return tangents[0]
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Tensor:
-        return Tensor.make(SpecifyShape((-1, *self.shape)), x, *symbolic)
+        return Tensor.make(SpecifyShape((-1, *self.shape), self.title), x, *symbolic)
 
 
 @function

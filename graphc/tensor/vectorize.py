@@ -15,6 +15,7 @@ from graphc.ir import (
     TensorType,
     TupleType,
     derived_from,
+    gathered,
     here,
     replaced,
     toposort,
@@ -130,6 +131,7 @@ def batched(outputs: Sequence[Node], replacements: Mapping[Any, Tensor]) -> list
         >>> [y.type for y in batched([x.sum(), x * 2], {x: rows})]
         [float64[5], float64[5, 3]]
     """
+    outputs = gathered(outputs, replacements)
     batch = _followed(outputs, replacements)
     sizes = [batch.sizes[x] for x in replacements]
     size = next((n for n in sizes if isinstance(n, int)), sizes[0])
@@ -218,6 +220,7 @@ def _over_axes(outputs: list[Tensor], replacements: Mapping[Tensor, Tensor]) -> 
 
     What has no such axis, or one of static length 1, is the same for all elements along it.
     """
+    outputs = [*gathered(outputs, replacements)]  # type: ignore[list-item]
     ranks = {x: new.ndim - x.ndim for x, new in replacements.items()}
     deepest = _deepest(outputs, ranks)
     most = max(ranks.values(), default=0)

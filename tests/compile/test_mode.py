@@ -237,3 +237,28 @@ def test_a_plan_of_no_outputs_can_be_told(mode: str) -> None:
 def test_a_misspelt_pass_is_refused_by_the_mode() -> None:
     with pytest.raises(ArgumentError, match="canonicalise"):
         graphc.Mode("NUMPY", excluding=["canonicalise"])
+
+
+def test_a_plan_tells_of_each_loop_what_it_carries_and_stores_and_what_left_it(mode: str) -> None:
+    x, h, w = gt.tensor(shape=(9, 4, 2)), gt.tensor(shape=(4, 3)), gt.matrix("w")
+    states = graphc.scan(
+        lambda x_t, h: gt.tanh(h @ w[:3] + x_t @ w[3:]), x, outputs_info=h, name="net"
+    )
+    f = graphc.function([x, h, w], graphc.grad(states[-1].sum(), w), mode=mode)
+    text = str(f.plan())
+    for part in (
+        "net: 9 steps, from the start",
+        "net: 9 steps, from the end",
+        "carries float64[4, 3]",
+        "for its gradient: float64[9, 4, 3], 864 bytes",
+        "each takes #0: float64[4, 3]",
+        "product_before_loop: ",
+    ):
+        assert part in text
+
+
+def test_a_plan_tells_when_a_loop_ends(mode: str) -> None:
+    n = gt.lscalar("n")
+    until = graphc.scan(lambda y: (2 * y, graphc.until(2 * y > 9)), outputs_info=1.0, n_steps=n)
+    text = str(graphc.function([n], until[-1], mode=mode).plan())
+    assert "scan: until it stops, at most a0 steps, from the start" in text

@@ -14,7 +14,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.errors import GraphcError
-from graphc.ir import Op, TensorType, is_inexact, numpy_dtype, toposort
+from graphc.ir import Input, Op, TensorType, is_inexact, numpy_dtype, toposort
 from graphc.link import load, names
 from graphc.rewrite.rule import PASSES
 from graphc.tensor.elementwise import ROWS, Elementwise
@@ -150,14 +150,16 @@ def concrete(cls: type[Op]) -> Iterator[type[Op]]:
 
 
 def graphc_operations() -> set[type[Op]]:
-    for package in ("graphc.tensor", "graphc.grad"):
+    packages = ("graphc.tensor", "graphc.grad", "graphc.loop")
+    for package in packages:
         module = importlib.import_module(package)
         for found in pkgutil.iter_modules(module.__path__, module.__name__ + "."):
             importlib.import_module(found.name)
     return {
         cls
         for cls in concrete(Op)
-        if cls.__module__.startswith(("graphc.tensor.", "graphc.grad."))
+        if cls.__module__.startswith(tuple(f"{package}." for package in packages))
+        and not issubclass(cls, Input)
         # A class with slots is made twice; the first is nobody's.
         and getattr(sys.modules[cls.__module__], cls.__name__) is cls
     }

@@ -11,7 +11,19 @@ import pytest
 
 import graphc.tensor as gt
 from graphc.errors import ShapeError
-from graphc.ir import Constant, Graph, Input, Leaf, Node, Op, TensorType, is_inexact, toposort
+from graphc.ir import (
+    Constant,
+    Graph,
+    Input,
+    Leaf,
+    Node,
+    Op,
+    TensorType,
+    TupleType,
+    is_inexact,
+    toposort,
+)
+from graphc.loop.branch import Switch
 from graphc.rewrite import optimize
 from graphc.rewrite.lengths import equal_lengths, length_of, lengths_of
 from graphc.tensor import Tensor
@@ -57,6 +69,8 @@ def is_about_lengths(node: Node) -> bool:
     """Whether it is a length or made of lengths, or a view of which only the length is asked."""
     if isinstance(node.op, Input | Leaf | Constant | Shape | Length | Index | BroadcastTo):
         return True
+    if isinstance(node.type, TupleType):
+        return False
     small = node.type.is_static and math.prod(node.type.shape) <= 8
     return bool(small and not is_inexact(node.type.dtype))
 
@@ -64,7 +78,7 @@ def is_about_lengths(node: Node) -> bool:
 def depends_on_values(y: Node) -> bool:
     """Whether some length is decided by the elements of an array."""
     return any(
-        isinstance(node.op, Nonzero | Repeated)
+        isinstance(node.op, Nonzero | Repeated | Switch)
         or (isinstance(node.op, Arange) and is_inexact(node.op.dtype))
         for node in toposort([y])
     )

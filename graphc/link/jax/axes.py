@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from jax import lax
 
+from graphc.ir import Node
 from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import Lowering, Ragged, ragged, rule
 from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
 
 
@@ -26,3 +29,20 @@ def squeeze(op: Squeeze, x: Any) -> Any:
 def transpose(op: Transpose, x: Any) -> Any:
     """The axes in another order."""
     return lax.transpose(x, op.axes)
+
+
+@rule(ExpandDims, Squeeze, Transpose)
+def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """The axis has another place."""
+    (x,) = values
+    assert isinstance(x, Ragged)
+    places: list[Any] = list(range(x.ndim))
+    match node.op:
+        case ExpandDims(axes):
+            for axis in sorted(axes):
+                places.insert(axis, None)
+        case Squeeze(axes):
+            places = [i for i in places if i not in axes]
+        case Transpose(axes):
+            places = list(axes)
+    return ragged(lowering(node.op, x.buffer), x.count, places.index(x.axis))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,9 +17,22 @@ import numpy as np
 
 from graphc.config import config
 from graphc.errors import DynamicShapeError, ModeError
-from graphc.ir import Node, Op, TensorType
+from graphc.ir import Check, Graph, Node, Op, Pick, TensorType
 from graphc.link.backend import Backend, Executable
+from graphc.link.host import Host
+from graphc.link.jax.bounded import (
+    Count,
+    Equal,
+    Ragged,
+    agree,
+    checked,
+    compute as compute_bounded,
+    is_known,
+    plain,
+    unequal,
+)
 from graphc.link.program import Program
+from graphc.tensor.shape import Length, Shape
 
 __all__ = ["WIDENED", "backend", "wide"]
 
@@ -70,11 +83,16 @@ def describe(options: Mapping[str, Any]) -> str:
 
 def wide(program: Program) -> bool:
     """Whether the program computes in a 64-bit dtype outside of what is computed on the host."""
-    host = program.host.nodes if program.host else frozenset()
-    outputs = set(program.graph.outputs)
+    return _is_wide(program.graph, program.host.nodes if program.host else ())
+
+
+def _is_wide(graph: Graph, host: Container[Node]) -> bool:
+    outputs = set(graph.outputs)
     return any(
-        node.op in WIDENED or (isinstance(node.type, TensorType) and node.type.dtype in WIDE)
-        for node in program.graph.nodes
+        node.op in WIDENED
+        or any(x.dtype in WIDE for x in getattr(node.type, "items", (node.type,)))
+        or any(_is_wide(held, ()) for held in node.op.graphs())
+        for node in graph.nodes
         if node in outputs or node not in host
     )
 
@@ -82,21 +100,65 @@ def wide(program: Program) -> bool:
 def compile(program: Program, options: Mapping[str, Any], donated: tuple[int, ...]) -> Executable:
     """One jitted function; one for each set of values of the inputs that decide shapes."""
     assert program.host is not None
-    static = program.host.inputs
-    dtypes = [y.type.numpy_dtype for y in program.graph.outputs]
-
-    def traced(*arguments: Any) -> Any:
-        found = program.trace(*arguments)
-        results = [jnp.asarray(y, d) for y, d in zip(found, dtypes, strict=True)]
-        return results[0] if program.single else results
-
-    execute: Executable = (
-        Specialized(traced, static, donated) if static else jax.jit(traced, donate_argnums=donated)
-    )
+    traced = Traced(program)
+    execute: Executable
+    if program.host.inputs:
+        execute = Specialized(traced, program.host, donated)
+    else:
+        execute = traced.jitted(traced.function, donated)
     device = device_of(options)
     if device is not None:
         execute = _on_device(execute, device)
     return _in_64_bits(execute) if wide(program) else execute
+
+
+class Traced:
+    """A program as a function that JAX traces.
+
+    Attributes:
+        function: Gives the outputs, or the only one.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.dtypes = [y.type.numpy_dtype for y in program.graph.outputs]
+        assert program.host is not None
+        self.is_bounded = program.host.follows
+        self.function = self.bounded if self.is_bounded else self.known
+
+    def known(self, *arguments: Any) -> Any:
+        """The outputs where all lengths are known."""
+        found = self.program.trace(*arguments)
+        results = [jnp.asarray(plain(y), d) for y, d in zip(found, self.dtypes, strict=True)]
+        return results[0] if self.program.single else results
+
+    def bounded(self, *arguments: Any) -> tuple[list[Any], list[Equal]]:
+        """The outputs, some in buffers, and what must be equal."""
+        pending: list[Equal] = []
+        with checked(pending):
+            found = self.program.trace(*arguments)
+        results = [
+            y if isinstance(y, Ragged) else jnp.asarray(plain(y), d)
+            for y, d in zip(found, self.dtypes, strict=True)
+        ]
+        return results, pending
+
+    def jitted(self, function: Callable[..., Any], donated: tuple[int, ...]) -> Executable:
+        """The function compiled; what it gives in buffers is cut afterwards."""
+        execute = jax.jit(function, donate_argnums=donated)
+        return self.cut(execute) if self.is_bounded else execute
+
+    def cut(self, execute: Executable) -> Executable:
+        """What gives the outputs in their own lengths, given what gives them in buffers."""
+
+        def call(*arguments: Any) -> Any:
+            results, pending = execute(*arguments)
+            for check in pending:
+                check.verify()
+            results = [y.cut() if isinstance(y, Ragged) else y for y in results]
+            return results[0] if self.program.single else results
+
+        return call
 
 
 def _in_64_bits(execute: Executable) -> Executable:
@@ -120,43 +182,98 @@ def _on_device(execute: Executable, device: Any) -> Executable:
     return call
 
 
+FEW = 4
+"""How many numbers of steps get an executable of their own before one is made for all."""
+
+SHORT = 32
+"""No buffer is made shorter than that for a number of steps that may be another one next time."""
+
+
 class Specialized:
     """A jitted function for each set of values of the arguments that decide shapes.
 
-    The least recently used one goes when there are more than ``config.specializations``.
+    The least recently used one goes when there are more than ``config.specializations``. Numbers of
+    steps that keep changing share one, whose buffers are long enough for all.
     """
 
-    def __init__(
-        self, traced: Callable[..., Any], static: tuple[int, ...], donated: tuple[int, ...]
-    ) -> None:
+    def __init__(self, traced: Traced, host: Host, donated: tuple[int, ...]) -> None:
         self.traced = traced
-        self.static = static
-        self.donated = tuple(i - sum(j < i for j in static) for i in donated)
-        self.known: OrderedDict[Any, Callable[..., Any]] = OrderedDict()
+        self.static = host.inputs
+        self.counts = frozenset(host.counts)
+        self.donated = donated
+        self.known: OrderedDict[Any, Executable] = OrderedDict()
+        self.made = 0
+        self.bounds: set[int] = set()
         self.lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
-        values = [np.asarray(arguments[i]) for i in self.static]
-        key = tuple((value.dtype.char, value.shape, value.tobytes()) for value in values)
+        values = {i: np.asarray(arguments[i]) for i in self.static}
+        execute = self._found({}, values)
+        if execute is None:
+            bounds = self._bounds(values, arguments) if self.made >= FEW else {}
+            if bounds:
+                execute = self._found(bounds, values) or self._made(bounds, values)
+                try:
+                    return execute(*arguments)
+                except DynamicShapeError:
+                    # They decide more than that.
+                    self.counts = frozenset()
+            execute = self._made({}, values)
+        return execute(*arguments)
+
+    def _key(self, bounds: Mapping[int, int], values: Mapping[int, Any]) -> Any:
+        static = (x for i, x in values.items() if i not in bounds)
+        return (*bounds.items(), *((x.dtype.char, x.shape, x.tobytes()) for x in static))
+
+    def _found(self, bounds: Mapping[int, int], values: Mapping[int, Any]) -> Executable | None:
+        key = self._key(bounds, values)
         with self.lock:
-            jitted = self.known.get(key)
-            if jitted is None:
-                jitted = self.known[key] = self._for(values)
-                if len(self.known) > config.specializations:
-                    self.known.popitem(last=False)
-            else:
+            execute = self.known.get(key)
+            if execute is not None:
                 self.known.move_to_end(key)
-        chosen = set(self.static)
-        return jitted(*[a for i, a in enumerate(arguments) if i not in chosen])
+        return execute
 
-    def _for(self, values: list[np.ndarray[Any, Any]]) -> Callable[..., Any]:
+    def _made(self, bounds: Mapping[int, int], values: Mapping[int, Any]) -> Executable:
+        """The function for these values, or for all of those up to their bounds."""
+        fixed = {i: x for i, x in values.items() if i not in bounds}
+        taken = [i for i in self.donated if i not in fixed]
+        function = self.traced.bounded if bounds else self.traced.function
+
         def specialized(*rest: Any) -> Any:
-            arguments = list(rest)
-            for i, value in zip(self.static, values, strict=True):
-                arguments.insert(i, value)
-            return self.traced(*arguments)
+            left = iter(rest)
+            arguments = []
+            for i in range(len(rest) + len(fixed)):
+                x = fixed[i] if i in fixed else next(left)
+                arguments.append(Count(x, 1, bounds[i]) if i in bounds else x)
+            return function(*arguments)
 
-        return jax.jit(specialized, donate_argnums=self.donated)
+        donated = tuple(i - sum(j < i for j in fixed) for i in taken)
+        jitted = jax.jit(specialized, donate_argnums=donated)
+        execute = self.traced.cut(jitted) if bounds or self.traced.is_bounded else jitted
+
+        def call(*arguments: Any) -> Any:
+            return execute(*[x for i, x in enumerate(arguments) if i not in fixed])
+
+        call = _in_64_bits(call) if bounds else call
+        with self.lock:
+            self.made += 1
+            self.known[self._key(bounds, values)] = call
+            if len(self.known) > config.specializations:
+                self.known.popitem(last=False)
+        return call
+
+    def _bounds(self, values: Mapping[int, Any], arguments: Sequence[Any]) -> dict[int, int]:
+        """For each number of steps how long buffers are: as a sequence, or a power of two."""
+        lengths = {x.shape[0] for x in arguments if x.ndim}
+        found = {}
+        for i in sorted(self.counts):
+            n = int(values[i])
+            if n > 0:
+                enough = max(1 << (n - 1).bit_length(), SHORT)
+                fitting = [k for k in lengths | self.bounds if n <= k <= 4 * enough]
+                found[i] = min(fitting, default=enough)
+        self.bounds.update(found.values())
+        return found
 
 
 class JAXBackend(Backend):
@@ -184,6 +301,32 @@ class JAXBackend(Backend):
             return jax.pure_callback(perform, shape, *values)
 
         return call
+
+    def around(
+        self, node: Node, compute: Callable[..., Any], *, on_host: bool
+    ) -> Callable[..., Any]:
+        """What computes a node also where lengths are not known, but bounded."""
+        deciding: Iterable[int] = () if node.op.graphs() else node.op.host_inputs()
+        if on_host and not isinstance(node.op, Length | Shape | Pick):
+            deciding = range(len(node.inputs))
+
+        def bounded(*values: Any) -> Any:
+            if any(isinstance(x, Count | Ragged) for x in values) or not all(
+                is_known(values[i]) for i in deciding
+            ):
+                return compute_bounded(node, self.lowering(node.op), values)
+            return compute(*values)
+
+        return bounded
+
+    def equal_lengths(self, node: Node, check: Check, operands: Sequence[Any]) -> None:
+        """Raise where they differ, now or when the program has run."""
+        a, m, b, n = check
+        left, right = operands[a].shape[m], operands[b].shape[n]
+        if isinstance(left, Count) or isinstance(right, Count):
+            agree(left, right, unequal(node))
+        else:
+            super().equal_lengths(node, check, operands)
 
 
 backend = JAXBackend(

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graphc.ir import numpy_dtype
+from graphc.ir import Node, numpy_dtype
 from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import (
+    Lowering,
+    bound,
+    combined,
+    is_known,
+    minus,
+    most,
+    plain,
+    ragged,
+    refused,
+    rule,
+)
 from graphc.tensor.create import Arange, Eye, StaticArange
 from graphc.tensor.shape import target_shape
 
@@ -39,3 +52,22 @@ def eye(op: Eye, *symbolic: Any) -> Any:
     """Ones on a diagonal."""
     n, m = target_shape(op.shape, symbolic)
     return jnp.eye(n, m, op.offset, numpy_dtype(op.dtype))
+
+
+@rule(Arange)
+def up_to_a_count(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Counted on as far as the buffer goes."""
+    start, stop, step = values
+    dtype = node.type.numpy_dtype
+    if not (is_known(step) and step > 0) or dtype.kind not in "iu":
+        raise refused(node)
+    way = most(minus(stop, start), np.asarray(0, np.int64))
+    step = int(step)
+    count = way
+    if step > 1:
+        count = combined(
+            lambda n: lax.div(n + (step - 1), np.int64(step)), lambda n: -(-n // step), way
+        )
+    places = lax.mul(lax.iota(dtype, bound(count)), dtype.type(step))
+    first = lax.convert_element_type(plain(start), dtype)
+    return ragged(lax.add(places, first), count, 0)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jax import lax
 
+from graphc.ir import Node
 from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import Lowering, Ragged, aligned, ragged, refused, rule
 from graphc.tensor.cumulative import CumMax, CumMin, CumProd, CumSum, Cumulative, Recurrence
 from graphc.tensor.elementwise import widened
+from graphc.tensor.reduce import ends
 
 ACCUMULATE = {
     CumSum: lax.cumsum,
@@ -38,3 +42,31 @@ def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
     steps = tuple(lax.convert_element_type(x, wide) for x in (a, b))
     y = lax.associative_scan(joined, steps, reverse=op.reverse, axis=op.axis)[1]
     return lax.convert_element_type(y, b.dtype)
+
+
+@rule(Cumulative)
+def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """From the end, what is not the array's own leaves all as it is."""
+    op: Any = node.op
+    (x,) = values
+    assert isinstance(x, Ragged)
+    buffer = x.buffer
+    if op.reverse and op.axis == x.axis:
+        lowest, highest = ends(x.dtype)
+        neutral = {CumSum: 0, CumProd: 1, CumMax: lowest, CumMin: highest}
+        buffer = x.filled(neutral[type(op)])
+    return ragged(lowering(op, buffer), x.count, x.axis)
+
+
+@rule(Recurrence)
+def of_ragged_factors(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """From the end, what is not the array's own comes to nothing."""
+    op: Any = node.op
+    axes = {x.axis for x in values if isinstance(x, Ragged)}
+    if len(axes) != 1:
+        raise refused(node)
+    (axis,) = axes
+    buffers, count = aligned(node, values, [axis, axis])
+    if op.reverse and op.axis == axis:
+        buffers = [Ragged(x, count, axis).filled(0) for x in buffers]
+    return ragged(lowering(op, *buffers), count, axis)

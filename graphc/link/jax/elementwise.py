@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -13,8 +14,26 @@ import numpy as np
 from jax import lax
 
 from graphc.grad.barriers import Barrier
-from graphc.ir import numpy_dtype
+from graphc.ir import Node, numpy_dtype
 from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import (
+    Count,
+    Lowering,
+    Ragged,
+    aligned,
+    arrays,
+    as_count,
+    combined,
+    is_known,
+    least,
+    minus,
+    most,
+    plus,
+    ragged,
+    refused,
+    rule,
+    settled,
+)
 from graphc.tensor.elementwise import ROWS, Cast, Elementwise, Where
 
 __all__ = ["fitted", "in_float32"]
@@ -294,3 +313,90 @@ def where(op: Where, condition: Any, a: Any, b: Any) -> Any:
 def barrier(op: Barrier, x: Any) -> Any:
     """Derivatives are taken before."""
     return x
+
+
+COUNTS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": plus,
+    "subtract": minus,
+    "minimum": least,
+    "maximum": most,
+    "multiply": lambda a, b: combined(lax.mul, operator.mul, a, b),
+}
+"""Rows of two integers, one of them a count, that are a count again."""
+
+COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "equal": operator.eq,
+    "not_equal": operator.ne,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+}
+
+
+@rule(Elementwise, Cast, Where, Barrier)
+def of_counts_or_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Lengths stay as they are."""
+    if any(isinstance(x, Ragged) for x in values):
+        return over_ragged(node, lowering, values)
+    if isinstance(node.op, Where) and not node.type.ndim and _are_integers(values[1:]):
+        return _either(node, lowering, values)
+    if node.type.ndim or not _are_integers(values):
+        return lowering(node.op, *arrays(node, values))
+    return of_counts(node, lowering, values)
+
+
+def _are_integers(values: Sequence[Any]) -> bool:
+    return all(isinstance(x, Count) or (is_known(x) and x.dtype.kind in "iu") for x in values)
+
+
+def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """A count where it can be one, and what is known where the bounds tell it."""
+    match node.op:
+        case Elementwise(row=row) if row in COUNTS:
+            return COUNTS[row](*values)
+        case Elementwise(row=row) if row in COMPARISONS:
+            return _compared(COMPARISONS[row], lowering, node, values)
+        case Elementwise(row="negative"):
+            return minus(np.asarray(0, np.int64), values[0])
+        case Cast(dtype="int64") | Barrier():
+            return values[0]
+    return lowering(node.op, *arrays(node, values))
+
+
+def _either(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    condition, *others = values
+    if is_known(condition):
+        return others[0] if condition else others[1]
+    a, b = map(as_count, others)
+    chosen = lowering(node.op, condition, a.value, b.value)
+    return settled(Count(chosen, min(a.low, b.low), max(a.high, b.high)))
+
+
+def _compared(
+    of: Callable[[int, int], bool], lowering: Lowering, node: Node, values: Sequence[Any]
+) -> Any:
+    a, b = map(as_count, values)
+    if a.value is b.value:
+        return np.asarray(of(0, 0))
+    found = {of(x, y) for x in (a.low, a.high) for y in (b.low, b.high)}
+    # Bounds that are equal show an equality only where they leave no choice.
+    apart = a.high < b.low or b.high < a.low
+    if len(found) == 1 and (apart or of not in {operator.eq, operator.ne}):
+        return np.asarray(found.pop())
+    return lowering(node.op, *arrays(node, values))
+
+
+def over_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Elements that mean nothing make others that do not."""
+    ndim = node.type.ndim
+    axis = next(x.axis - x.ndim for x in values if isinstance(x, Ragged))
+    if any(isinstance(x, Ragged) and x.axis - x.ndim != axis for x in values):
+        raise refused(node)
+    pairs = zip(node.inputs, values, strict=True)
+    axes = [
+        x.ndim + axis if x.ndim >= -axis and known.type.shape[axis] != 1 else None
+        for known, x in pairs
+    ]
+    buffers, count = aligned(node, arrays(node, values), axes)
+    return ragged(lowering(node.op, *buffers), count, ndim + axis)

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from jax import lax
 
+from graphc.errors import RuntimeShapeError, ShapeError
+from graphc.ir import Node
 from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import (
+    Lowering,
+    Ragged,
+    at_least,
+    ragged,
+    rule,
+)
 from graphc.tensor.elementwise import widened
 from graphc.tensor.reduce import (
     All,
@@ -19,6 +29,7 @@ from graphc.tensor.reduce import (
     Prod,
     Reduction,
     Sum,
+    ends,
 )
 
 
@@ -57,3 +68,35 @@ def arg_extreme(op: ArgExtreme, x: Any) -> Any:
     Max((op.axis,)).refuse_empty(x.shape)
     find = lax.argmax if isinstance(op, ArgMax) else lax.argmin
     return find(x, op.axis, np.int64)
+
+
+def neutral(op: Reduction | ArgExtreme, dtype: Any) -> Any:
+    """What leaves a result as it is."""
+    match op:
+        case Sum() | Any_():
+            return 0
+        case Prod() | All():
+            return 1
+    lowest, highest = ends(dtype)
+    return lowest if isinstance(op, Max | ArgMax) else highest
+
+
+@rule(Sum, Prod, Extreme, All, Any_, ArgExtreme)
+def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """What is not the array's own is neutral."""
+    op: Any = node.op
+    (x,) = values
+    assert isinstance(x, Ragged)
+    axes = op.axes if isinstance(op, Reduction) else (op.axis,)
+    if x.axis not in axes:
+        axis = x.axis - sum(a < x.axis for a in axes)
+        return ragged(lowering(op, x.buffer), x.count, axis)
+    if isinstance(op, Extreme | ArgExtreme):
+        extreme = op if isinstance(op, Extreme) else Max((op.axis,))
+        empty = [0 if axis == x.axis else n for axis, n in enumerate(x.buffer.shape)]
+        try:
+            extreme.refuse_empty(empty)
+        except ShapeError as error:
+            found = RuntimeShapeError(error.problem, error.remedy, node.where)
+            at_least(x.count, 1, lambda a, b: found)
+    return lowering(op, x.filled(neutral(op, x.dtype)))

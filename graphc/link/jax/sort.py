@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -9,7 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from graphc.ir import Node
 from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import Lowering, Ragged, ragged, rule
+from graphc.tensor.reduce import ends
 from graphc.tensor.sort import ArgSort, SearchSorted, Sort
 
 
@@ -36,3 +40,14 @@ def searchsorted(op: SearchSorted, x: Any, v: Any) -> Any:
     for _ in range(op.batched):
         search = jax.vmap(search)
     return lax.convert_element_type(search(jnp.asarray(x), v), np.int64)
+
+
+@rule(Sort, ArgSort)
+def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """What is not the array's own comes last; equal elements keep their order."""
+    op: Any = node.op
+    (x,) = values
+    assert isinstance(x, Ragged)
+    last = np.nan if x.dtype.kind in "fc" else ends(x.dtype)[1]
+    buffer = x.filled(last) if x.axis == op.axis else x.buffer
+    return ragged(lowering(op, buffer), x.count, x.axis)

@@ -362,6 +362,23 @@ def sum_of_product(node: Node, op: Sum) -> Node | None:
     return admitted(expand_dims(made, new) if new else made, node)
 
 
+@rewrite("canonicalize", Sum, beside=[DotGeneral])
+def sum_of_dot(node: Node, op: Sum) -> Node | None:
+    """Products for each element of a batch that are added up are one product over all of it."""
+    (x,) = node.inputs
+    if not isinstance(x.op, DotGeneral) or not is_numeric(x.type.dtype):
+        return None
+    batch = len(x.op.batch_axes[0])
+    summed = [axis for axis in op.axes if axis < batch]
+    if not summed or x.type.dtype in HALF:
+        return None
+    left, right, result = numbers_of(x)
+    kept = [label for label in result if label not in summed]
+    made = contracted(x.inputs[0], left, x.inputs[1], right, kept)  # type: ignore[arg-type]
+    rest = tuple(kept.index(axis) for axis in op.axes if axis not in summed)
+    return admitted(Tensor.make(Sum(rest), made) if rest else made, node)
+
+
 def _bare(x: Node, labels: Sequence[int]) -> tuple[Tensor, list[int]]:
     """A factor without the axes of length 1 on which it is broadcast, and the others' labels."""
     ones = tuple(i for i, n in enumerate(x.type.shape) if n == 1)

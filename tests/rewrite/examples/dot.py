@@ -11,7 +11,7 @@ from graphc.ir import Node
 from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
 from graphc.tensor.dot import DotGeneral
 from graphc.tensor.reduce import Sum
-from tests.rewrite.arrays import Example, columns, half, make, n, rows, scalar, truth, w, x
+from tests.rewrite.arrays import Example, c, columns, half, make, n, rows, scalar, truth, w, x
 
 m, v = gt.matrix("m"), gt.vector("v")
 a, b = gt.tensor("a", shape=(2, 3, 4)), gt.tensor("b", shape=(2, 4, 5))
@@ -36,6 +36,8 @@ def product(letters: str, left: Node, right: Node) -> Node:
     places = [(tuple(map(one.index, k)), tuple(map(other.index, k))) for k in (summed, batch)]
     return make(DotGeneral(*places), left, right)
 
+
+pairs = make(DotGeneral(((2,), (2,)), ((0,), (0,))), c, c)
 
 EXAMPLES: dict[str, list[Example]] = {
     "dot_of_transpose": [
@@ -101,6 +103,10 @@ EXAMPLES: dict[str, list[Example]] = {
         (product("ik,kj", tall @ flat, thin), product("ik,kj", tall, flat @ thin)),
         (product("ik,kj", product("i,j", v, w), m), product("i,j", v, product("k,kj", w, m))),
     ],
+    "sum_of_dot": [
+        (make(Sum((0,)), pairs), make(DotGeneral(((0, 2), (0, 2))), c, c)),
+        (make(Sum((0, 2)), pairs), make(Sum((1,)), make(DotGeneral(((0, 2), (0, 2))), c, c))),
+    ],
     "sum_of_product": [
         (make(Sum((0,)), w * w[::-1]), product("i,i", w, w[::-1])),
         (make(Sum((1,)), x * w), product("ik,k", x, w)),
@@ -152,6 +158,7 @@ LEFT_ALONE: dict[str, list[Node]] = {
         product("ik,kj", tall, flat @ thin),
         product("ik,kj", product("ik,kj", p, q), r),
     ],
+    "sum_of_dot": [make(Sum((1,)), pairs), make(Sum((0,)), x @ x.T)],
     "sum_of_product": [
         make(Sum((1,)), x * x[::-1]),
         make(Sum((0, 1)), gt.exp(x) * x[::-1]),

@@ -1,0 +1,165 @@
+"""What users say of a loop: how many steps it does, what they do, and when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError, DTypeError
+from graphc.ir import Constant, Node, here, is_integer, where
+from graphc.tensor.elementwise import cast, minimum
+from graphc.tensor.tensor import Tensor, as_tensor
+
+__all__ = [
+    "Count",
+    "called",
+    "fewest",
+    "number_of_steps",
+    "stopping",
+    "titled",
+    "unrolled",
+    "until",
+]
+
+Count = int | Tensor
+"""A number of steps: known, or an int64 scalar."""
+
+
+def titled(name: Any, kind: str) -> str:
+    """What messages call a loop.
+
+    Raises:
+        ArgumentError: The name is no string.
+    """
+    if name is not None and not isinstance(name, str):
+        raise ArgumentError(f"{kind}: the name {name!r} is no string.", "", where(here()))
+    return kind if name is None else name
+
+
+def called(title: str, step: Callable[..., Any], given: Sequence[Any], order: str) -> Any:
+    """What a step returns.
+
+    Args:
+        title: What messages call the loop.
+        step: A function of the user's.
+        given: What it is given.
+        order: Says what that is, and in which order.
+
+    Raises:
+        ArgumentError: It takes another number of arguments.
+    """
+    try:
+        signature(step).bind(*given)
+    except ValueError:
+        pass  # a built-in function that does not tell
+    except TypeError as error:
+        names = ", ".join(str(getattr(x, "name", None) or x) for x in given)
+        raise ArgumentError(
+            f"{title}: the step {getattr(step, '__name__', step)} does not take the {len(given)} "
+            f"arguments that there are, {names}: {error}.",
+            f"Their order is: {order}.",
+            where(here()),
+        ) from error
+    return step(*given)
+
+
+def number_of_steps(title: str, given: Any, what: str = "n_steps") -> Count | None:
+    """A number of steps as it was given: None, an integer, or a symbolic one.
+
+    Raises:
+        DTypeError: It is no integer scalar.
+        ArgumentError: It is negative.
+    """
+    if given is None:
+        return None
+    n = as_tensor(given) if isinstance(given, Node | np.ndarray | np.generic) else given
+    if isinstance(n, Tensor):
+        if not is_integer(n.dtype) or n.ndim:
+            raise _no_integer(title, what, given)
+        if not isinstance(n.op, Constant):
+            return cast(n, "int64")
+        n = int(n.op.value)
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise _no_integer(title, what, given)
+    if n < 0:
+        raise ArgumentError(f"{title}: {what}={n}.", "Use a number from 0 on.", where(here()))
+    return n
+
+
+def _no_integer(title: str, what: str, given: Any) -> DTypeError:
+    return DTypeError(
+        f"{title}: {what}={given!r}.",
+        "Give an integer, Python's or a symbolic scalar: gt.lscalar, x.shape[0], .astype('int64').",
+        where(here()),
+    )
+
+
+def fewest(given: Sequence[Count]) -> Count | None:
+    """The smallest of several numbers; None where there is none."""
+    known = [n for n in given if isinstance(n, int)]
+    unknown = list(dict.fromkeys(n for n in given if isinstance(n, Tensor)))
+    if not unknown:
+        return min(known, default=None)
+    found = unknown[0]
+    for n in [*unknown[1:], *([min(known)] if known else [])]:
+        found = minimum(found, n)
+    return found
+
+
+def stopping(title: str, condition: Any) -> Tensor:
+    """Whether to stop, as a symbolic array.
+
+    Raises:
+        DTypeError: It is no bool scalar.
+    """
+    found: Tensor = as_tensor(condition)
+    if found.dtype != "bool" or found.ndim:
+        raise DTypeError(
+            f"{title}: the condition {found!r} is no bool scalar.",
+            "Compare: x > 0; and reduce: gt.all(...), gt.any(...).",
+            where(here()),
+        )
+    return found
+
+
+def unrolled(title: str, given: Any) -> int:
+    """How many steps may be written out at a time, as it was given.
+
+    Raises:
+        ArgumentError: It is no positive integer.
+    """
+    if given is None:
+        return 1
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise ArgumentError(f"{title}: unroll={given!r}.", "Use a number from 1 on.", where(here()))
+    return given
+
+
+class until:  # noqa: N801 (PyTensor's name; it reads as a statement)
+    """What a step of a scan returns, after its outputs, to end the scan after this step.
+
+    Args:
+        condition: A bool scalar: whether this step is the last one. Its outputs are kept.
+
+    Raises:
+        DTypeError: It is no bool scalar.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> powers = graphc.scan(
+        ...     lambda x: (x * 2, graphc.until(x * 2 > 10)), outputs_info=1, n_steps=100
+        ... )
+        >>> powers.eval(mode="NUMPY").tolist()
+        [2, 4, 8, 16]
+    """
+
+    __slots__ = ("condition",)
+
+    def __init__(self, condition: Any) -> None:
+        self.condition = stopping("until", condition)
+
+    def __repr__(self) -> str:
+        return f"until({self.condition!r})"

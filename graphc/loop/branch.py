@@ -1,0 +1,323 @@
+"""Branches of which one is computed: the operation with its derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphc.errors import DTypeError, InvalidGraphError, ShapeError
+from graphc.grad.barriers import disconnected_grad
+from graphc.grad.forward import push
+from graphc.grad.reverse import cotangents
+from graphc.ir import (
+    Graph,
+    Node,
+    Op,
+    Pick,
+    TensorType,
+    TupleType,
+    here,
+    is_inexact,
+    is_integer,
+    replaced,
+    toposort,
+    where,
+)
+from graphc.loop.deciding import deciding
+from graphc.loop.evaluate import evaluate
+from graphc.loop.step import Formal, Outer, closed, stand_in
+from graphc.tensor.axes import expand_dims
+from graphc.tensor.broadcast import repeated
+from graphc.tensor.create import zeros_like
+from graphc.tensor.cumulative import cumsum
+from graphc.tensor.elementwise import cast, clip, equal, logical_and, where as select
+from graphc.tensor.reduce import any as any_of, sum as sum_of
+from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.vectorize import batched as over_batch
+
+__all__ = ["Switch", "check_index", "choice", "common_type", "is_choice", "switch"]
+
+
+@dataclass(frozen=True, slots=True)
+class Switch(Op):
+    """The results of one of several branches; the others are not computed.
+
+    The first input is the branch's number, an integer or bool scalar; one beyond the ends counts
+    as the nearest branch, on every backend. The other inputs are what all branches take.
+
+    Attributes:
+        branches: Graphs of one list of formal parameters, with results of equal dtypes and ranks.
+        label: What messages call it.
+    """
+
+    branches: tuple[Graph, ...]
+    label: str | None = None
+
+    @property
+    def name(self) -> str:
+        return "switch"
+
+    def __repr__(self) -> str:
+        known = [f"{self.label!r}"] if self.label else []
+        return f"Switch({', '.join([*known, f'branches={len(self.branches)}'])})"
+
+    @property
+    def title(self) -> str:
+        """What messages call it."""
+        return self.label or "ifelse"
+
+    def graphs(self) -> tuple[Graph, ...]:
+        return self.branches
+
+    def with_graphs(self, graphs: Sequence[Graph]) -> Switch:
+        return replace(self, branches=tuple(graphs))
+
+    def passes(self) -> Sequence[Sequence[int | None]]:
+        return [range(1, 1 + len(branch.inputs)) for branch in self.branches]
+
+    def host_inputs(self) -> tuple[int, ...]:
+        """What decides a shape in a branch."""
+        return deciding(self)
+
+    def infer(self, index: TensorType, *types: TensorType) -> TupleType:
+        check_index(self.title, index)
+        for branch in self.branches:
+            wanted = [x.type for x in branch.inputs]
+            for place, (a, b) in enumerate(zip(wanted, types, strict=True)):
+                if not a.admits(b):
+                    raise InvalidGraphError(
+                        f"{self.title}: a branch takes {a!r} at place {place}, and is given {b!r}."
+                    )
+        results = zip(*(branch.outputs for branch in self.branches), strict=True)
+        return TupleType(tuple(common_type(self.title, ys) for ys in results))
+
+    def chosen(self, index: Any) -> Graph:
+        """The branch of that number."""
+        return self.branches[min(max(int(index), 0), len(self.branches) - 1)]
+
+    def perform(self, index: Any, *values: Any) -> tuple[Any, ...]:
+        return tuple(evaluate(self.chosen(index), *values))
+
+    def pullback(self, g: Sequence[Any], y: Any, index: Tensor, *xs: Tensor) -> Sequence[Any]:
+        """The same choice among the branches' pullbacks."""
+        given = {j: part for j, part in enumerate(g) if part is not None}
+        dummies = {j: stand_in(part, "cotangent") for j, part in given.items()}
+        fresh, outputs = self.opened()
+        found = [
+            cotangents(_summed([(ys[j], part) for j, part in dummies.items()]), fresh)
+            for ys in outputs
+        ]
+        reached = [
+            i
+            for i, x in enumerate(fresh)
+            if is_inexact(x.dtype) and any(parts[i] is not None for parts in found)
+        ]
+        results = [[_or_zeros(parts[i], fresh[i]) for i in reached] for parts in found]
+        made = switch(self, index, [*dummies.values(), *fresh], [*given.values(), *xs], results)
+        by_operand = dict(zip(reached, made, strict=True))
+        return [None, *(by_operand.get(i) for i in range(len(xs)))]
+
+    def pushforward(
+        self, tangents: Sequence[Any], y: Any, index: Tensor, *xs: Tensor
+    ) -> Sequence[Any]:
+        """The same choice among the branches' pushforwards."""
+        given = {i: t for i, t in enumerate(tangents[1:]) if t is not None}
+        dummies = {i: stand_in(t, "tangent") for i, t in given.items()}
+        fresh, outputs = self.opened()
+        known: dict[Node, Tensor] = {fresh[i]: t for i, t in dummies.items()}
+        found = [push(ys, known) for ys in outputs]
+        count = len(self.branches[0].outputs)
+        moved = [j for j in range(count) if any(parts[j] is not None for parts in found)]
+        results = [
+            [_or_zeros(parts[j], ys[j]) for j in moved]
+            for parts, ys in zip(found, outputs, strict=True)
+        ]
+        made = switch(self, index, [*dummies.values(), *fresh], [*given.values(), *xs], results)
+        by_result = dict(zip(moved, made, strict=True))
+        return [by_result.get(j) for j in range(count)]
+
+    def batch(
+        self, size: Any, batched: Sequence[bool], index: Tensor, *xs: Tensor
+    ) -> tuple[Any, ...]:
+        """The branch for the whole batch; all branches where elements choose different ones."""
+        if batched[0]:
+            return tuple(self._of_each(size, batched[1:], index, xs))
+        fresh, outputs = self.opened()
+        known = size if isinstance(size, int) else None
+        swaps: dict[Any, Tensor] = {
+            x: TensorType(x.dtype, (known, *x.type.shape))()
+            for x, flag in zip(fresh, batched[1:], strict=True)
+            if flag
+        }
+        over = [
+            any(not swaps.keys().isdisjoint(toposort([y])) for y in ys)
+            for ys in zip(*outputs, strict=True)
+        ]
+        results = []
+        for ys in outputs:
+            wide = over_batch(ys, swaps)
+            results.append([a if flag else y for a, y, flag in zip(wide, ys, over, strict=True)])
+        return tuple(switch(self, index, [swaps.get(x, x) for x in fresh], xs, results))
+
+    def _of_each(
+        self, size: Any, batched: Sequence[bool], index: Tensor, xs: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """The results where each element of the batch has its own branch.
+
+        A branch is computed for all elements. Those that did not choose it bring the values of one
+        that did, so that it meets none that it was not meant for.
+        """
+        last = len(self.branches) - 1
+        numbers = cast(index, "int64")
+        found: list[Tensor] = []
+        for k, branch in enumerate(self.branches):
+            self._check_lengths(branch)
+            chosen = equal(clip(numbers, 0, last), k)
+            first = logical_and(chosen, equal(cumsum(cast(chosen, "int64")), 1))
+            whole = any_of(chosen)
+            swaps: dict[Any, Tensor] = {}
+            same: dict[Node, Node] = {}
+            for formal, x, flag in zip(branch.inputs, xs, batched, strict=True):
+                if flag:
+                    swaps[formal] = _admitted(chosen, first, x)
+                elif is_inexact(x.dtype):
+                    same[formal] = select(whole, x, disconnected_grad(x))
+                else:
+                    same[formal] = x
+            ys = replaced(branch.outputs, same)
+            made = over_batch(ys, swaps) if swaps else [repeated(as_tensor(y), size) for y in ys]
+            found = (
+                [select(_beside(chosen, y), y, old) for y, old in zip(made, found, strict=True)]
+                if found
+                else made
+            )
+        return found
+
+    def _check_lengths(self, branch: Graph) -> None:
+        for a, b in zip(self.branches[0].outputs, branch.outputs, strict=True):
+            pairs = zip(a.type.shape, b.type.shape, strict=True)
+            if any(n != m and None not in {n, m} for n, m in pairs):
+                raise ShapeError(
+                    f"{self.title}: the elements of a batch choose different branches, whose "
+                    f"results {a.type!r} and {b.type!r} differ in shape.",
+                    "Let the branches give results of one shape.",
+                    b.where,
+                )
+
+    def opened(self) -> tuple[list[Tensor], list[list[Node]]]:
+        """New inputs in the parameters' places, and each branch's results made of them."""
+        formals = self.branches[0].inputs
+        fresh = [stand_in(x) for x in formals]
+        swaps: dict[Node, Node] = dict(zip(formals, fresh, strict=True))
+        return fresh, [replaced(branch.outputs, swaps) for branch in self.branches]
+
+
+def _summed(given: Sequence[tuple[Node, Tensor]]) -> dict[Node, Tensor]:
+    found: dict[Node, Tensor] = {}
+    for y, part in given:
+        found[y] = found[y] + part if y in found else part
+    return found
+
+
+def _or_zeros(part: Any, x: Any) -> Tensor:
+    return zeros_like(x) if part is None else part
+
+
+def _beside(mask: Tensor, x: Tensor) -> Tensor:
+    """A mask of the first axis with as many axes as an array."""
+    return expand_dims(mask, tuple(range(1, x.ndim)))
+
+
+def _admitted(chosen: Tensor, first: Tensor, x: Tensor) -> Tensor:
+    """An array in which the first of the chosen elements stands for those not chosen."""
+    kept = select(_beside(first, x), x, zeros_like(x))
+    one = any_of(kept, 0) if x.dtype == "bool" else sum_of(kept, 0, dtype=x.dtype)
+    other = disconnected_grad(one) if is_inexact(x.dtype) else one
+    return select(_beside(chosen, x), x, expand_dims(other, 0))  # type: ignore[no-any-return]
+
+
+def common_type(title: str, ys: Sequence[Node]) -> TensorType:
+    """The type of what is one of these: a length is known where it is the same in all.
+
+    Raises:
+        DTypeError: Their dtypes differ.
+        ShapeError: Their ranks differ.
+    """
+    first = ys[0].type
+    for y in ys[1:]:
+        if y.type.dtype == first.dtype and y.type.ndim == first.ndim:
+            continue
+        lines = [f"{x.type!r}" + (f" ({x.where})" if x.where else "") for x in (ys[0], y)]
+        what = f"{title}: one branch gives {lines[0]}, another {lines[1]}"
+        if y.type.dtype != first.dtype:
+            raise DTypeError(
+                f"{what}.", f"Cast one of them, as with .astype({first.dtype!r}).", where(here())
+            )
+        raise ShapeError(
+            f"{what}: the ranks differ.", "Reshape one of them, or index it.", where(here())
+        )
+    shapes = zip(*(y.type.shape for y in ys), strict=True)
+    return first.with_shape(tuple(ns[0] if len(set(ns)) == 1 else None for ns in shapes))  # type: ignore[no-any-return]
+
+
+def check_index(title: str, index: TensorType) -> None:
+    if index.ndim or not (index.dtype == "bool" or is_integer(index.dtype)):
+        raise DTypeError(
+            f"{title}: the condition or index {index!r} is no bool or integer scalar.",
+            "Reduce it, as with gt.all or gt.any; compare a floating one with a number; for a "
+            "choice element by element, use gt.where.",
+            where(here()),
+        )
+
+
+def switch(
+    like: Switch,
+    index: Node,
+    parameters: Sequence[Tensor],
+    operands: Sequence[Node],
+    results: Sequence[Sequence[Any]],
+) -> list[Tensor]:
+    """The results of one of several branches, given those of each.
+
+    Args:
+        like: Has its name.
+        index: Which branch.
+        parameters: Inputs that the results are made of, beside what else they refer to.
+        operands: What these stand for.
+        results: Of each branch.
+    """
+    if not results[0]:
+        return []
+    every = [y for ys in results for y in ys]
+    used = set(toposort(every))
+    outer: dict[Node, Outer] = {
+        p: (x, 0) for p, x in zip(parameters, operands, strict=True) if p in used
+    }
+    body, captured = closed(list(outer), every, outer)
+    n = len(results[0])
+    branches = tuple(Graph(body.inputs, body.outputs[i : i + n]) for i in range(0, len(every), n))
+    node = Node.make(
+        replace(like, branches=branches), index, *[x for x, _ in outer.values()], *captured
+    )
+    return [Tensor.make(Pick(i), node) for i in range(n)]
+
+
+# A choice: a switch whose branches are its operands, one each. Users make nothing else.
+
+
+def choice(index: Node, *given: Node, label: str | None = None) -> Tensor:
+    """One of several arrays."""
+    formals = [Node.make(Formal(i, x.type)) for i, x in enumerate(given)]
+    branches = tuple(Graph(formals, [x]) for x in formals)
+    return Tensor.make(Pick(0), Node.make(Switch(branches, label), index, *given))
+
+
+def is_choice(node: Node) -> bool:
+    """Whether it is one of several arrays, as ``choice`` makes it."""
+    if not isinstance(node.op, Pick) or not isinstance(node.inputs[0].op, Switch):
+        return False
+    branches = node.inputs[0].op.branches
+    return len(branches) == len(branches[0].inputs) and all(
+        branch.outputs == (x,) for branch, x in zip(branches, branches[0].inputs, strict=True)
+    )

@@ -1,0 +1,326 @@
+"""Loops over containers: a step of a carry and an element, to its end or until a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.errors import ArgumentError, DTypeError, ShapeError
+from graphc.ir import Graph, flatten, flatten_like, here, is_container, rebuild, where
+from graphc.loop.arguments import Count, called, number_of_steps, stopping, titled, unrolled
+from graphc.loop.build import build
+from graphc.loop.carries import after, fitted, is_number, settled
+from graphc.loop.checkpoint import Checkpoint, looped, segment
+from graphc.loop.loop import ENDLESS, Loop
+from graphc.loop.step import stand_in
+from graphc.loop.taps import rows_of
+from graphc.tensor.elementwise import logical_not, where as choose
+from graphc.tensor.index import flip
+from graphc.tensor.shape import length
+from graphc.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["loop", "while_loop"]
+
+
+def loop(  # noqa: PLR0913, PLR0917
+    step: Callable[[Any, Any], Any],
+    init: Any,
+    xs: Any = None,
+    n_steps: Any = None,
+    until: Callable[[Any], Any] | None = None,
+    max_steps: Any = None,
+    reverse: bool = False,
+    checkpoint: Checkpoint = None,
+    unroll: int | None = None,
+    name: str | None = None,
+) -> tuple[Any, Any]:
+    """A step applied over and over to a carry, with an element of the sequences each time.
+
+    Carry, sequences and rows are arrays, or tuples, lists, dicts, named tuples and dataclasses of
+    them; None is a container of nothing. A step may use any symbolic array from outside.
+
+    Args:
+        step: Takes the carry and an element of ``xs``, None where there are none; returns the
+            carry after it, of the same structure, and a row of the stacked results, or None.
+        init: The carry at first. Python's numbers in it take the dtype that a step gives them.
+        xs: Sequences, whose axis 0 is the steps, all of the same length.
+        n_steps: How many steps, an integer, also symbolic; by default as many as ``xs`` has.
+        until: Takes the carry after a step, and says whether that step is the last: a bool scalar.
+        max_steps: With ``until``, the most steps there can be, where neither ``xs`` nor
+            ``n_steps`` says it. Without a bound there are no stacked results and no gradient.
+        reverse: Walk from the last element to the first; rows stand where their elements do.
+        checkpoint: Store carries for the gradient only after so many steps, and do the steps
+            between again; ``"sqrt"`` for the square root of the number of steps.
+        unroll: How many steps a backend may write out at a time.
+        name: What messages call it.
+
+    Returns:
+        The carry at the end, and the rows along a new axis 0, None where a step gives none. With
+        ``until`` the rows are those of the steps done.
+
+    Raises:
+        ArgumentError: No way to know the number of steps; a step that returns no pair, or a carry
+            of another structure.
+        DTypeError: A carry whose dtype is another after a step; a condition that is no bool.
+        ShapeError: A carry whose shape is another after a step; sequences of other lengths.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> def step(carry, x_t):
+        ...     count, total = carry["count"] + 1, carry["total"] + x_t
+        ...     return {"count": count, "total": total}, total / count
+        >>> final, means = graphc.loop(step, {"count": 0, "total": 0.0}, x)
+        >>> f = graphc.function([x], [final["total"], means], mode="NUMPY")
+        >>> [y.tolist() for y in f([1.0, 3.0, 8.0])]
+        [12.0, [1.0, 2.0, 4.0]]
+    """
+    title = titled(name, "loop")
+    leaves = [_array(title, "sequence", x) for x in _leaves(xs)]
+    n = _steps(title, leaves, n_steps, until is not None, max_steps)
+    elements = _cut(title, leaves, n) if leaves else []
+    # Steps that stop count from the start.
+    turned = reverse and until is not None
+    if turned:
+        elements = [flip(x, 0) for x in elements]
+    like = Loop(
+        Graph([], []),
+        reverse=reverse and not turned and bool(leaves),
+        unroll=unrolled(title, unroll),
+        label=title,
+    )
+    writing = _Writing(title, step, init, xs, until)
+    first, traced = settled(writing.first, lambda init: writing.traced(init, elements))
+    if n == ENDLESS and traced.rows:
+        raise ArgumentError(
+            f"{title}: rows are stacked, and nothing says how many there can be.",
+            "Give the most steps there can be: max_steps=..., or return None in place of a row.",
+            where(here()),
+        )
+    found = _run(like, n, checkpoint, first, elements, traced)
+    rows = found[len(first) :]
+    if until is not None:
+        rows = [y[: found[-1]] for y in rows[:-1]]
+    if turned:
+        rows = [flip(y, 0) for y in rows]
+    return _filled(init, found[: len(first)]), _filled(traced.like_rows, rows)
+
+
+def while_loop(
+    cond: Callable[[Any], Any],
+    body: Callable[[Any], Any],
+    init: Any,
+    max_steps: Any = None,
+    name: str | None = None,
+) -> Any:
+    """A body applied to a carry for as long as a condition holds, which is asked before each step.
+
+    Args:
+        cond: Takes the carry; returns a bool scalar.
+        body: Takes the carry; returns the next one, of the same structure.
+        init: The carry at first: an array, or a tuple, list, dict, named tuple or dataclass.
+            Python's numbers in it take the dtype that the body gives them.
+        max_steps: End after so many steps in any case; an integer, also symbolic. A gradient needs
+            it, as it stores what the steps did.
+        name: What messages call it.
+
+    Returns:
+        The carry at the end: ``init`` where the condition does not hold at first.
+
+    Raises:
+        ArgumentError: A carry of another structure after the body.
+        DTypeError: A carry whose dtype is another after the body; a condition that is no bool.
+        ShapeError: A carry whose shape is another after the body.
+        GradientError: When a gradient goes through it and there are no ``max_steps``.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> a, b = gt.lscalars("a", "b")
+        >>> divisor, _ = graphc.while_loop(
+        ...     lambda pair: pair[1] > 0, lambda pair: (pair[1], pair[0] % pair[1]), (a, b)
+        ... )
+        >>> int(divisor.eval({a: 12, b: 18}, mode="NUMPY"))
+        6
+    """
+    title = titled(name, "while_loop")
+    most = number_of_steps(title, max_steps, "max_steps")
+    n = ENDLESS if most is None else most
+
+    def step(carry: Any, _: None) -> tuple[Any, None]:
+        return body(carry), None
+
+    def ends(carry: Any) -> Tensor:
+        return logical_not(stopping(title, cond(carry)))
+
+    writing = _Writing(title, step, init, None, ends)
+    first, traced = settled(writing.first, lambda init: writing.traced(init, []))
+    goes = stopping(title, cond(_filled(init, first)))
+    count = choose(goes, as_tensor(n, dtype="int64"), 0)
+    like = Loop(Graph([], []), label=title)
+    found = build(like, n, count, first, [], traced.carries, traced.nexts, [], traced.stop)
+    return _filled(init, found[: len(first)])
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """A step written down.
+
+    Attributes:
+        carries: What stands for the carries.
+        elements: What stands for the elements of the sequences.
+        nexts: The carries after it.
+        rows: What it adds to the stacked results.
+        like_rows: The container of these.
+        stop: Whether it is the last one.
+    """
+
+    carries: list[Tensor]
+    elements: list[Tensor]
+    nexts: list[Tensor]
+    rows: list[Tensor]
+    like_rows: Any
+    stop: Tensor | None
+
+
+class _Writing:
+    """How a step of containers is written down as one of arrays."""
+
+    def __init__(
+        self,
+        title: str,
+        step: Callable[[Any, Any], Any],
+        init: Any,
+        xs: Any,
+        until: Callable[[Any], Any] | None,
+    ) -> None:
+        self.title, self.step, self.init, self.xs, self.until = title, step, init, xs, until
+        self.first = [x if is_number(x) else _array(title, "carry", x) for x in _leaves(init)]
+
+    def traced(self, init: Sequence[Tensor], xs: Sequence[Tensor]) -> _Traced:
+        """The step for a first carry and sequences of these types."""
+        carries = [stand_in(x, x.name) for x in init]
+        elements = [stand_in(x, x.name and f"{x.name}[t]", 1) for x in xs]
+        arguments = [_filled(self.init, carries), _filled(self.xs, elements)]
+        given = called(self.title, self.step, arguments, "the carry, an element of xs or None")
+        if not isinstance(given, list | tuple) or len(given) != 2:
+            raise ArgumentError(
+                f"{self.title}: a step returns {given!r}.",
+                "Return a pair: the next carry, and a row of the stacked results or None.",
+                where(here()),
+            )
+        following, row = given
+        nexts = [
+            fitted(_array(self.title, "carry after a step", y, x), x)
+            for x, y in zip(carries, self._matched(following), strict=True)
+        ]
+        rows = [_array(self.title, "row of a step", y) for y in _leaves(row)]
+        stop = None
+        if self.until is not None:
+            stop = stopping(self.title, self.until(_filled(self.init, nexts)))
+        return _Traced(carries, elements, nexts, rows, row, stop)
+
+    def _matched(self, given: Any) -> list[Any]:
+        """The arrays of a carry after a step, in the order of the first one."""
+        try:
+            found = flatten_like(self.init, given)
+            for x, y in zip(flatten(self.init), found, strict=True):
+                if (x is None) != (y is None) or is_container(y):
+                    raise ValueError(f"{x!r} was there, and {y!r} is")
+        except ValueError as error:
+            raise ArgumentError(
+                f"{self.title}: the carry after a step has another structure: {error}.",
+                "Return it with the same keys, lengths and classes as it has at first.",
+                where(here()),
+            ) from error
+        return [y for y in found if y is not None]
+
+
+def _run(
+    like: Loop,
+    n: Count,
+    checkpoint: Checkpoint,
+    init: list[Tensor],
+    xs: list[Tensor],
+    step: _Traced,
+) -> list[Tensor]:
+    parameters = [*step.carries, *step.elements]
+    if step.stop is None:
+        k = segment(like.title, checkpoint, n)
+        return looped(like, k, n, init, xs, parameters, step.nexts, step.rows)
+    if checkpoint is not None:
+        raise ArgumentError(
+            f"{like.title}: both checkpoint= and until=.",
+            "Do a number of steps that is known before, or leave checkpoint= out.",
+            where(here()),
+        )
+    return build(like, n, None, init, xs, parameters, step.nexts, step.rows, step.stop)
+
+
+def _steps(title: str, xs: Sequence[Tensor], n_steps: Any, stops: bool, max_steps: Any) -> Count:
+    """How many steps there are, or the most there can be."""
+    asked = number_of_steps(title, n_steps)
+    most = number_of_steps(title, max_steps, "max_steps")
+    if most is not None and (asked is not None or not stops):
+        raise ArgumentError(
+            f"{title}: max_steps={max_steps!r} {'and n_steps' if stops else 'without until'}.",
+            "Give n_steps alone.",
+            where(here()),
+        )
+    if asked is None and most is None:
+        lengths = [length(x, 0) for x in xs]
+        known = [n for n in lengths if isinstance(n, int)]
+        if lengths:
+            return (known or lengths)[0]
+        if stops:
+            return ENDLESS
+        raise ArgumentError(
+            f"{title}: neither xs nor n_steps says how many steps there are.",
+            "Give n_steps=..., or until=... and max_steps=....",
+            where(here()),
+        )
+    return asked if most is None else most  # type: ignore[return-value]
+
+
+def _cut(title: str, xs: Sequence[Tensor], n: Count) -> list[Tensor]:
+    """The sequences, each of as many elements as there are steps."""
+    found = []
+    for i, x in enumerate(xs):
+        have = length(x, 0)
+        subject = f"{title}: the sequence {i}" + (f" ({x.name})" if x.name else "")
+        if isinstance(have, int) and isinstance(n, int) and have != n:
+            raise ShapeError(
+                f"{subject} has {have} elements for {n} steps.",
+                f"Cut it, x[:{n}], or do {have} steps.",
+                where(here()),
+            )
+        found.append(x if have is n else rows_of(subject, x, n))
+    return found
+
+
+def _leaves(container: Any) -> list[Any]:
+    return [x for x in flatten(container) if x is not None]
+
+
+def _filled(like: Any, values: Sequence[Any]) -> Any:
+    """Values in the structure of a container, whose Nones stay."""
+    left = iter(values)
+    return rebuild(like, [None if x is None else next(left) for x in flatten(like)])
+
+
+def _array(title: str, what: str, x: Any, like: Tensor | None = None) -> Tensor:
+    try:
+        found = after(x, like)
+    except DTypeError as error:
+        raise ArgumentError(
+            f"{title}: {x!r} in a {what} is no array.",
+            "Use arrays and numbers, in tuples, lists, dicts and dataclasses.",
+            where(here()),
+        ) from error
+    if what == "sequence" and not found.ndim:
+        raise ShapeError(
+            f"{title}: a sequence is a scalar, {found!r}.",
+            "A sequence has its steps on axis 0; what every step takes is used as it is.",
+            where(here()),
+        )
+    return found

@@ -1,0 +1,325 @@
+"""A scan as it was asked for, and the loop that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from graphc.errors import ArgumentError, DTypeError
+from graphc.ir import Graph, Input, Node, here, replaced, toposort, where
+from graphc.loop.arguments import called, fewest, unrolled, until
+from graphc.loop.build import build
+from graphc.loop.carries import after, fitted, is_number, settled
+from graphc.loop.checkpoint import Checkpoint, looped, segment
+from graphc.loop.loop import Loop
+from graphc.loop.step import stand_in
+from graphc.loop.taps import State, TappedSequence, state
+from graphc.tensor.index import flip
+from graphc.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["Recurrence"]
+
+ARGUMENTS = "elements of the sequences, past outputs, non-sequences"
+"""What a step is given, in this order."""
+
+
+@dataclass(frozen=True)
+class _Returned:
+    """What a step returned, apart."""
+
+    outputs: list[Any]
+    updates: dict[Any, Any]
+    stop: Tensor | None
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """A step written down.
+
+    Attributes:
+        states: What each output is; those of a scan without any are maps.
+        carries: What stands for the carries.
+        elements: What stands for the elements of the sequences.
+        nexts: The carries after it.
+        outputs: Its outputs.
+        updates: The shared variables' values after it.
+        stop: Whether it is the last one.
+    """
+
+    states: list[State]
+    carries: list[Tensor]
+    elements: list[Tensor]
+    nexts: list[Tensor]
+    outputs: list[Tensor]
+    updates: dict[Any, Tensor]
+    stop: Tensor | None
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a scan gives.
+
+    Attributes:
+        states: What each output is.
+        finals: For each output that has carries, its last value.
+        traces: Each output at all steps; None where only the last value is wanted.
+        updates: The shared variables' last values.
+    """
+
+    states: list[State]
+    finals: list[Tensor | None]
+    traces: list[Tensor | None]
+    updates: dict[Any, Tensor]
+
+    def shown(self) -> list[Any]:
+        """The outputs."""
+        pairs = zip(self.traces, self.finals, strict=True)
+        return [final if trace is None else trace for trace, final in pairs]
+
+    def last(self) -> list[Any]:
+        """The outputs of the last step."""
+        pairs = zip(self.traces, self.finals, strict=True)
+        return [trace[-1] if final is None else final for trace, final in pairs]  # type: ignore[index]
+
+
+@dataclass
+class Recurrence:
+    """A scan as it was asked for."""
+
+    title: str
+    fn: Callable[..., Any]
+    sequences: list[TappedSequence]
+    states: list[State]
+    non_sequences: list[Any]
+    backwards: bool = False
+    strict: bool = False
+    first: list[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first = [x for s in self.states for x in s.first()]
+        self.non_sequences = [_passed(x) for x in self.non_sequences]
+
+    def run(
+        self,
+        asked: int | Tensor | None = None,
+        truncate: int = -1,
+        checkpoint: Checkpoint = None,
+        unroll: int | None = None,
+    ) -> _Found:
+        """The outputs of a number of steps, by default as many as the sequences have elements."""
+        n = fewest([x.steps for x in self.sequences]) if asked is None else asked
+        if n is None:
+            raise ArgumentError(
+                f"{self.title}: neither a sequence nor n_steps says how many steps there are.",
+                "Give n_steps, also as the most there can be where a step returns until(...).",
+                where(here()),
+            )
+        xs = [y for x in self.sequences for y in x.windows(n, self.backwards, asked is not None)]
+        init, step = settled(self.first, lambda init: self._traced(init, xs))
+        if self.strict:
+            self._refuse_shared(step)
+        init, step = _with_updates(init, step, self.non_sequences)
+        # Steps that stop count from the start.
+        turned = self.backwards and bool(xs)
+        if turned and step.stop is not None:
+            xs, turned = [flip(x, 0) for x in xs], False
+        like = Loop(
+            Graph([], []),
+            reverse=turned,
+            truncate=_truncated(self.title, truncate),
+            unroll=unrolled(self.title, unroll),
+            label=self.title,
+        )
+        found = self._looped(like, n, checkpoint, init, xs, step)
+        return self._found(step, found, turned)
+
+    def _traced(self, init: Sequence[Tensor], xs: Sequence[Tensor]) -> _Traced:
+        """The step for first values of these types."""
+        names = [name for x in self.sequences for name in x.names()]
+        elements = [stand_in(x, name, 1) for x, name in zip(xs, names, strict=True)]
+        names = [name for s in self.states for name in s.names()]
+        carries = [stand_in(x, name) for x, name in zip(init, names, strict=True)]
+        own = self._shares(carries)
+        past = [x for s, part in zip(self.states, own, strict=True) for x in s.read(part)]
+        given = [*elements, *past, *self.non_sequences]
+        returned = self._returned(called(self.title, self.fn, given, ARGUMENTS))
+        states = self._states(len(returned.outputs))
+        own = own or [[] for _ in states]
+        outputs = [
+            self._output(i, y, s.one(part))
+            for i, (y, s, part) in enumerate(zip(returned.outputs, states, own, strict=True))
+        ]
+        nexts = [
+            x for s, y, part in zip(states, outputs, own, strict=True) for x in s.moved(y, part)
+        ]
+        return _Traced(states, carries, elements, nexts, outputs, returned.updates, returned.stop)
+
+    def _shares(self, carries: Sequence[Tensor]) -> list[list[Tensor]]:
+        """The carries of each output."""
+        left = iter(carries)
+        return [[next(left) for _ in s.names()] for s in self.states]
+
+    def _states(self, outputs: int) -> list[State]:
+        """What each of a step's outputs is."""
+        states = self.states or [state(self.title, i, None) for i in range(outputs)]
+        if len(states) == outputs:
+            return states
+        raise ArgumentError(
+            f"{self.title}: a step returns {_counted(outputs, 'output', 'outputs')}, and "
+            f"outputs_info has {_counted(len(states), 'entry', 'entries')}.",
+            "Give an entry for each output: None for one that a step does not read.",
+            where(here()),
+        )
+
+    def _returned(self, given: Any) -> _Returned:
+        """What a step returned: outputs, updates of shared variables, and whether to stop."""
+        parts = list(given) if isinstance(given, list | tuple) else [given]
+        stop, updates = None, {}
+        if parts and isinstance(parts[-1], until):
+            stop = parts.pop().condition
+        if parts and _is_updates(parts[-1]):
+            updates = dict(parts.pop())
+        if len(parts) == 1 and isinstance(parts[0], list | tuple):
+            parts = list(parts[0])
+        if [x for x in parts if isinstance(x, until | Mapping)]:
+            raise ArgumentError(
+                f"{self.title}: a step returns {given!r}.",
+                "The order is outputs, updates, until(...), of which any may be left out.",
+                where(here()),
+            )
+        return _Returned(parts, self._updates(updates), stop)
+
+    def _updates(self, given: dict[Any, Any]) -> dict[Any, Any]:
+        found = {}
+        for variable, new in given.items():
+            if not _is_shared(variable):
+                raise ArgumentError(
+                    f"{self.title}: a step updates {variable!r}, which is no shared variable.",
+                    "Return it as an output, with its first value in outputs_info.",
+                    where(here()),
+                )
+            found[variable] = fitted(after(new, variable), variable)
+        return found
+
+    def _output(self, place: int, y: Any, like: Tensor | None) -> Tensor:
+        try:
+            found = after(y, like)
+            return found if like is None else fitted(found, like)
+        except DTypeError as error:
+            raise ArgumentError(
+                f"{self.title}: the output {place} of a step is {y!r}, no array of numbers.",
+                "Return symbolic arrays, one for each output.",
+                where(here()),
+            ) from error
+
+    def _refuse_shared(self, step: _Traced) -> None:
+        ends = [*step.outputs, *step.updates.values(), *([step.stop] if step.stop else [])]
+        known = {*self.non_sequences, *(x.x for x in self.sequences), *step.updates}
+        unnamed = [x for x in toposort(ends, known) if _is_shared(x)]
+        if unnamed:
+            names = ", ".join(repr(x) for x in unnamed)
+            raise ArgumentError(
+                f"{self.title}: a step uses {names}, and strict=True.",
+                "Name what it uses in non_sequences.",
+                where(here()),
+            )
+
+    def _looped(
+        self,
+        like: Loop,
+        n: int | Tensor,
+        checkpoint: Checkpoint,
+        init: list[Tensor],
+        xs: list[Tensor],
+        step: _Traced,
+    ) -> list[Tensor]:
+        rows = [y for s, y in zip(step.states, step.outputs, strict=True) if s.traced]
+        parameters = [*step.carries, *step.elements]
+        k = segment(self.title, checkpoint, n)
+        if checkpoint is None or (k is None and step.stop is None):
+            return build(like, n, None, init, xs, parameters, step.nexts, rows, step.stop)
+        if step.stop is not None or like.truncate is not None:
+            other = "truncate_gradient" if step.stop is None else "until"
+            raise ArgumentError(
+                f"{self.title}: both checkpoint= and {other}.",
+                "Leave checkpoint= out."
+                if step.stop is None
+                else "Do a number of steps that is known before, or leave checkpoint= out.",
+                where(here()),
+            )
+        return looped(like, k, n, init, xs, parameters, step.nexts, rows)
+
+    def _found(self, step: _Traced, found: list[Tensor], turned: bool) -> _Found:
+        finals: list[Tensor | None] = []
+        place = 0
+        for s in step.states:
+            count = len(s.names())
+            value = found[place] if count else None
+            finals.append(value[-1] if value is not None and count < s.depth else value)
+            place += count
+        updates = dict(zip(step.updates, found[place:], strict=False))
+        rows = iter(found[len(step.carries) :])
+        traces: list[Tensor | None] = []
+        for s in step.states:
+            row = next(rows) if s.traced else None
+            if row is not None and step.stop is not None:
+                row = row[: found[-1]]
+            traces.append(flip(row, 0) if row is not None and turned else row)
+        return _Found(step.states, finals, traces, updates)
+
+
+def _with_updates(
+    init: list[Tensor], step: _Traced, kept: Sequence[Any]
+) -> tuple[list[Tensor], _Traced]:
+    """A step that carries the shared variables which it updates.
+
+    Non-sequences made of these are computed before the loop, and stay as they are.
+    """
+    if not step.updates:
+        return init, step
+    carries = {x: stand_in(x, x.name) for x in step.updates}
+    swaps: dict[Node, Node] = {x: x for x in kept if isinstance(x, Node)}
+    swaps.update(carries)
+    inside = partial(replaced, replacements=swaps)
+    return [*init, *step.updates], _Traced(
+        step.states,
+        [*step.carries, *carries.values()],
+        step.elements,
+        [*inside(step.nexts), *inside(list(step.updates.values()))],  # type: ignore[list-item]
+        inside(step.outputs),  # type: ignore[arg-type]
+        step.updates,
+        None if step.stop is None else inside([step.stop])[0],  # type: ignore[arg-type]
+    )
+
+
+def _is_shared(x: Any) -> bool:
+    return isinstance(x, Node) and isinstance(x.op, Input) and x.op.is_shared
+
+
+def _is_updates(given: Any) -> bool:
+    """Whether it is a dict, or a list of pairs of a shared variable and its value."""
+    pairs = isinstance(given, list | tuple) and bool(given)
+    return isinstance(given, Mapping) or (
+        pairs and all(isinstance(x, tuple) and len(x) == 2 and _is_shared(x[0]) for x in given)
+    )
+
+
+def _passed(x: Any) -> Any:
+    """A non-sequence as a step gets it: Python's numbers as they are, so that they take a dtype."""
+    return x if is_number(x) else as_tensor(x)
+
+
+def _counted(n: int, one: str, several: str) -> str:
+    return f"{n} {one if n == 1 else several}"
+
+
+def _truncated(title: str, given: Any) -> int | None:
+    if isinstance(given, bool) or not isinstance(given, int) or given < -1:
+        raise ArgumentError(
+            f"{title}: truncate_gradient={given!r}.",
+            "Give the number of steps to go back through, or -1 for all.",
+            where(here()),
+        )
+    return None if given == -1 else given

@@ -1,0 +1,260 @@
+"""Scan, with PyTensor's arguments: a step over sequences and past outputs; and special cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from graphc.errors import ArgumentError
+from graphc.ir import here, where
+from graphc.loop.arguments import number_of_steps, titled, until
+from graphc.loop.checkpoint import Checkpoint
+from graphc.loop.recurrence import Recurrence
+from graphc.loop.taps import listed, sequence, state
+from graphc.tensor.tensor import Tensor
+
+__all__ = ["foldl", "foldr", "map", "reduce", "scan", "until"]
+
+
+def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
+    fn: Callable[..., Any],
+    sequences: Any = None,
+    outputs_info: Any = None,
+    non_sequences: Any = None,
+    n_steps: Any = None,
+    truncate_gradient: int = -1,
+    go_backwards: bool = False,
+    mode: None = None,
+    name: str | None = None,
+    profile: bool = False,
+    allow_gc: bool | None = None,
+    strict: bool = False,
+    return_list: bool = False,
+    return_updates: bool = False,
+    *,
+    checkpoint: Checkpoint = None,
+    unroll: int | None = None,
+) -> Any:
+    """A step applied over and over: to elements of sequences, and to what it gave before.
+
+    A step may use any symbolic array from outside, named in ``non_sequences`` or not.
+
+    Args:
+        fn: The step: a function of the elements of the sequences for all their taps, then of the
+            past outputs for all their taps, then of the non-sequences. It returns an output or a
+            list of outputs; or these and ``until(condition)``, which ends the scan after that
+            step; or these, a dict of updates of shared variables, and perhaps ``until``.
+        sequences: Arrays whose axis 0 is time, or dicts ``input=``, ``taps=``: with the taps
+            ``[-1, 0, 1]`` a step gets the elements before, at and after its own, beginning where
+            all of them are there. One, or a list.
+        outputs_info: For each output: None where a step does not read it; its value before the
+            first step, where a step reads the last one; or a dict ``initial=``, ``taps=``, where
+            it reads others: with the taps ``[-3, -1]`` the initial value has three rows, the
+            oldest first. ``traced=False`` in a dict gives the last value alone. A Python number
+            as an initial value takes the dtype that a step gives it.
+        non_sequences: What every step gets as it is. One, or a list.
+        n_steps: How many steps: an integer, also symbolic. By default, as many as the shortest
+            sequence has elements; longer ones are cut.
+        truncate_gradient: Through how many of the last steps gradients go back; -1 for all.
+        go_backwards: Walk through the sequences from their ends; outputs stay in the order of the
+            steps.
+        mode: None: a loop is compiled with the function that it is part of.
+        name: What messages call it.
+        profile: False: ``f.plan()`` tells what became of a loop.
+        allow_gc: Taken for the sake of scripts that have it: backends free memory when they can.
+        strict: Refuse shared variables that are used and not given.
+        return_list: Return a list also of a single output.
+        return_updates: Return a dict of the shared variables' last values too.
+        checkpoint: Store states for the gradient only after so many steps, and do the steps
+            between again; ``"sqrt"`` for the square root of the number of steps, so that memory
+            grows as this root.
+        unroll: How many steps a backend may write out at a time.
+
+    Returns:
+        For each output, its values at all steps, along a new axis 0; initial values are not among
+        them. One array, or a list. With ``return_updates``, a pair of that and of a dict.
+
+    Raises:
+        ArgumentError: No way to know the number of steps, or it is negative; outputs that are not
+            as many as ``outputs_info`` has entries, or no arrays; wrong taps; unknown keys.
+        DTypeError: A state whose dtype is another after a step; a number of steps that is no
+            integer.
+        ShapeError: A state whose shape is another after a step; fewer initial values than the taps
+            reach back; a sequence that is shorter than ``n_steps``.
+
+    Example:
+        >>> import numpy as np, graphc, graphc.tensor as gt
+        >>> x, a = gt.vector("x"), gt.scalar("a")
+        >>> smooth = graphc.scan(lambda x_t, y: a * y + (1 - a) * x_t, x, outputs_info=0.0)
+        >>> f = graphc.function([x, a], smooth, mode="NUMPY")
+        >>> f(np.ones(3), 0.5).tolist()
+        [0.5, 0.75, 0.875]
+        >>> fibonacci = graphc.scan(
+        ...     lambda b, a: a + b, outputs_info=dict(initial=[0, 1], taps=[-2, -1]), n_steps=6
+        ... )
+        >>> fibonacci.eval(mode="NUMPY").tolist()
+        [1, 2, 3, 5, 8, 13]
+    """
+    title = _title(name, "scan", mode, profile)
+    found = Recurrence(
+        title,
+        fn,
+        [sequence(title, i, x) for i, x in enumerate(listed(sequences))],
+        [state(title, i, x) for i, x in enumerate(listed(outputs_info))],
+        listed(non_sequences),
+        backwards=bool(go_backwards),
+        strict=strict,
+    ).run(number_of_steps(title, n_steps), truncate_gradient, checkpoint, unroll)
+    return _arranged(title, found.shown(), found.updates, return_list, return_updates)
+
+
+def map(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
+    fn: Callable[..., Any],
+    sequences: Any,
+    non_sequences: Any = None,
+    truncate_gradient: int = -1,
+    go_backwards: bool = False,
+    mode: None = None,
+    name: str | None = None,
+    return_updates: bool = False,
+) -> Any:
+    """A function of each element, or of those of several sequences together.
+
+    Args are as for ``scan``.
+
+    Returns:
+        The results, along a new axis 0; a list of them where the function returns several.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.matrix("x")
+        >>> largest = graphc.map(lambda row: row.max(), x)
+        >>> largest.eval({x: [[1.0, 2.0], [4.0, 3.0]]}, mode="NUMPY").tolist()
+        [2.0, 4.0]
+    """
+    return scan(
+        fn,
+        sequences,
+        None,
+        non_sequences,
+        truncate_gradient=truncate_gradient,
+        go_backwards=go_backwards,
+        mode=mode,
+        name=name or "map",
+        return_updates=return_updates,
+    )
+
+
+def reduce(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
+    fn: Callable[..., Any],
+    sequences: Any,
+    outputs_info: Any,
+    non_sequences: Any = None,
+    go_backwards: bool = False,
+    mode: None = None,
+    name: str | None = None,
+    return_updates: bool = False,
+) -> Any:
+    """The last value of each output of a scan; that before the first step where there is none.
+
+    Args are as for ``scan``.
+
+    Returns:
+        An array, or a list of them. With ``return_updates``, a pair of that and of a dict.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> horner = graphc.reduce(lambda c, y: 10 * y + c, x, outputs_info=0.0)
+        >>> float(horner.eval({x: [1.0, 2.0, 3.0]}, mode="NUMPY"))
+        123.0
+    """
+    title = _title(name, "reduce", mode, False)
+    found = Recurrence(
+        title,
+        fn,
+        [sequence(title, i, x) for i, x in enumerate(listed(sequences))],
+        [state(title, i, x) for i, x in enumerate(listed(outputs_info))],
+        listed(non_sequences),
+        backwards=bool(go_backwards),
+    ).run()
+    return _arranged(title, found.last(), found.updates, False, return_updates)
+
+
+def foldl(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
+    fn: Callable[..., Any],
+    sequences: Any,
+    outputs_info: Any,
+    non_sequences: Any = None,
+    mode: None = None,
+    name: str | None = None,
+    return_updates: bool = False,
+) -> Any:
+    """``reduce`` from the first element to the last; its arguments are as there.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> y = graphc.foldl(lambda x_t, y: y / x_t, x, outputs_info=1.0)
+        >>> float(y.eval({x: [2.0, 4.0]}, mode="NUMPY"))
+        0.125
+    """
+    return reduce(
+        fn, sequences, outputs_info, non_sequences, False, mode, name or "foldl", return_updates
+    )
+
+
+def foldr(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
+    fn: Callable[..., Any],
+    sequences: Any,
+    outputs_info: Any,
+    non_sequences: Any = None,
+    mode: None = None,
+    name: str | None = None,
+    return_updates: bool = False,
+) -> Any:
+    """``reduce`` from the last element to the first; its arguments are as there.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> y = graphc.foldr(lambda x_t, y: x_t - y, x, outputs_info=0.0)
+        >>> float(y.eval({x: [10.0, 3.0, 1.0]}, mode="NUMPY"))
+        8.0
+    """
+    return reduce(
+        fn, sequences, outputs_info, non_sequences, True, mode, name or "foldr", return_updates
+    )
+
+
+def _title(name: Any, kind: str, mode: Any, profile: Any) -> str:
+    title = titled(name, kind)
+    if mode is not None:
+        raise ArgumentError(
+            f"{title}: mode={mode!r}.",
+            "A loop is compiled with the function that it is part of: give that the mode.",
+            where(here()),
+        )
+    if profile:
+        raise ArgumentError(
+            f"{title}: profile={profile!r}.",
+            "Loops have no profile of their own; f.plan() tells what became of them.",
+            where(here()),
+        )
+    return title
+
+
+def _arranged(
+    title: str, outputs: list[Any], updates: dict[Any, Tensor], as_list: bool, both: bool
+) -> Any:
+    if updates and not both:
+        raise ArgumentError(
+            f"{title}: a step updates {', '.join(repr(x) for x in updates)}.",
+            "Ask for the new values: outputs, updates = scan(..., return_updates=True), and "
+            "graphc.function(..., updates=updates).",
+            where(here()),
+        )
+    found: Any = outputs
+    if not as_list and len(outputs) < 2:
+        found = outputs[0] if outputs else None
+    return (found, updates) if both else found

@@ -1,0 +1,119 @@
+"""The last row of a loop's trace, found from what the loop ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from graphc.ir import GATHERERS, Node, Pick, replaced, toposort
+from graphc.loop.loop import Loop
+from graphc.tensor.index import HOLE, Index, Range
+from graphc.tensor.tensor import Tensor
+
+__all__ = ["last_row"]
+
+
+def _without_last_rows(outputs: Sequence[Node], known: Collection[Node]) -> list[Node]:
+    """Outputs made of what loops end with, in the place of last rows of traces."""
+    order = toposort(outputs, known)
+    if not any(isinstance(node.op, Loop) for node in order):
+        return list(outputs)
+    done: dict[Node, Node] = {x: x for x in known}
+    for node in order:
+        new = node.with_inputs([done[x] for x in node.inputs]) if node.inputs else node
+        if isinstance(new.op, Index) and not _reads(node, known):
+            found = last_row(new)
+            new = new if found is None else found
+        done[node] = new
+    return [done[y] for y in outputs]
+
+
+def _reads(node: Node, known: Collection[Node]) -> bool:
+    """Whether it is an index into one of these, or into a part of it."""
+    for _ in range(4):  # an index, of a flip, of a part, of a result of a loop
+        if node in known:
+            return True
+        if not node.inputs:
+            break
+        node = node.inputs[0]
+    return False
+
+
+# Derivatives and batches know nothing of traces that only their last rows were asked of: these
+# have none at zero steps, and their gradients would be as long as they are.
+GATHERERS.append(_without_last_rows)
+
+
+def last_row(node: Node) -> Node | None:
+    """What stands for an index into the row of the last step, which needs no trace.
+
+    That is a carry at the end, or is made of such ones and of the last elements of sequences.
+    """
+    op: Any = node.op
+    first, *rest = op.entries
+    x = node.inputs[0]
+    if isinstance(x.op, Index) and isinstance(first, int) and _is_flip(x.op):
+        x, first = x.inputs[0], ~first
+    trace = _trace(x)
+    if trace is None or not isinstance(first, int) or op.arrays(node.inputs[1:]):
+        return None
+    loop, i = trace
+    if first not in _last_places(loop.op):  # type: ignore[arg-type]
+        return None
+    row = _after(loop, i)
+    if row is None or all(entry == Range() for entry in rest):
+        return row
+    return Tensor.make(Index(tuple(rest)), row, *node.inputs[1:])
+
+
+def _is_flip(op: Index) -> bool:
+    first, *rest = op.entries
+    return first == Range(None, None, -1) and all(entry == Range() for entry in rest)
+
+
+def _trace(x: Node) -> tuple[Node, int] | None:
+    """The loop, and the number of its result, whose rows of the steps done an array is."""
+    done: Node | None = None
+    if isinstance(x.op, Index):
+        first, *rest = x.op.entries
+        if first != Range(None, HOLE) or any(entry != Range() for entry in rest):
+            return None
+        x, done = x.inputs
+    loop = x.inputs[0] if isinstance(x.op, Pick) else x
+    op: Any = loop.op
+    if not isinstance(op, Loop) or op.counted:
+        return None
+    i: Any = x.op.index  # type: ignore[attr-defined]
+    end = op.carries + op.stacked
+    if not op.carries <= i < end or (op.stops and op.reverse):
+        return None
+    return (loop, i) if done is (Node.make(Pick(end), loop) if op.stops else None) else None
+
+
+def _last_places(op: Loop) -> set[int]:
+    """Where the row of the last step stands."""
+    if op.reverse:
+        return {0}
+    return {-1} if op.stops or op.steps is None else {-1, op.steps - 1}
+
+
+def _after(loop: Node, index: int) -> Node | None:
+    """A row of the last step, or None where that takes what only the step knows."""
+    op: Any = loop.op
+    given = op.parts(loop.inputs)
+    c, x = op.carries, op.carries + op.sequences
+    row = op.step.outputs[index]
+    ends = {y: Tensor.make(Pick(i), loop) for i, y in reversed([*enumerate(op.step.outputs[:c])])}
+    if row in ends:
+        return ends[row]
+    swaps = dict(zip(op.step.inputs[x:], given.consts, strict=True)) | ends
+    within = set(toposort([row], swaps))
+    read = [p for p in op.step.inputs[c:x] if p in within]
+    # Of no steps there is no last row, which must still be an error.
+    begins = bool(read) or (op.steps is not None and op.steps > 0)
+    if not begins or (read and op.stops) or not within.isdisjoint(op.step.inputs[:c]):
+        return None
+    last = 0 if op.reverse else -1
+    elements = dict(zip(op.step.inputs[c:x], given.xs, strict=True))
+    swaps |= {p: elements[p][last] for p in read}
+    return replaced([row], swaps)[0]
