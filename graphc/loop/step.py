@@ -79,9 +79,7 @@ def captured(parameters: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
             inner.add(node)
             ends += node.inputs
     ends += outputs
-    return list(
-        dict.fromkeys(x for x in ends if x not in inner and not isinstance(x.op, Constant))
-    )
+    return list(dict.fromkeys(x for x in ends if x not in inner and not isinstance(x.op, Constant)))
 
 
 def with_formals(given: Sequence[Node], outputs: Sequence[Node]) -> Graph:

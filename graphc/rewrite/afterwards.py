@@ -12,10 +12,10 @@ from graphc.rewrite.at_once import Opened, Results, is_dear, number_of_elements
 from graphc.rewrite.beforehand import MUCH, is_small, tried
 from graphc.rewrite.contractions import Product, added_up, product_of
 from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
-from graphc.tensor.elementwise import add, cast, multiply, negative, subtract
+from graphc.tensor.elementwise import add, cast, greater, multiply, negative, subtract, where
 from graphc.tensor.reduce import Sum
 from graphc.tensor.specify import SpecifyShape
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.tensor import Tensor, as_tensor, constant
 
 __all__ = ["sums_after", "work_after"]
 
@@ -23,6 +23,9 @@ __all__ = ["sums_after", "work_after"]
 
 MOST_TERMS = 32
 """Sums of more terms are not taken apart, so that rewriting stays linear."""
+
+NARROW = {"float16", "bfloat16"}
+"""Dtypes that hold no large numbers of steps."""
 
 
 @dataclass(slots=True)
@@ -77,7 +80,7 @@ class _Sums:
         others = [y for k, y in enumerate(body.nexts) if k != i]
         ends = [*(x for _, x in terms), *others, *body.rows]
         few = 0 < len(terms) < MOST_TERMS
-        return Total(i, terms) if few and reading.isdisjoint(ends) else None
+        return Total(i, _grouped(terms)) if few and reading.isdisjoint(ends) else None
 
     def results(self) -> Results | None:
         for total in self.totals:
@@ -121,15 +124,29 @@ class _Sums:
     def _sum_of_early(self, term: Node, product: Product | None) -> Tensor | None:
         body = self.body
         if not body.varies(term):
-            n = body.steps if body.given.count is None else body.given.count
-            (same,) = body.outside([term])
-            return multiply(cast(as_tensor(n, dtype="int64"), same.dtype), same)
+            return self._sum_of_same(term)
         if product is not None:
             rows = [self._early_factor(x) for x in product.factors]
             if None not in rows:
-                return product.summed(rows)  # type: ignore[arg-type]
+                return self._of_any_step(product.summed(rows))  # type: ignore[arg-type]
         rows_ = tried(body, term) if is_small(body, term) else None
         return None if rows_ is None else added_up(body.of_steps_done(rows_))
+
+    def _sum_of_same(self, term: Node) -> Tensor | None:
+        """The sum of a term that is the same in all steps."""
+        (same,) = self.body.outside([term])
+        if same.dtype in NARROW:
+            return None  # which may not hold the number of steps
+        return self._of_any_step(multiply(cast(self._steps_done, same.dtype), same))
+
+    @property
+    def _steps_done(self) -> Tensor:
+        given = self.body.given
+        return as_tensor(self.body.steps if given.count is None else given.count, dtype="int64")  # type: ignore[no-any-return]
+
+    def _of_any_step(self, total: Tensor) -> Tensor:
+        """A sum that is zero where no step is done, even of what is infinite."""
+        return where(greater(self._steps_done, 0), total, constant(0, dtype=total.dtype))  # type: ignore[no-any-return]
 
     def _early_factor(self, x: Tensor) -> Tensor | None:
         """Its rows, or the array itself where it does not vary."""
@@ -153,14 +170,14 @@ class _Sums:
         return own <= MUCH * sum(n for n in sizes[len(new) :] if n is not None)
 
     def _is_free(self, term: Node) -> bool:
-        """Whether it is a view or a sum of what is a row anyway."""
+        """Whether it is made of views and sums of what is a row anyway."""
         if not self.body.is_plain or not self.body.depends(term):
             return False
-        x = term
-        while x not in self.exported and isinstance(x.op, FREE):
-            (x,) = x.inputs
-        if x not in self.exported:
-            return False
+        for _, x in _terms(term):
+            while x not in self.exported and isinstance(x.op, FREE):
+                (x,) = x.inputs
+            if x not in self.exported:
+                return False
         self.late[term] = None
         return True
 
@@ -211,6 +228,23 @@ def _terms(y: Node) -> Iterable[tuple[int, Node]]:
             stack.append((-sign, node.inputs[0]))
         else:
             yield sign, node
+
+
+def _grouped(terms: Iterable[tuple[int, Node]]) -> list[tuple[int, Node]]:
+    """Large products one by one, and all else as one term.
+
+    Apart, parts that all but cancel in each step would add up to sums whose digits cancel.
+    """
+    found: list[tuple[int, Node]] = []
+    others: list[tuple[int, Node]] = []
+    for sign, x in terms:
+        product = product_of(x)
+        (others if product is None or not product.is_large() else found).append((sign, x))
+    if others:
+        others.sort(key=lambda part: -part[0])
+        (sign, first), *rest = others
+        found.append((sign, _added(first, ((sign * other, x) for other, x in rest))))
+    return found
 
 
 def _added(begun: Node, terms: Iterable[tuple[int, Node]]) -> Tensor:

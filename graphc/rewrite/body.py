@@ -244,7 +244,9 @@ class Body:
             steps=self.steps if isinstance(self.steps, int) else None,
         )
         first = [x for x in (self.steps, self.count) if isinstance(x, Node)]
-        loop = Node.make(op, *first, *self.init.values(), *xs_read.values(), *[outer[x] for x in free])
+        loop = Node.make(
+            op, *first, *self.init.values(), *xs_read.values(), *[outer[x] for x in free]
+        )
         place = {p: i for i, p in enumerate(self.init)}
         places = {row: i for i, row in enumerate(rows, len(place))}
         found = {

@@ -271,9 +271,7 @@ class _Build:
             rules |= {STEPS} | self._stage.tidied(body)
         return body.closed(), rules
 
-    def _note(
-        self, loops: Iterable[Node], made: Mapping[Key, Node], rules: set[StageRule]
-    ) -> None:
+    def _note(self, loops: Iterable[Node], made: Mapping[Key, Node], rules: set[StageRule]) -> None:
         for loop in loops:
             after = next(y for (source, _), y in made.items() if source is loop)
             if isinstance(after.op, Pick):

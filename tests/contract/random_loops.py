@@ -242,7 +242,7 @@ OPS: dict[str, Callable[..., Any]] = {name: op for name, (_, op) in FLOAT_OPS.it
     "of int": lambda m, k: 0.25 * k,
     "choose": lambda m, p, a, b: m.where(p, a, b),
     "int add": lambda m, j, k: (3 * j + k + 1) % 7,
-    "int odd": lambda m, k: k % 2 == 1,
+    "int odd": lambda m, k: m.equal(k % 2, 1),
     "not": lambda m, p: m.logical_not(p),
     "xor": lambda m, p, q: m.logical_xor(p, q),
     "next int": lambda m, k: (k * 5 + 3) % 8,

@@ -287,6 +287,22 @@ def test_a_number_of_steps_may_be_computed_from_data() -> None:
     compare([x, a], [last], (sequences(3), 0.5), (sequences(2), 0.5))
 
 
+def test_a_limit_of_what_is_computed_from_data_is_a_bound(compilations: Callable[[], int]) -> None:
+    counts = gt.lvector("counts")
+
+    def step(v_t: Any, k: Any, c: Any) -> Any:
+        inner = graphc.scan(lambda d: gt.sin(d + v_t), outputs_info=c, n_steps=gt.minimum(k, 5))
+        return inner[-1]
+
+    states = graphc.scan(step, sequences=[v, counts], outputs_info=a)
+    steps = gt.minimum(gt.cast(gt.abs(v).sum(), "int64") + 1, 20)
+    others = graphc.scan(lambda c: gt.sin(c) + 1, outputs_info=a, n_steps=steps)
+    outputs = [states, others, *graphc.grad((states**2).sum() + (others**2).sum(), [v, a])]
+    calls = ((RANDOM.standard_normal(4), RANDOM.integers(1, 6, 4), 0.5) for _ in range(4))
+    compare([v, counts, a], outputs, *calls)
+    assert compilations() == 1
+
+
 def test_rows_without_a_bound_are_refused_with_a_way_out() -> None:
     steps = gt.cast(gt.abs(x).sum(), "int64")
     states = graphc.scan(lambda c: gt.sin(c) + 1, outputs_info=a, n_steps=steps)

@@ -23,6 +23,7 @@ from graphc.errors import (
     ShapeError,
 )
 from graphc.ir import Graph, Node, TensorType, check, toposort
+from graphc.loop import Loop
 from graphc.loop.branch import Switch, choice
 from graphc.rewrite import optimize
 from graphc.rewrite.lazy import sunk
@@ -175,6 +176,23 @@ def test_a_value_and_its_gradient_are_one_switch() -> None:
     y = graphc.ifelse(x.sum() > 0, gt.exp(x), gt.sin(x))
     f = compiled([x], [(y**2).sum(), graphc.grad((y**2).sum(), x)])
     assert len(switches(*f.graph.outputs)) == 1
+
+
+def test_a_loop_in_a_branch_is_shared_with_its_gradients() -> None:
+    x, w = gt.vector("x"), gt.scalar("w")
+
+    def run() -> Any:
+        return graphc.loop(lambda h, a: (gt.tanh(h * w + a), h), gt.as_tensor(0.25), x)[0]
+
+    y = graphc.cond(x.sum() > 0, run, lambda: x.sum() * w)
+    slope = graphc.grad(y**2, w)
+    outputs = [y, slope, graphc.grad(slope, w)]
+    for order in (1, 2, 3):
+        graph = compiled([x, w], outputs[:order]).graph
+        (switch,) = switches(*graph.outputs)
+        held = [node for branch in switch.op.graphs() for node in branch.nodes]
+        assert not [node for node in graph.nodes if isinstance(node.op, Loop)]
+        assert len([node for node in held if isinstance(node.op, Loop)]) == 2 ** (order - 1)
 
 
 def test_a_step_of_a_loop_computes_the_chosen_branch() -> None:

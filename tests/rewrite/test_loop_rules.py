@@ -350,3 +350,39 @@ def test_an_optional_rule_is_asked_for_by_name() -> None:
     assert loops(rewritten(cell, outputs, including=["loop", "specialize"]))
     excluded = rewritten(cell, outputs, excluding=["linear_recurrence"], **EVERY)
     assert loops(excluded)
+
+
+def test_sums_of_what_all_but_cancels_keep_their_digits() -> None:
+    x, mean, total = gt.fvector("x"), gt.fscalar("mean"), gt.fscalar("total")
+    a = element(x, "a")
+    for nexts in (total + (a - mean), (total - mean) + a):
+        (final,) = build(
+            PLAIN, length(x), None, [gt.constant(0, "float32")], [x], [total, a], [nexts]
+        )
+        value = (1e6 + np.arange(1000) % 7).astype("float32")
+        found = graphc.function([x, mean], final, mode="NUMPY")
+        assert not loops(found.graph.outputs)
+        assert found(value, np.float32(1e6)) == (np.arange(1000) % 7).sum()
+        assert found(np.full(4, 1e38, "float32"), np.float32(1e38)) == 0
+
+
+def test_of_no_step_there_is_no_sum() -> None:
+    n, x, v, total = gt.lscalar("n"), gt.scalar("x"), gt.vector("v"), gt.scalar("total")
+    xs = gt.matrix("xs")
+    row = element(xs, "row")
+    (many,) = build(PLAIN, n, None, [gt.constant(2.0)], [], [total], [total + 1 / x])
+    (dots,) = build(
+        PLAIN, length(xs), None, [gt.constant(2.0)], [xs], [total, row], [total + v @ row]
+    )
+    found = graphc.function([n, x, v, xs], [many, dots], mode="NUMPY")
+    assert not loops(found.graph.outputs)
+    assert found(0, 0.0, [np.inf], np.zeros((0, 1))) == [2, 2]
+    assert found(3, 0.5, [2.0], np.ones((3, 1))) == [8, 8]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_more_steps_than_a_dtype_has_numbers(dtype: str) -> None:
+    n, total = gt.lscalar("n"), gt.scalar("total", dtype=dtype)
+    k = gt.scalar("k", dtype=dtype)
+    (final,) = build(PLAIN, n, None, [gt.constant(1, dtype)], [], [total], [total + k])
+    assert graphc.function([n, k], final, mode="NUMPY")(70_000, 0.0) == 1

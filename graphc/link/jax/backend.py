@@ -32,6 +32,7 @@ from graphc.link.jax.bounded import (
     unequal,
 )
 from graphc.link.program import Program
+from graphc.tensor.elementwise import minimum
 from graphc.tensor.shape import Length, Shape
 
 __all__ = ["WIDENED", "backend", "wide"]
@@ -310,9 +311,14 @@ class JAXBackend(Backend):
         if on_host and not isinstance(node.op, Length | Shape | Pick):
             deciding = range(len(node.inputs))
 
+        # Here a number computed from data gets a bound.
+        limits = node.op is minimum and node.type is TensorType("int64")
+
         def bounded(*values: Any) -> Any:
-            if any(isinstance(x, Count | Ragged) for x in values) or not all(
-                is_known(values[i]) for i in deciding
+            if (
+                limits
+                or any(isinstance(x, Count | Ragged) for x in values)
+                or not all(is_known(values[i]) for i in deciding)
             ):
                 return compute_bounded(node, self.lowering(node.op), values)
             return compute(*values)

@@ -346,11 +346,16 @@ RULES: dict[type[Op], Rule] = {}
 """What computes an operation some of whose operands are counts or ragged."""
 
 
-def rule(*ops: type[Op]) -> Callable[[Rule], Rule]:
+OF_COUNTS: set[type[Op]] = set()
+"""Those of them whose rule is for counts too; others take these as arrays."""
+
+
+def rule(*ops: type[Op], of_counts: bool = False) -> Callable[[Rule], Rule]:
     """Enter the decorated function for these operations."""
 
     def enter(f: Rule) -> Rule:
         RULES.update(dict.fromkeys(ops, f))
+        OF_COUNTS.update(ops if of_counts else ())
         return f
 
     return enter
@@ -367,11 +372,14 @@ def compute(node: Node, lowering: Lowering | None, values: Sequence[Any]) -> Any
     Raises:
         DynamicShapeError: It cannot be.
     """
-    for cls in type(node.op).__mro__:
-        if cls in RULES and lowering is not None:
-            return RULES[cls](node, lowering, values)
     decides = () if node.op.graphs() else node.op.host_inputs()
-    if lowering is None or decides or any(isinstance(x, Ragged) for x in values):
+    needed = bool(decides) or any(isinstance(x, Ragged) for x in values)
+    if lowering is None:
+        raise refused(node)
+    for cls in type(node.op).__mro__:
+        if cls in RULES and (needed or cls in OF_COUNTS):
+            return RULES[cls](node, lowering, values)
+    if needed:
         raise refused(node)
     return lowering(node.op, *arrays(node, values))
 

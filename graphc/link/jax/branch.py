@@ -37,7 +37,7 @@ def switch(op: Switch, index: Any, *values: Any) -> Any:
     )
 
 
-@rule(Switch)
+@rule(Switch, of_counts=True)
 def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Branches take lengths that are not known; their results have known ones."""
     index, *others = values

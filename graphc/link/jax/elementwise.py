@@ -334,7 +334,7 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-@rule(Elementwise, Cast, Where, Barrier)
+@rule(Elementwise, Cast, Where, Barrier, of_counts=True)
 def of_counts_or_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Lengths stay as they are."""
     if any(isinstance(x, Ragged) for x in values):
@@ -347,7 +347,7 @@ def of_counts_or_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -
 
 
 def _are_integers(values: Sequence[Any]) -> bool:
-    return all(isinstance(x, Count) or (is_known(x) and x.dtype.kind in "iu") for x in values)
+    return all(isinstance(x, Count) or x.dtype.kind in "iu" for x in values)
 
 
 def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:

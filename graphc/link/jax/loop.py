@@ -43,7 +43,7 @@ def loop(op: Loop, *values: Any) -> Any:
     return _run(op, values, None)
 
 
-@rule(Loop)
+@rule(Loop, of_counts=True)
 def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """A loop of a number of steps that is not known, or whose step takes what follows from one."""
     op: Any = node.op

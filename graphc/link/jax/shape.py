@@ -39,7 +39,7 @@ def length(op: Length, x: Any) -> Any:
     return np.asarray(x.shape[op.axis], np.int64)
 
 
-@rule(Length)
+@rule(Length, of_counts=True)
 def length_of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """A count, or a length that is known."""
     op: Any = node.op

@@ -554,7 +554,9 @@ def before_mask(y: Node) -> tuple[Node, Node] | None:
     while stack:
         x = stack[-1]
         mask = mask_of(x) if isinstance(x.op, Index) else None
-        waiting = [a for a in x.inputs if a not in known and getattr(a.type, "ndim", -1) == y.type.ndim]
+        waiting = [
+            a for a in x.inputs if a not in known and getattr(a.type, "ndim", -1) == y.type.ndim
+        ]
         if mask is not None:
             masks.add(mask)
             known[x] = x.inputs[0]
