@@ -22,6 +22,7 @@ from graphc.ir import (
     Pick,
     TupleType,
     derived_from,
+    gathered,
     here,
     is_inexact,
     replaced,
@@ -36,6 +37,7 @@ __all__ = ["Rop", "push", "pushforward"]
 
 def push(outputs: Sequence[Node], given: Mapping[Node, Tensor]) -> list[Tensor | None]:
     """The tangent of each output, given those of some nodes; None where none arrives."""
+    outputs = gathered(outputs, given.keys())
     known: dict[Node, Any] = dict(given)
     for node in toposort(outputs, given):
         arriving = [known.get(x) for x in node.inputs]

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphc.errors import DTypeError, ShapeError
-from graphc.ir import Node, Pick, here, replaced, where
-from graphc.loop.sink import placed
+from graphc.ir import Node, Pick, gathered, here, replaced, where
 from graphc.loop.step import Outer, closed, stand_in
 from graphc.tensor.specify import specify_shape
 from graphc.tensor.tensor import Tensor, as_tensor
@@ -58,7 +57,7 @@ def build(  # noqa: PLR0913, PLR0917 (what a loop is made of)
     for p, x in zip(parameters, [*init, *xs], strict=True):
         outer[p] = (x, len(outer) >= carries)
     # What only a branch needs is no constant of the loop: it is computed where that is chosen.
-    step, consts = closed(parameters, placed(outputs, parameters), outer)
+    step, consts = closed(parameters, gathered(outputs, parameters), outer)
     known = _number(steps)
     op = replace(
         like,

@@ -13,12 +13,13 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from graphc.errors import ArgumentError, GraphcError, InvalidGraphError, RuntimeShapeError
-from graphc.ir import Graph, Op, TensorType, TupleType
+from graphc.ir import Graph, Node, Op, TensorType, TupleType
 from graphc.loop.batch import batched_loop
 from graphc.loop.build import ENDLESS
 from graphc.loop.deciding import deciding
 from graphc.loop.derivative import pulled_back, pushed_forward
 from graphc.loop.evaluate import evaluate
+from graphc.tensor.specify import SpecifyShape
 from graphc.tensor.tensor import Tensor
 
 __all__ = ["ENDLESS", "Loop", "Parts"]
@@ -180,14 +181,15 @@ class Loop(Op):
         self, step: Callable[..., Sequence[Any]], carry: Sequence[Any], given: Parts[Any]
     ) -> Sequence[Any]:
         """Rows of the right shapes, where no step is done."""
-        wanted = [y.type for y in self.step.outputs[self.carries :][: self.stacked]]
-        if not all(type.is_static for type in wanted):
+        wanted = self.step.outputs[self.carries :][: self.stacked]
+        if not all(y.type.is_static for y in wanted):
             blanks = [np.zeros(x.shape[1:], x.dtype) for x in given.xs]
             try:
                 return step(*carry, *blanks, *given.consts)[self.carries :][: self.stacked]
             except (GraphcError, ArithmeticError, LookupError, ValueError):
                 pass  # a step of nothing but zeros may fail; no length is wrong where none is known
-        return [np.zeros([n or 0 for n in type.shape]) for type in wanted]
+        known = {_plain(y): x for y, x in zip(self.step.outputs, carry, strict=False)}
+        return [known.get(_plain(y), np.zeros([n or 0 for n in y.type.shape])) for y in wanted]
 
     def number_of_steps(self, given: Parts[Any]) -> int:
         """How many there are, by the inputs' values, which must fit each other."""
@@ -223,6 +225,11 @@ class Loop(Op):
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> tuple[Any, ...]:
         """A loop over batches."""
         return batched_loop(self, size, batched, inputs)
+
+
+def _plain(y: Node) -> Node:
+    """It without what is said of its shape."""
+    return y.inputs[0] if isinstance(y.op, SpecifyShape) else y
 
 
 class _Rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from graphc.grad.barriers import Barrier
 from graphc.ir import Constant, Input, Node, Pick, TensorType, toposort
@@ -167,10 +168,12 @@ class _Dear:
         self.stored = stored
         self.varying: set[Node] = set()
         self.ragged: set[Node] = set()
+        self.below: dict[Node, set[Node]] = {}
         for node in varying:
             if self._is_equal_in_all_steps(node):
                 continue
             self.varying.add(node)
+            self.below[node] = self._dear_below(node)
             if self._may_be_ragged(node):
                 self.ragged.add(node)
 
@@ -192,22 +195,18 @@ class _Dear:
             return False
         if not isinstance(node.type, TensorType):
             return False
-        return len(self._dear_below(node)) > (0 if self._is_dear(node) else 1)
+        return len(self.below[node]) > (0 if self._is_dear(node) else 1)
 
     def _dear_below(self, node: Node) -> set[Node]:
+        """What is dear and not stored that it is made of; two of them where there are more."""
+        if node in self.stored:
+            return set()
+        if self._is_dear(node):
+            return {node}
         found: set[Node] = set()
-        seen: set[Node] = set()
-        stack = [node]
-        while stack:
-            node = stack.pop()
-            if node in seen or node not in self.varying or node in self.stored:
-                continue
-            seen.add(node)
-            if self._is_dear(node):
-                found.add(node)
-            else:
-                stack += node.inputs
-        return found
+        for x in node.inputs:
+            found |= self.below.get(x, set())
+        return set(islice(found, 2))
 
     def _is_dear(self, node: Node) -> bool:
         if isinstance(node.op, Pick):

@@ -128,7 +128,9 @@ class _Sums:
         if product is not None:
             rows = [self._early_factor(x) for x in product.factors]
             if None not in rows:
-                return self._of_any_step(product.summed(rows))  # type: ignore[arg-type]
+                total = product.summed(rows)  # type: ignore[arg-type]
+                # A contraction over no rows is zero; a factor that has none may be infinite.
+                return total if all(map(body.varies, product.factors)) else self._of_any_step(total)
         rows_ = tried(body, term) if is_small(body, term) else None
         return None if rows_ is None else added_up(body.of_steps_done(rows_))
 

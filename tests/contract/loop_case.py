@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +32,7 @@ class LoopCase:
         felt: What reverse mode sees where that is not all of the loop: takes the values of the
             inputs as they are, and as they move, and gives the outputs.
         static: The lengths are part of the types.
+        refused: What the error says of a backend, by its name, that cannot do it.
     """
 
     name: str
@@ -41,6 +42,7 @@ class LoopCase:
     order: int = 2
     felt: Callable[..., Any] | None = None
     static: bool = False
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def wrt(self) -> list[int]:

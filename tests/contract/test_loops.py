@@ -9,6 +9,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.errors import GraphcError
 from graphc.ir import is_inexact
 from graphc.link import names
 from tests.contract.loop_case import LoopCase
@@ -52,6 +53,15 @@ def several_tensors(ys: Any) -> list[Any]:
 
 def check(case: LoopCase, backend: str, excluding: Any) -> None:
     """The graph's values are the plain loop's, and its derivatives are differences of these."""
+    if backend in case.refused:
+        with pytest.raises(GraphcError, match=case.refused[backend]):
+            compare(case, backend, excluding)
+    else:
+        compare(case, backend, excluding)
+
+
+def compare(case: LoopCase, backend: str, excluding: Any) -> None:
+    """Raise where the graph gives something else than the plain loop and its differences."""
     xs = case.symbols()
     outputs = several_tensors(case.build(*xs))
     # Rewritten or not, a backend is given the same operations: first derivatives show these.
@@ -128,6 +138,21 @@ def test_one_function_stops_wherever_its_arguments_say(backend: str) -> None:
         assert_agree(last, np.array(states[-1]), most, scale=1.0)
         assert_agree(by_first, np.array(slope), most, scale=1.0)
         assert done == len(states)
+
+
+@pytest.mark.parametrize("backend", names())
+def test_the_last_state_of_no_step_is_the_first(backend: str) -> None:
+    x, h0, n = gt.matrix("x"), gt.vector("h0"), gt.lscalar("n")
+    by_sequence = graphc.scan(lambda x_t, h: h * x_t, x, h0)[-1]
+    by_number = graphc.scan(lambda h: gt.sin(h) + 1, outputs_info=h0, n_steps=n)[-1]
+    outputs = [by_sequence, by_number]
+    outputs += [graphc.grad((3 * y).sum(), h0) for y in outputs]
+    f = graphc.function([x, h0, n], outputs, backend, returns="numpy")
+    first, second, *slopes = f(np.zeros((0, 2)), np.array([0.5, -1.0]), 0)
+    assert_agree(first, np.array([0.5, -1.0]))
+    assert_agree(second, np.array([0.5, -1.0]))
+    for slope in slopes:
+        assert_agree(slope, np.array([3.0, 3.0]))
 
 
 def test_there_are_more_than_a_hundred_of_them() -> None:

@@ -423,7 +423,7 @@ def test_sequences_of_unequal_lengths_stop_at_the_shortest(mode: str) -> None:
 
 def test_static_lengths_are_known_of_the_outputs() -> None:
     p, q = gt.tensor(shape=(5, 2)), gt.vector(shape=(3,))
-    assert graphc.scan(lambda p_t, q_t: p_t, [p, q]).type.shape == (3, 2)
+    assert graphc.scan(lambda p_t, _: p_t, [p, q]).type.shape == (3, 2)
     assert graphc.scan(lambda x_t: x_t, x, n_steps=4).type.shape == (4,)
     assert graphc.scan(lambda x_t: x_t, x, n_steps=4, go_backwards=True).type.shape == (4,)
     assert graphc.scan(lambda u, w: u, dict(input=p, taps=[-1, 2])).type.shape == (2, 2)

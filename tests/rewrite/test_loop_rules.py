@@ -357,7 +357,7 @@ def test_sums_of_what_all_but_cancels_keep_their_digits() -> None:
     a = element(x, "a")
     for nexts in (total + (a - mean), (total - mean) + a):
         (final,) = build(
-            PLAIN, length(x), None, [gt.constant(0, "float32")], [x], [total, a], [nexts]
+            PLAIN, length(x), None, [gt.constant(0, dtype="float32")], [x], [total, a], [nexts]
         )
         value = (1e6 + np.arange(1000) % 7).astype("float32")
         found = graphc.function([x, mean], final, mode="NUMPY")
@@ -384,5 +384,5 @@ def test_of_no_step_there_is_no_sum() -> None:
 def test_more_steps_than_a_dtype_has_numbers(dtype: str) -> None:
     n, total = gt.lscalar("n"), gt.scalar("total", dtype=dtype)
     k = gt.scalar("k", dtype=dtype)
-    (final,) = build(PLAIN, n, None, [gt.constant(1, dtype)], [], [total], [total + k])
+    (final,) = build(PLAIN, n, None, [gt.constant(1, dtype=dtype)], [], [total], [total + k])
     assert graphc.function([n, k], final, mode="NUMPY")(70_000, 0.0) == 1

@@ -265,7 +265,7 @@ def test_carries_that_change_places_and_begin_as_equals_are_a_constant() -> None
 
 def test_carries_that_agree_are_one_and_others_are_not() -> None:
     def step(c: Any, e: Tensor) -> Any:
-        one, same, other, shifted = c
+        one, same, other, _ = c
         return (gt.tanh(one + e), gt.tanh(same + e), gt.tanh(other - e), one), None
 
     finals, _ = graphc.loop(step, (h, h, h, h), x)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from graphc.ir import Node
+from graphc.rewrite.lengths import length_of, symbolic_length
 from graphc.rewrite.rule import rewrite
 from graphc.tensor.specify import SpecifyShape
 
 
 @rewrite("canonicalize", SpecifyShape)
 def shape_specified_that_is_known(node: Node, op: SpecifyShape) -> Node | None:
-    """What the type says already needs no check."""
-    x = node.inputs[0]
-    known = all(m in {-1, n} for n, m in zip(x.type.shape, op.shape, strict=True))
-    return x if known and None not in op.shape else None
+    """A length that an array has anyway needs no check."""
+    x, *symbolic = node.inputs
+    known = all(
+        m == -1 or symbolic_length(op.shape, tuple(symbolic), axis) == length_of(x, axis)
+        for axis, m in enumerate(op.shape)
+    )
+    return x if known else None

@@ -23,7 +23,13 @@ def over(f, *batched):
         swaps = {one: x for one, x, flag in zip(single, xs, batched, strict=True) if flag}
         rest = {one: x for one, x, flag in zip(single, xs, batched, strict=True) if not flag}
         made = graphc.vectorize_graph(list(ys), swaps)
-        return graphc.clone_replace(made, rest) if rest else made
+        made = graphc.clone_replace(made, rest) if rest else made
+        size = next(x for x, flag in zip(xs, batched, strict=True) if flag).shape[0]
+        # What does not depend on the batch is the same for all of it.
+        return [
+            gt.broadcast_to(new, (size, *new.shape)) if new.ndim == y.ndim else new
+            for y, new in zip(ys, made, strict=True)
+        ]
 
     return build
 
@@ -167,6 +173,22 @@ def a_batch_of_constants_that_decide_the_stop():
 @case(np.array([0.1, 1.4, 0.6]), np.array([0.1, 0.2, -0.1]))
 def a_batch_of_all_that_decides_the_stop():
     return pair(climbing, climbing_plain, True, True)
+
+
+def climbing_with_traces(h0, a):
+    """The same as a scan with traces."""
+
+    def step(h, total):
+        new = h * 1.5 + a
+        return [new, total + gt.sin(0.2 * new)], until(new > 2.0)
+
+    hs, totals = scan(step, outputs_info=[h0, 0.0], n_steps=8)
+    return hs[-1], totals[-1]
+
+
+@case(np.array([0.1, 1.4, 0.6]), np.array([0.1, 0.2, -0.1]))
+def a_batch_of_last_states_of_traces_that_stop():
+    return pair(climbing_with_traces, climbing_plain, True, True)
 
 
 def held(x):

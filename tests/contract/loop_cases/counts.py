@@ -57,6 +57,17 @@ def no_step():
     return build, plain
 
 
+@case((0,), (3,), np.zeros(0, int), refused={"JAX": "a step of"})
+def no_step_whose_inner_number_of_steps_is_an_element():
+    def build(x, h0, counts):
+        def outer(x_t, n, h):
+            return scan(lambda k: gt.sin(k + x_t), outputs_info=h, n_steps=n)[-1]
+
+        return scan(outer, [x, counts], h0).sum(0) + h0
+
+    return build, lambda x, h, counts: h
+
+
 @case((0,), (2,))
 def no_step_over_an_empty_sequence():
     def build(x, h0):

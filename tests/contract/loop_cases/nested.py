@@ -185,31 +185,40 @@ def gradient_descent_on_a_captured_cost():
     return build, plain
 
 
+def inner_stops(x, a):
+    """The states of a loop in plain Python, whose inner loops stop."""
+    h, found = 0.2, []
+    for row in x:
+        h = h * 0.25
+        for v in row:
+            h = h + v**2 * a
+            if h > 1.0:
+                break
+        found.append(h)
+    return np.array(found)
+
+
+def inner_stopping(last, x, a, **kept):
+    """The same as a scan, given how the last state of the inner one is read."""
+
+    def step(row, h):
+        def inner(v, k):
+            new = k + v**2 * a
+            return new, until(new > 1.0)
+
+        return last(scan(inner, row, dict(initial=h * 0.25, **kept)))
+
+    return scan(step, x, gt.as_tensor(0.2))
+
+
 @case((3, 4), np.array(0.5))
 def an_inner_loop_that_stops():
-    def build(x, a):
-        def step(row, h):
-            def inner(v, k):
-                new = k + v**2 * a
-                return new, until(new > 1.0)
+    return lambda x, a: inner_stopping(lambda y: y, x, a, traced=False), inner_stops
 
-            return scan(inner, row, h * 0.25)[-1]
 
-        return scan(step, x, gt.as_tensor(0.2))
-
-    def plain(x, a):
-        h, found = 0.2, []
-        for row in x:
-            k = h * 0.25
-            for v in row:
-                k = k + v**2 * a
-                if k > 1.0:
-                    break
-            h = k
-            found.append(h)
-        return np.array(found)
-
-    return build, plain
+@case((3, 4), np.array(0.5))
+def an_inner_loop_that_stops_and_has_a_trace():
+    return lambda x, a: inner_stopping(lambda y: y[-1], x, a), inner_stops
 
 
 @case((3, 5))
@@ -232,7 +241,17 @@ def an_inner_loop_read_backwards_with_taps():
     return build, plain
 
 
-@case((3,), np.array([1, 3, 2]))
+def inner_lengths(x, counts):
+    """The states of a loop in plain Python, with inner loops of these lengths."""
+    h, found = 0.3, []
+    for x_t, n in zip(x, counts, strict=True):
+        for _ in range(n):
+            h = np.sin(h + x_t)
+        found.append(h)
+    return np.array(found)
+
+
+@case((3,), np.array([1, 3, 2]), refused={"JAX": "a step of"})
 def an_inner_loop_of_another_length_every_step():
     def build(x, counts):
         def step(x_t, n, h):
@@ -240,15 +259,22 @@ def an_inner_loop_of_another_length_every_step():
 
         return scan(step, [x, counts], gt.as_tensor(0.3))
 
-    def plain(x, counts):
-        h, found = 0.3, []
-        for x_t, n in zip(x, counts, strict=True):
-            for _ in range(n):
-                h = np.sin(h + x_t)
-            found.append(h)
-        return np.array(found)
+    return build, inner_lengths
 
-    return build, plain
+
+@case((3,), np.array([1, 3, 2]))
+def an_inner_loop_with_a_bound_that_stops_at_another_step_every_time():
+    def build(x, counts):
+        def step(x_t, n, h):
+            def inner(done, k):
+                return [done + 1, gt.sin(k + x_t)], until(done + 1 >= n)
+
+            first = [{"initial": y, "traced": False} for y in (0, h)]
+            return scan(inner, outputs_info=first, n_steps=5)[1]
+
+        return scan(step, [x, counts], gt.as_tensor(0.3))
+
+    return build, inner_lengths
 
 
 @case((5,), np.array(0.4))
