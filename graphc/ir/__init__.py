@@ -1,7 +1,14 @@
 """What a graph is: types, nodes, graphs, their keys and print. No operation, no backend."""
 
 from graphc.ir.check import check, check_same_interface
-from graphc.ir.containers import flatten, flatten_like, is_container, rebuild, value_class
+from graphc.ir.containers import (
+    flatten,
+    flatten_like,
+    is_container,
+    paths,
+    rebuild,
+    value_class,
+)
 from graphc.ir.dtypes import (
     DTYPES,
     dtype_name,
@@ -58,6 +65,7 @@ __all__ = [
     "is_integer",
     "is_numeric",
     "numpy_dtype",
+    "paths",
     "pprint",
     "preview",
     "promote",

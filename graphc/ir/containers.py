@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-__all__ = ["flatten", "flatten_like", "is_container", "rebuild", "value_class"]
+__all__ = ["flatten", "flatten_like", "is_container", "paths", "rebuild", "value_class"]
 
 _VALUES: set[type] = set()
 
@@ -59,6 +59,26 @@ def flatten_like(like: Any, container: Any) -> list[Any]:
     else:
         return [container]
     return [value for part, given in pairs for value in flatten_like(part, given)]
+
+
+def paths(container: Any, root: str) -> list[str]:
+    """How each of the values in a container is reached from it, in the order of ``flatten``.
+
+    Example:
+        >>> paths({"a": 1, "b": (2, [3])}, "state")
+        ["state['a']", "state['b'][0]", "state['b'][1][0]"]
+    """
+    if isinstance(container, dict):
+        parts = [(f"{root}[{key!r}]", value) for key, value in container.items()]
+    elif hasattr(container, "_fields") and isinstance(container, tuple):
+        parts = [(f"{root}.{name}", getattr(container, name)) for name in container._fields]
+    elif isinstance(container, list | tuple):
+        parts = [(f"{root}[{i}]", value) for i, value in enumerate(container)]
+    elif is_container(container):
+        parts = [(f"{root}.{name}", value) for name, value in _fields(container).items()]
+    else:
+        return [root]
+    return [path for at, value in parts for path in paths(value, at)]
 
 
 def rebuild(like: Any, values: list[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 from pathlib import Path
@@ -38,11 +39,11 @@ def here() -> Site | None:
 
 
 def _is_own(frame: FrameType) -> bool:
-    """Whether it runs code of graphc's, or code generated for it."""
+    """Whether it runs code of graphc's, or code generated for it, or what caches its results."""
     name = frame.f_code.co_filename
     if name == "<string>":  # as of a dataclass
         return str(frame.f_globals.get("__name__", "")).startswith("graphc.")
-    return name.startswith((_ROOT, INTERNAL))
+    return name.startswith((_ROOT, INTERNAL)) or name == functools.__file__
 
 
 def frames_up() -> int:

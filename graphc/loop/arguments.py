@@ -39,18 +39,27 @@ def titled(name: Any, kind: str) -> str:
     return kind if name is None else name
 
 
-def called(title: str, step: Callable[..., Any], given: Sequence[Any], order: str) -> Any:
-    """What a step returns.
+def called(
+    title: str, step: Callable[..., Any], given: Sequence[Any], order: str, what: str = "step"
+) -> Any:
+    """What a function of the user's returns.
 
     Args:
         title: What messages call the loop.
-        step: A function of the user's.
+        step: The function.
         given: What it is given.
         order: Says what that is, and in which order.
+        what: What messages call the function.
 
     Raises:
-        ArgumentError: It takes another number of arguments.
+        ArgumentError: It is no function, or takes another number of arguments.
     """
+    if not callable(step):
+        raise ArgumentError(
+            f"{title}: the {what} {step!r} is no function.",
+            f"Give a function of {len(given)} arguments: {order}.",
+            where(here()),
+        )
     try:
         signature(step).bind(*given)
     except ValueError:
@@ -58,8 +67,8 @@ def called(title: str, step: Callable[..., Any], given: Sequence[Any], order: st
     except TypeError as error:
         names = ", ".join(str(getattr(x, "name", None) or x) for x in given)
         raise ArgumentError(
-            f"{title}: the step {getattr(step, '__name__', step)} does not take the {len(given)} "
-            f"arguments that there are, {names}: {error}.",
+            f"{title}: the {what} {getattr(step, '__name__', step)} does not take the arguments "
+            f"that there are, ({names}): {error}.",
             f"Their order is: {order}.",
             where(here()),
         ) from error

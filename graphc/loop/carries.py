@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
-from graphc.errors import DTypeError
+import numpy as np
+
+from graphc.errors import GraphcError
 from graphc.ir import TensorType, is_complex, is_inexact, is_integer, toposort
 from graphc.tensor.specify import specify_shape
 from graphc.tensor.tensor import Tensor, as_tensor
@@ -54,44 +56,63 @@ def settled(first: Sequence[Any], trace: Trace[T]) -> tuple[list[Tensor], T]:
     """
     usual = [as_tensor(kind(0)).dtype for kind in NUMBERS]
     begun = {i: usual[NUMBERS.index(type(x))] for i, x in enumerate(first) if is_number(x)}
-    init, found = _traced(first, trace, begun)
-    met = _met(found, begun)
-    if all(found.nexts[i].dtype == dtype for i, dtype in begun.items()) and met <= {*usual}:
-        return init, found
-    least = ["bool", _least_integer(first, met), _least_float(met), "complex64"]
-    try:
-        narrow = {i: least[_kind(dtype)] for i, dtype in begun.items()}
-        dtypes = _kept(first, trace, narrow, least)
-    except DTypeError:
-        # The narrowest dtype does not hold what a step adds to it.
-        dtypes = begun
+    trials = _Trials(first, trace)
+    met = _met(trials.of(begun)[1], begun)
+    if met <= {*usual}:
+        return trials.of(trials.kept(begun, usual))
+    dtypes, least = _narrowest(trials, begun, met) or (begun, usual)
     # What nothing in a step widens is as wide as it is elsewhere.
     open_to = {*least}.difference(met, {"complex64"} if "float32" in met else ())
     dtypes = {i: usual[_kind(d)] if d in open_to else d for i, d in dtypes.items()}
-    return _traced(first, trace, _kept(first, trace, dtypes, usual))
+    return trials.of(trials.kept(dtypes, usual))
 
 
-def _kept(first: Sequence[Any], trace: Trace[T], dtypes: Dtypes, lowest: Sequence[str]) -> Dtypes:
-    """The dtypes, from given ones on, that a step leaves as they are.
+class _Trials(Generic[T]):
+    """A step written down for numbers of several dtypes, for each of them once."""
 
-    A number that becomes one of another kind begins as that kind's lowest dtype.
+    def __init__(self, first: Sequence[Any], trace: Trace[T]) -> None:
+        self.first, self.trace = first, trace
+        self.done: dict[tuple[str, ...], tuple[list[Tensor], T]] = {}
+
+    def of(self, dtypes: Dtypes) -> tuple[list[Tensor], T]:
+        """The first values, and the step for them."""
+        key = tuple(dtypes.values())
+        if key not in self.done:
+            init = [as_tensor(x, dtype=dtypes.get(i)) for i, x in enumerate(self.first)]
+            self.done[key] = init, self.trace(init)
+        return self.done[key]
+
+    def kept(self, dtypes: Dtypes, lowest: Sequence[str]) -> Dtypes:
+        """The dtypes, from given ones on, that a step leaves as they are.
+
+        A number that becomes one of another kind begins as that kind's lowest dtype.
+        """
+        for _ in range(ROUNDS):
+            nexts = self.of(dtypes)[1].nexts
+            moved = {
+                i: _moved(self.first[i], old, nexts[i].dtype, lowest) for i, old in dtypes.items()
+            }
+            if moved == dtypes:
+                break
+            dtypes = moved
+        return dtypes
+
+
+def _narrowest(
+    trials: _Trials[Any], begun: Dtypes, met: set[str]
+) -> tuple[Dtypes, list[str]] | None:
+    """The dtypes that numbers get which begin as narrow as can be, and those that they begin as.
+
+    None where a step takes no narrow ones, as it adds what they do not hold.
     """
-    for _ in range(ROUNDS):
-        _, found = _traced(first, trace, dtypes)
-        moved = {
-            i: _moved(first[i], dtype, found.nexts[i].dtype, lowest) for i, dtype in dtypes.items()
-        }
-        if moved == dtypes:
-            break
-        dtypes = moved
-    return dtypes
-
-
-def _traced(
-    first: Sequence[Any], trace: Trace[T], dtypes: Mapping[int, str]
-) -> tuple[list[Tensor], T]:
-    init = [as_tensor(x, dtype=dtypes.get(i)) for i, x in enumerate(first)]
-    return init, trace(init)
+    for integer in _least_integers(trials.first, met):
+        least = ["bool", integer, _least_float(met), "complex64"]
+        try:
+            with np.errstate(over="ignore"):  # 1e10 as a float16
+                return trials.kept({i: least[_kind(d)] for i, d in begun.items()}, least), least
+        except GraphcError:
+            continue
+    return None
 
 
 def _moved(x: Any, old: str, new: str, lowest: Sequence[str]) -> str:
@@ -116,12 +137,14 @@ def _met(found: Traced, numbers: Iterable[int]) -> set[str]:
     }
 
 
-def _least_integer(first: Sequence[Any], met: set[str]) -> str:
-    """The narrowest dtype for integers beside arrays of these."""
+def _least_integers(first: Sequence[Any], met: set[str]) -> list[str]:
+    """The narrowest dtypes for integers beside arrays of these, the narrower ones first."""
     # Python's own integers in the step were int64 too.
     integers = [dtype for dtype in met if is_integer(dtype) and dtype != "int64"]
     unsigned = integers and all(dtype.startswith("u") for dtype in integers)
-    return "uint8" if unsigned and all(x >= 0 for x in first if type(x) is int) else "int8"
+    if not unsigned or any(x < 0 for x in first if type(x) is int):
+        return ["int8"]
+    return ["uint8", "uint16", "uint32"]
 
 
 def _least_float(met: set[str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from graphc.errors import ArgumentError
 from graphc.ir import flatten, flatten_like, here, is_container, rebuild, where
+from graphc.loop.arguments import called
 from graphc.loop.branch import check_index, choice, common_type
 from graphc.tensor.elementwise import not_equal
 from graphc.tensor.tensor import WEAK, Tensor, as_tensor, operands
@@ -83,7 +84,7 @@ def cond(
     """
     index = _condition("cond", pred)
     given = _arrays(operands)
-    return _chosen("cond", index, [false_fun(*given), true_fun(*given)], like=1)
+    return _chosen("cond", index, _results("cond", [false_fun, true_fun], given), like=1)
 
 
 def switch_case(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
@@ -119,7 +120,11 @@ def switch_case(index: Any, branches: Sequence[Callable[..., Any]], *operands: A
             "switch_case: there are no branches.", "Give at least one function.", where(here())
         )
     given = _arrays(operands)
-    return _chosen("switch_case", number, [f(*given) for f in functions], like=0)
+    return _chosen("switch_case", number, _results("switch_case", functions, given), like=0)
+
+
+def _results(title: str, functions: Sequence[Callable[..., Any]], given: Sequence[Any]) -> Any:
+    return [called(title, f, given, "the operands", "function") for f in functions]
 
 
 def _arrays(operands: Sequence[Any]) -> Any:

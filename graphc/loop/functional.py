@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import Graph, flatten, flatten_like, here, is_container, rebuild, where
+from graphc.ir import Graph, flatten, flatten_like, here, is_container, paths, rebuild, where
 from graphc.loop.arguments import Count, called, number_of_steps, stopping, titled, unrolled
 from graphc.loop.build import build
 from graphc.loop.carries import after, fitted, is_number, settled
@@ -196,10 +196,11 @@ class _Writing:
     ) -> None:
         self.title, self.step, self.init, self.xs, self.until = title, step, init, xs, until
         self.first = [x if is_number(x) else _array(title, "carry", x) for x in _leaves(init)]
+        self.names = _names(init)
 
     def traced(self, init: Sequence[Tensor], xs: Sequence[Tensor]) -> _Traced:
         """The step for a first carry and sequences of these types."""
-        carries = [stand_in(x, x.name) for x in init]
+        carries = [stand_in(x, name or x.name) for x, name in zip(init, self.names, strict=True)]
         elements = [stand_in(x, x.name and f"{x.name}[t]", 1) for x in xs]
         arguments = [_filled(self.init, carries), _filled(self.xs, elements)]
         given = called(self.title, self.step, arguments, "the carry, an element of xs or None")
@@ -300,6 +301,14 @@ def _cut(title: str, xs: Sequence[Tensor], n: Count) -> list[Tensor]:
 
 def _leaves(container: Any) -> list[Any]:
     return [x for x in flatten(container) if x is not None]
+
+
+def _names(container: Any) -> list[str | None]:
+    """What messages call the arrays of a carry: how a step reads them, if there are several."""
+    if not is_container(container):
+        return [None]
+    values = flatten(container)
+    return [p for p, x in zip(paths(container, "carry"), values, strict=True) if x is not None]
 
 
 def _filled(like: Any, values: Sequence[Any]) -> Any:

@@ -64,9 +64,7 @@ class TappedSequence:
         """For how many steps it has elements."""
         n = length(self.x, 0)
         span = sum(self.ends)
-        if isinstance(n, int):
-            return max(n - span, 0)
-        return maximum(n - span, 0) if span else n
+        return _at_least(n - span, 0) if span else n
 
     def names(self) -> list[str]:
         """What the step's arguments are called."""
@@ -102,7 +100,11 @@ class TappedSequence:
         if not backwards:
             return self.x[start : start + n]
         total = length(self.x, 0)
-        return self.x[total - end - n : total - end]
+        return self.x[_at_least(total - end - n, start) : total - end]
+
+
+def _at_least(n: Count, least: int) -> Count:
+    return max(n, least) if isinstance(n, int) else maximum(n, least)
 
 
 def _same(n: Count, m: Count) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import inspect
 import threading
+from functools import cached_property
+from typing import Any
 
 import graphc
 import graphc.tensor as gt
 from graphc.ir import derived_from, replaced, toposort, where
+from graphc.ir.site import INTERNAL
 
 
 def line() -> str:
@@ -86,6 +89,19 @@ def test_a_line_is_lent_within_one_thread() -> None:
         worker.start()
         worker.join()
     assert found[0] == found[1]
+
+
+def test_a_cached_property_of_graphcs_is_not_the_users_line() -> None:
+    own: dict[str, Any] = {"gt": gt}
+    exec(compile("def root(self): return gt.sqrt(self.x)", f"{INTERNAL}test>", "exec"), own)
+
+    class Cached:
+        x = gt.vector("x")
+        y = cached_property(own["root"])
+
+    Cached.y.__set_name__(Cached, "y")
+    found, there = Cached().y, line()
+    assert found.where == there
 
 
 def test_no_site_is_no_line() -> None:

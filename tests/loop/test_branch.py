@@ -647,6 +647,15 @@ WRONG: dict[str, tuple[Callable[[], Any], type[GraphcError], str]] = {
     "a floating index": (
         lambda: graphc.switch_case(x, [lambda: x]), DTypeError, "switch_case: .*float64",
     ),
+    "an array in place of a function": (
+        lambda: graphc.cond(x > 0, x, lambda: x), ArgumentError, "cond: the function .* is no func",
+    ),
+    "a function of operands without any": (
+        lambda: graphc.cond(x > 0, lambda x: x, lambda x: x), ArgumentError, "missing a required",
+    ),
+    "a function of too many operands": (
+        lambda: graphc.switch_case(n, [lambda: x], x), ArgumentError, "switch_case: the function",
+    ),
     "no branches": (lambda: graphc.switch_case(n, []), ArgumentError, "no branches"),
     "another dtype": (
         lambda: graphc.ifelse(x > 0, x, n), DTypeError,

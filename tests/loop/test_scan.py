@@ -350,6 +350,7 @@ def test_a_number_that_a_step_returns_takes_the_states_dtype() -> None:
 # Numbers as first values.
 
 _ints, _bytes, _flags = gt.ivector(), gt.tensor(dtype="uint8", shape=(None,)), gt.fvector()
+_words = gt.tensor(dtype="uint32", shape=(None,))
 _half, _brain = gt.tensor(dtype="float16", shape=(None,)), gt.tensor(dtype="bfloat16", ndim=1)
 
 
@@ -368,6 +369,9 @@ _half, _brain = gt.tensor(dtype="float16", shape=(None,)), gt.tensor(dtype="bflo
         (_ints, 0.0, lambda x_t, h: h + x_t, "float64"),
         (_bytes, 0, lambda x_t, h: h + x_t + 1, "uint8"),
         (_bytes, 0, lambda x_t, h: h + x_t.astype("int64"), "int64"),
+        (_bytes, 0, lambda x_t, h: h + 1000 * (x_t > 9), "int64"),
+        (_words, 2166136261, lambda x_t, h: (h ^ x_t) * 16777619, "uint32"),
+        (gt.fvector(), 0.0, lambda x_t, h: h * 1e10 + x_t, "float32"),
         (_half, 0.0, lambda x_t, h: h + x_t, "float16"),
         (_brain, 0.0, lambda x_t, h: h * 0.5 + x_t, "bfloat16"),
         (gt.cvector(), 0, lambda x_t, h: h * x_t, "complex64"),
@@ -397,6 +401,8 @@ def test_a_step_of_one_dtype_is_traced_once() -> None:
 
     graphc.scan(step, x, 0.0)
     assert len(times) == 1
+    graphc.scan(step, x, 0)
+    assert len(times) == 3
 
 
 # How many steps there are.
