@@ -17,7 +17,8 @@ class Config:
     Attributes:
         floatX: The dtype of ``gt.vector("v")``, ``gt.zeros(3)`` and the like: ``"float64"``,
             ``"float32"`` or ``"float16"``.
-        mode: The mode of ``function`` and ``eval`` where none is given.
+        mode: The mode of ``function`` and ``eval`` where none is given: its name, or a
+            ``graphc.Mode``.
         specializations: How many executables one function keeps for different values of
             integer arguments that decide shapes.
 
@@ -33,7 +34,7 @@ class Config:
     __slots__ = ("floatX", "mode", "specializations")
 
     floatX: str  # noqa: N815 (the name that users of the field know)
-    mode: str
+    mode: Any
     specializations: int
 
     def __init__(self) -> None:

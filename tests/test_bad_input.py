@@ -166,7 +166,7 @@ COMPILED: list[Row] = [
     (lambda f: f([x], x)(TWO, TWO), ArgumentError, TypeError, ("2 arguments were given; it takes 1", "x: float64[?]")),
     (lambda f: f([x], x)(q=TWO), ArgumentError, TypeError, ("no single input called 'q'", "x: float64[?]")),
     (lambda f: f([x], x)(TWO, x=TWO), ArgumentError, TypeError, ("'x' is given twice",)),
-    (lambda f: f([{"a": x}], x)({"b": TWO}), ArgumentError, TypeError, ("the keys ['a'] are wanted, not ['b']", "same kinds")),
+    (lambda f: f([{"a": x}], x)({"b": TWO}), ArgumentError, TypeError, ("a dict of the keys ['a'] is wanted, not ['b']", "same kinds")),
     (lambda f: f([x], x)(MATRIX), ArgumentError, TypeError, ("'x' is wanted as float64[?]", "(2, 3)", "that rank")),
     (lambda f: f([x3], x3)(FOUR), ArgumentError, TypeError, ("'x3' is wanted as float64[3]", "(4,)", "those lengths")),
     (lambda f: f([x], x)(TWO * 1j), DTypeError, TypeError, ("'x' is wanted as float64[?]", "complex128[2]", "astype('float64')")),

@@ -28,6 +28,7 @@ from graphc.ir import (
     Node,
     flatten,
     flatten_like,
+    gathered,
     here,
     rebuild,
     refuse_missing,
@@ -277,7 +278,8 @@ class Function:
             variables = [cut.get(x, x) for x in variables]
         found = [x for x in toposort(ends, variables) if isinstance(x, Shared)]
         self._shared = sorted({*found, *(x for x, _ in recipe.updates)}, key=lambda x: x.serial)
-        self.asked = Graph([*variables, *self._shared], ends)
+        # Whatever rules there are, of branches only the chosen one is computed.
+        self.asked = Graph([*variables, *self._shared], gathered(ends, variables))
         rewritten = optimize(self.asked, excluding=self.mode.excluded, including=self.mode.included)
         graph = inline(rewritten.graph, backend)
         host = None if backend.eager else analyse(graph)

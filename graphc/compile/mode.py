@@ -135,9 +135,9 @@ def get_mode(mode: str | Mode | None) -> Mode:
     Raises:
         ModeError: No such backend.
     """
-    if isinstance(mode, Mode):
-        return mode
-    name = config.mode if mode is None else mode
-    if not isinstance(name, str):
-        raise ModeError(f"mode={mode!r}: a name or a graphc.Mode is wanted.")
-    return Mode(name)
+    given = config.mode if mode is None else mode
+    if isinstance(given, Mode):
+        return given
+    if not isinstance(given, str):
+        raise ModeError(f"mode={given!r}: a name or a graphc.Mode is wanted.")
+    return Mode(given)

@@ -70,10 +70,10 @@ def paths(container: Any, root: str) -> list[str]:
     """
     if isinstance(container, dict):
         parts = [(f"{root}[{key!r}]", value) for key, value in container.items()]
-    elif hasattr(container, "_fields") and isinstance(container, tuple):
-        parts = [(f"{root}.{name}", getattr(container, name)) for name in container._fields]
     elif isinstance(container, list | tuple):
-        parts = [(f"{root}[{i}]", value) for i, value in enumerate(container)]
+        names = getattr(container, "_fields", None)
+        ways = [f".{x}" for x in names] if names else [f"[{i}]" for i in range(len(container))]
+        parts = [(root + way, value) for way, value in zip(ways, container, strict=True)]
     elif is_container(container):
         parts = [(f"{root}.{name}", value) for name, value in _fields(container).items()]
     else:

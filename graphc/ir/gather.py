@@ -1,15 +1,18 @@
-"""The form of a graph in which it is differentiated, or made one of a batch."""
+"""The form of a graph in which it is differentiated, made one of a batch, and compiled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from graphc.ir.node import Node
+from graphc.ir.node import Node, toposort
+from graphc.ir.op import Op
 
 __all__ = ["GATHERERS", "gathered"]
 
 GATHERERS: list[Callable[[Sequence[Node], Collection[Node]], Sequence[Node]]] = []
-"""What brings outputs into that form, given nodes that stay as they are; from higher layers."""
+"""What brings outputs into that form, given nodes that stay as they are; from higher layers.
+
+Only operations that hold graphs are any of their business."""
 
 
 def gathered(outputs: Sequence[Node], known: Collection[Node] = ()) -> Sequence[Node]:
@@ -19,6 +22,7 @@ def gathered(outputs: Sequence[Node], known: Collection[Node] = ()) -> Sequence[
         outputs: Arrays.
         known: Nodes of their graph that stay as they are.
     """
-    for gather in GATHERERS:
-        outputs = gather(outputs, known)
+    if any(type(node.op).graphs is not Op.graphs for node in toposort(outputs, known)):
+        for gather in GATHERERS:
+            outputs = gather(outputs, known)
     return outputs

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Any
 
 from graphc.errors import FrozenError, MissingInputError
-from graphc.ir.node import Input, Leaf, Node, Wiring, rebuilt, toposort, wired
+from graphc.ir.node import Input, Leaf, Node, Parameter, Wiring, rebuilt, toposort, wired
 from graphc.ir.op import Op
 
 __all__ = ["Graph", "replaced"]
@@ -160,6 +160,13 @@ def refuse_missing(missing: Sequence[Node], inputs: Iterable[Node]) -> None:
     """
     if not missing:
         return
+    inner = next((x for x in missing if isinstance(x.op, Parameter)), None)
+    if inner is not None:
+        raise MissingInputError(
+            f"The outputs depend on {inner!r}, which is there in the step of a loop alone.",
+            "Let the step return what is needed, so that the loop gives it.",
+            inner.where,
+        )
     names = {x.op.given_name for x in inputs if isinstance(x.op, Input)} - {None}
     first = missing[0]
     same = next((x for x in missing if x.op.given_name in names), None)  # type: ignore[attr-defined]

@@ -17,7 +17,18 @@ from graphc.ir.op import Op, distinct
 from graphc.ir.site import Site, derived_from, here, where
 from graphc.ir.types import TensorType, TupleType, Type
 
-__all__ = ["Constant", "Input", "Leaf", "Node", "Pick", "Wiring", "rebuilt", "toposort", "wired"]
+__all__ = [
+    "Constant",
+    "Input",
+    "Leaf",
+    "Node",
+    "Parameter",
+    "Pick",
+    "Wiring",
+    "rebuilt",
+    "toposort",
+    "wired",
+]
 
 TINY = 10
 """Arrays of fewer elements are compared by value; larger ones by identity, as leaves."""
@@ -203,6 +214,12 @@ class Input(Op):
 
     def token(self) -> str:
         return f"input {self.given_type!r}"
+
+
+class Parameter(Input):
+    """What a function of the user's is given while it is written down, as the step of a loop is."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

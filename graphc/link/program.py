@@ -213,7 +213,11 @@ def _by_numpy(node: Node) -> Callable[..., Any]:
 def _located(error: Exception, node: Node, values: Sequence[Any]) -> Exception:
     """The error with the user's line, and the operation and its operands where it has none."""
     if isinstance(error, GraphcError) and error.where is not None:
-        return error
+        if not node.op.graphs() or node.where in {None, error.where}:
+            return error
+        # Equal steps are one, with the line of the first: the loop's own tells which it is.
+        where = f"{error.where}, in the {node.op.name} of {node.where}"
+        return type(error)(error.problem, error.remedy, where)
     if isinstance(error, ShapeError):
         return RuntimeShapeError(error.problem, error.remedy, node.where)
     if isinstance(error, GraphcError):

@@ -57,7 +57,7 @@ def called(
     if not callable(step):
         raise ArgumentError(
             f"{title}: the {what} {step!r} is no function.",
-            f"Give a function of {len(given)} arguments: {order}.",
+            f"Give a function. Its arguments are: {order}.",
             where(here()),
         )
     try:
@@ -67,8 +67,8 @@ def called(
     except TypeError as error:
         names = ", ".join(str(getattr(x, "name", None) or x) for x in given)
         raise ArgumentError(
-            f"{title}: the {what} {getattr(step, '__name__', step)} does not take the arguments "
-            f"that there are, ({names}): {error}.",
+            f"{title}: the {what} {getattr(step, '__name__', step)} does not take {len(given)} "
+            f"arguments{names and f' ({names})'}: {error}.",
             f"Their order is: {order}.",
             where(here()),
         ) from error

@@ -148,15 +148,17 @@ def while_loop(
     n = ENDLESS if most is None else most
 
     def step(carry: Any, _: None) -> tuple[Any, None]:
-        return body(carry), None
+        return called(title, body, [carry], "the carry", "body"), None
+
+    def goes_on(carry: Any) -> Tensor:
+        return stopping(title, called(title, cond, [carry], "the carry", "condition"))
 
     def ends(carry: Any) -> Tensor:
-        return logical_not(stopping(title, cond(carry)))
+        return logical_not(goes_on(carry))
 
     writing = _Writing(title, step, init, None, ends)
     first, traced = settled(writing.first, lambda init: writing.traced(init, []))
-    goes = stopping(title, cond(_filled(init, first)))
-    count = choose(goes, as_tensor(n, dtype="int64"), 0)
+    count = choose(goes_on(_filled(init, first)), as_tensor(n, dtype="int64"), 0)
     like = Loop(Graph([], []), label=title)
     found = build(like, n, count, first, [], traced.carries, traced.nexts, [], traced.stop)
     return _filled(init, found[: len(first)])
@@ -218,7 +220,9 @@ class _Writing:
         rows = [_array(self.title, "row of a step", y) for y in _leaves(row)]
         stop = None
         if self.until is not None:
-            stop = stopping(self.title, self.until(_filled(self.init, nexts)))
+            given = [_filled(self.init, nexts)]
+            ends = called(self.title, self.until, given, "the carry", "condition")
+            stop = stopping(self.title, ends)
         return _Traced(carries, elements, nexts, rows, row, stop)
 
     def _matched(self, given: Any) -> list[Any]:
@@ -306,7 +310,7 @@ def _leaves(container: Any) -> list[Any]:
 def _names(container: Any) -> list[str | None]:
     """What messages call the arrays of a carry: how a step reads them, if there are several."""
     if not is_container(container):
-        return [None]
+        return [] if container is None else [None]
     values = flatten(container)
     return [p for p, x in zip(paths(container, "carry"), values, strict=True) if x is not None]
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from graphc.ir import Constant, Graph, Input, Node, Type, replaced
+from graphc.ir import Constant, Graph, Input, Node, Parameter, Type, replaced
 from graphc.tensor.shape import Length, Shape, length, lengths
 from graphc.tensor.tensor import Tensor, as_tensor
 
@@ -42,8 +41,7 @@ Outer = tuple[Node, int]
 
 def stand_in(x: Node, name: str | None = None, axes: int = 0) -> Tensor:
     """A new input for an element of x, which lacks so many of its first axes."""
-    made: Any = x.type.with_shape(x.type.shape[axes:])
-    return made(name)  # type: ignore[no-any-return]
+    return Tensor.make(Parameter(x.type.with_shape(x.type.shape[axes:]), name))
 
 
 def closed(

@@ -30,13 +30,11 @@ def _without_last_rows(outputs: Sequence[Node], known: Collection[Node]) -> list
 
 def _reads(node: Node, known: Collection[Node]) -> bool:
     """Whether it is an index into one of these, or into a part of it."""
-    for _ in range(4):  # an index, of a flip, of a part, of a result of a loop
-        if node in known:
-            return True
-        if not node.inputs:
-            break
+    while node not in known:
+        if not isinstance(node.op, Index | Pick):
+            return False
         node = node.inputs[0]
-    return False
+    return True
 
 
 # Derivatives and batches know nothing of traces that only their last rows were asked of: these

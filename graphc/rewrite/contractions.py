@@ -45,6 +45,8 @@ class Product:
 
     def is_large(self) -> bool:
         """Whether it is not known to have fewer elements than its factors together."""
+        if any(set(self.out) <= set(own) for own in self.labels):
+            return False
         sizes: list[Any] = [number_of_elements(x) for x in self.factors]
         if None in sizes:
             return True

@@ -42,7 +42,7 @@ def _kind(loop: Node) -> tuple[Any, ...]:
     steps = op.steps if given.steps is None else given.steps
     if isinstance(steps, Node) and isinstance(steps.op, Constant):
         steps = int(steps.op.value)
-    return steps, given.count, op.reverse, op.stops, op.unroll
+    return steps, given.count, op.reverse, op.stops, op.unroll, op.recompute
 
 
 class _Slots:

@@ -324,8 +324,13 @@ class Reshape(Op):
             m if n == -1 and m is not None else n
             for n, m in zip(self.shape, element.shape, strict=True)
         )
-        first, lengths = with_batch_length(size, symbolic)
-        return Tensor.make(Reshape((first, *shape)), x, *lengths)
+        known = math.prod(n for n in shape if n not in {None, -1})
+        if -1 in shape and None not in shape and known:
+            # Of a batch of nothing, any length would stand for -1.
+            shape = tuple(None if n == -1 else n for n in shape)
+            symbolic = (as_tensor(math.prod(lengths(x)[1:]) // known, dtype="int64"),)
+        first, wanted = with_batch_length(size, symbolic)
+        return Tensor.make(Reshape((first, *shape)), x, *wanted)
 
 
 @function

@@ -144,8 +144,8 @@ def _check_shape_fixed(node: Node, flags: Sequence[bool]) -> None:
     if any(flags[i] for i in node.op.host_inputs()):
         raise UnsupportedOperationError(
             f"{node!r}: its shape would differ from one element of the batch to the next.",
-            "Compute lengths, slices, masks that select and numbers of steps from what is the same for "
-            "the batch. A loop may stop where each of them says: until, or while_loop.",
+            "Compute lengths, slices, masks that select and numbers of steps from what is the same "
+            "for the batch; a loop may end by a condition of each: until=, while_loop.",
             node.where,
         )
 

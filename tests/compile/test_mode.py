@@ -37,6 +37,10 @@ def test_the_setting_is_the_default_mode(mode: str) -> None:
     with graphc.config.change_flags(mode=mode):
         assert graphc.function([x], x).mode.name == mode
         assert graphc.get_mode(None).name == mode
+    plain = graphc.Mode(mode, excluding=["stabilize"])
+    with graphc.config.change_flags(mode=plain):
+        assert graphc.function([x], x).mode == plain
+        assert gt.log(1 + x).eval({x: [1e-20]}).tolist() == [0.0]
 
 
 @pytest.mark.parametrize("wrong", ["numpy", "FAST_RUN", "", "no such"])

@@ -165,10 +165,10 @@ def test_a_const_of_a_loop_may_decide_shapes_in_its_step(case: str) -> None:
 
 def test_a_shape_that_a_carry_decides_is_refused_with_the_line_and_a_way_out() -> None:
     def step(i: Any, c: Any) -> Any:
-        return i + 1, c + gt.arange(i).sum()  # the line
+        return i + 1, c + gt.arange(3 * i - 2).sum()  # the line, in no other test
 
     states = graphc.scan(step, outputs_info=[gt.as_tensor(1), a], n_steps=3)
-    assert graphc.function([a], states, mode="NUMPY")(1.0)[1][-1] == 1 + 0 + 1 + 3
+    assert graphc.function([a], states, mode="NUMPY")(1.0)[1][-1] == 1 + 0 + 6 + 21
     with pytest.raises(DynamicShapeError, match=r"In a step of a loop.*\n.*gt\.where") as error:
         graphc.function([a], states, mode="JAX")
     assert str(error.value.where).startswith("test_loops.py")
@@ -426,3 +426,12 @@ def test_numbers_of_steps_are_told_from_other_lengths() -> None:
     states = graphc.scan(lambda c: 2 * c, outputs_info=a, n_steps=n)
     host = analyse(Graph([a, n, m], [states, gt.eye(m)]))
     assert (host.inputs, host.counts) == ((1, 2), (1,))
+
+
+def test_a_traced_number_of_steps_is_refused_with_the_way_out() -> None:
+    states = graphc.scan(lambda c: 2 * c, outputs_info=a, n_steps=n)
+    f = graphc.function([a, n], states[-1], mode="JAX")
+    with jax.enable_x64(True):
+        assert jax.jit(f, static_argnums=1)(1.0, 3) == 8.0
+        with pytest.raises(DynamicShapeError, match=r"argument 1 .*\n.*static_argnums"):
+            jax.jit(f)(1.0, 3)

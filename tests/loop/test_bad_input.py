@@ -12,7 +12,14 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc import loop, scan, until, while_loop
-from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError, SymbolicValueError
+from graphc.errors import (
+    ArgumentError,
+    DTypeError,
+    GraphcError,
+    MissingInputError,
+    ShapeError,
+    SymbolicValueError,
+)
 
 x, y, m = gt.vector("x"), gt.vector("y"), gt.matrix("m")
 s, single, n = gt.scalar("s"), gt.fscalar("single"), gt.lscalar("n")
@@ -27,11 +34,18 @@ def same(*given: Any) -> Any:
     return given[-1]
 
 
+def leaked() -> Any:
+    """What a step was given, taken out of it."""
+    kept: list[Any] = []
+    scan(lambda x_t: kept.append(x_t) or x_t, x)
+    return kept[0] + 1
+
+
 # fmt: off
 BUILT: list[Row] = [
     # What a step takes and returns.
     (lambda: scan(lambda a, b: a, x, name="filter"), ArgumentError, ("filter: the step", "x[t]", "missing a required argument: 'b'", "past outputs")),
-    (lambda: scan(3, x), ArgumentError, ("scan: the step 3", "not a callable")),
+    (lambda: scan(3, x), ArgumentError, ("scan: the step 3 is no function",)),
     (lambda: scan(same, outputs_info=[s, None], n_steps=3), ArgumentError, ("scan: a step returns 1 output, and outputs_info has 2 entries", "None for one")),
     (lambda: scan(lambda a: [a, a], x, [None]), ArgumentError, ("a step returns 2 outputs, and outputs_info has 1 entry",)),
     (lambda: scan(lambda a: None, x), ArgumentError, ("scan: the output 0 of a step is None", "symbolic arrays")),
@@ -99,6 +113,13 @@ BUILT: list[Row] = [
     (lambda: loop(lambda c, _: (c, c), s, n_steps=9, until=lambda c: c > 1, checkpoint=3), ArgumentError, ("both checkpoint= and until=",)),
     # Containers.
     (lambda: loop(lambda c: (c, c), s, n_steps=2), ArgumentError, ("loop: the step", "2 arguments", "the carry, an element of xs or None")),
+    (lambda: while_loop(lambda c: c > 1, lambda: s, s), ArgumentError, ("while_loop: the body <lambda> does not take 1 argument", "the carry")),
+    (lambda: while_loop(lambda c, d: c > 1, lambda c, d: (c, d), (s, s)), ArgumentError, ("while_loop: the body", "missing a required argument: 'd'")),
+    (lambda: while_loop(s > 1, lambda c: c, s), ArgumentError, ("while_loop: the condition greater(", "is no function")),
+    (lambda: loop(lambda c, z: (c, c), s, x, until=s > 1), ArgumentError, ("loop: the condition greater(", "is no function")),
+    (lambda: loop(lambda c, z: ({"a": c["a"] + z, "b": c["b"] + z}, None), {"a": s, "b": n}, x), DTypeError, ("loop: the carry 1 (carry['b']) begins as int64[]",)),
+    (lambda: scan("f", x), ArgumentError, ("scan: the step 'f' is no function", "elements of the sequences")),
+    (lambda: graphc.function([x], leaked()), MissingInputError, ("x[t]: float64[], which is there in the step of a loop alone", "Let the step return")),
     (lambda: loop(lambda c, z: c, s, x), ArgumentError, ("loop: a step returns s: float64[]", "Return a pair")),
     (lambda: loop(lambda c, z: ((c, c), c), s, x), ArgumentError, ("another structure",)),
     (lambda: loop(lambda c, z: (c[0], c), (s, s), x), ArgumentError, ("another structure", "a sequence of 2 is wanted")),

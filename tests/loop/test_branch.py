@@ -706,3 +706,10 @@ def test_a_failure_in_a_branch_tells_its_line(mode: str) -> None:
     f = graphc.function([y, m], total, mode)
     with pytest.raises(RuntimeShapeError, match=r"test_branch\.py"):
         f(np.ones(2), np.ones(3))
+
+
+def test_a_branch_is_not_computed_whatever_rules_are_left_out() -> None:
+    c, x = gt.bscalar(), gt.scalar()
+    endless = graphc.while_loop(lambda v: v > -1, lambda v: v + 1, x)
+    f = graphc.function([c, x], graphc.ifelse(c, endless, x), graphc.Mode("NUMPY", excluding="all"))
+    assert f(0, 2.0) == 2.0

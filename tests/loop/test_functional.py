@@ -196,3 +196,9 @@ def test_each_of_a_batch_ends_on_its_own(most: int | None, mode: str) -> None:
     expected = [[6561.0, 200.0, 256.0], [8 * 3.0**7, 1.0, 8 * 2.0**7]]
     for part, wanted in zip(got, expected, strict=False):
         np.testing.assert_allclose(part, wanted)
+
+
+def test_a_loop_that_carries_nothing_is_a_map() -> None:
+    final, rows = graphc.loop(lambda _, x_t: (None, x_t**2), None, xs=x)
+    assert final is None
+    assert rows.eval({x: [1.0, 3.0]}, mode="NUMPY").tolist() == [1.0, 9.0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -15,14 +17,30 @@ n = gt.lscalar("n")
 powers = graphc.scan(lambda h: h**2, outputs_info=h0, n_steps=n)
 
 
+@pytest.mark.parametrize("excluding", [(), "all"])
 @pytest.mark.parametrize("steps", [0, 1, 3])
-def test_the_last_state_of_no_steps_is_the_first_one_and_so_is_its_gradient(steps: int) -> None:
+def test_the_last_state_of_no_steps_is_the_first_one_and_so_is_its_gradient(
+    steps: int, excluding: Any
+) -> None:
     last = powers[-1]
-    f = graphc.function([h0, n], [last, graphc.grad(last.sum(), h0)], mode="NUMPY")
+    mode = graphc.Mode("NUMPY", excluding=excluding)
+    f = graphc.function([h0, n], [last, graphc.grad(last.sum(), h0)], mode)
     y, slope = f([3.0, 2.0], steps)
     start = np.array([3.0, 2.0])
     np.testing.assert_allclose(y, start ** (2**steps))
     np.testing.assert_allclose(slope, 2**steps * start ** (2**steps - 1))
+
+
+def test_an_inner_loop_of_as_many_steps_as_an_element_says_may_have_none() -> None:
+    counts, a = gt.lvector("counts"), gt.scalar("a")
+    states = graphc.scan(
+        lambda k, h: graphc.scan(lambda z: a * z + 1, outputs_info=h, n_steps=k)[-1], counts, 0.0
+    )
+    f = graphc.function([counts, a], [states, graphc.grad(states.sum(), a)], mode="NUMPY")
+    rows, slope = f([2, 0, 1, 0], 0.5)
+    # 1 + a, the same, 1 + a + a^2, the same
+    np.testing.assert_allclose(rows, [1.5, 1.5, 1.75, 1.75])
+    np.testing.assert_allclose(slope, 1 + 1 + 2 + 2)
 
 
 def test_a_gradient_by_a_trace_is_as_long_as_the_trace() -> None:
@@ -50,3 +68,15 @@ def test_last_states_of_a_batch_that_stops_at_different_steps_are_each_its_own()
     starts = np.array([[1.0, 2.0], [4.0, 5.0], [0.1, 0.2]])
     found = graphc.function([batch], last, mode="NUMPY")(starts)
     np.testing.assert_allclose(found, starts * [[4.0], [2.0], [64.0]])
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+def test_a_last_state_within_a_step_is_the_first_one_of_no_steps(steps: int) -> None:
+    inner = lambda h: graphc.scan(lambda s: s**2, outputs_info=h, n_steps=n)[-1]  # noqa: E731
+    last = graphc.scan(lambda h: inner(h) * 3, outputs_info=h0, n_steps=2)[-1]
+    f = graphc.function([h0, n], [last, graphc.grad(last.sum(), h0)], mode="NUMPY")
+    y, slope = f([1.0, 0.5], steps)
+    power = 2**steps
+    start = np.array([1.0, 0.5])
+    np.testing.assert_allclose(y, 3 ** (1 + power) * start ** (power**2))
+    np.testing.assert_allclose(slope, 3 ** (1 + power) * power**2 * start ** (power**2 - 1))

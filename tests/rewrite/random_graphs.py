@@ -188,7 +188,7 @@ def _is_exact(n: Node) -> bool:
     stack = [n]
     while stack:
         node = stack.pop()
-        if is_integer(node.type.dtype):
+        if isinstance(node.type, TensorType) and is_integer(node.type.dtype):
             stack += [] if isinstance(node.op, Length | ShapeOf) else node.inputs
         elif not isinstance(node.op, Constant):
             return False

@@ -366,6 +366,17 @@ def test_sums_of_what_all_but_cancels_keep_their_digits() -> None:
         assert found(np.full(4, 1e38, "float32"), np.float32(1e38)) == 0
 
 
+def test_sums_of_what_a_product_misses_keep_their_digits() -> None:
+    x, w, total, level = gt.fmatrix("x"), gt.fvector("w"), gt.fscalar("total"), gt.fscalar("level")
+    a = element(x, "a")
+    zero = gt.constant(0, dtype="float32")
+    (final,) = build(PLAIN, length(x), None, [zero], [x], [total, a], [total + (w @ a - level)])
+    value = np.full((1000, 2), 1e6, "float32") + np.arange(1000, dtype="float32")[:, None] % 7
+    found = graphc.function([x, w, level], final, mode="NUMPY")
+    assert not loops(found.graph.outputs)
+    assert found(value, [1.0, 0.0], 1e6) == (np.arange(1000) % 7).sum()
+
+
 def test_of_no_step_there_is_no_sum() -> None:
     n, x, v, total = gt.lscalar("n"), gt.scalar("x"), gt.vector("v"), gt.scalar("total")
     xs = gt.matrix("xs")
@@ -386,3 +397,12 @@ def test_more_steps_than_a_dtype_has_numbers(dtype: str) -> None:
     k = gt.scalar("k", dtype=dtype)
     (final,) = build(PLAIN, n, None, [gt.constant(1, dtype=dtype)], [], [total], [total + k])
     assert graphc.function([n, k], final, mode="NUMPY")(70_000, 0.0) == 1
+
+
+def test_a_map_of_no_rows_gives_them_another_shape() -> None:
+    x = gt.matrix("x")
+    folded = graphc.map(lambda row: row.reshape((2, -1)), x)
+    found = graphc.function([x], folded, mode="NUMPY")
+    assert not loops(found.graph.outputs)
+    assert found(np.zeros((0, 4))).shape == (0, 2, 2)
+    assert found(np.arange(8.0).reshape((2, 4))).tolist() == [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]

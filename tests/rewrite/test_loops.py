@@ -356,11 +356,12 @@ def test_loops_of_as_many_steps_are_one() -> None:
     [
         side(replace(PLAIN, reverse=True), scale=2.0),
         side(replace(PLAIN, unroll=4), scale=2.0),
+        side(replace(PLAIN, recompute=True), scale=2.0),
         graphc.loop(lambda c, e: (gt.tanh(c * e), None), h[0], s),
         graphc.loop(lambda c, e: (gt.tanh(c + e), None), side()[0], x),
         graphc.loop(lambda c, e: (gt.tanh(c + e), None), h, gt.cumsum(side()[1], 0)),
     ],
-    ids=["direction", "unroll", "number of steps", "last carry", "rows as a whole"],
+    ids=["direction", "unroll", "recompute", "number of steps", "last carry", "rows as a whole"],
 )
 def test_loops_that_differ_or_wait_for_each_other_are_two(other: Any) -> None:
     outputs = [y for y in [*side(), *other] if y is not None]

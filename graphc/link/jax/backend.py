@@ -17,7 +17,7 @@ import numpy as np
 
 from graphc.config import config
 from graphc.errors import DynamicShapeError, ModeError
-from graphc.ir import Check, Graph, Node, Op, Pick, TensorType
+from graphc.ir import Check, Graph, Node, Op, Pick, TensorType, here, where
 from graphc.link.backend import Backend, Executable
 from graphc.link.host import Host
 from graphc.link.jax.bounded import (
@@ -190,6 +190,19 @@ SHORT = 32
 """No buffer is made shorter than that for a number of steps that may be another one next time."""
 
 
+def _known(argument: Any, place: int) -> np.ndarray[Any, Any]:
+    """The value of an argument that decides a shape."""
+    try:
+        return np.asarray(argument)
+    except jax.errors.TracerArrayConversionError as error:
+        raise DynamicShapeError(
+            f"The argument {place} decides a shape or a number of steps, and is not known while "
+            "JAX traces the code that calls the function.",
+            "Make it static there, as with static_argnums of jax.jit, or pass a Python integer.",
+            where(here()),
+        ) from error
+
+
 class Specialized:
     """A jitted function for each set of values of the arguments that decide shapes.
 
@@ -208,7 +221,7 @@ class Specialized:
         self.lock = threading.Lock()
 
     def __call__(self, *arguments: Any) -> Any:
-        values = {i: np.asarray(arguments[i]) for i in self.static}
+        values = {i: _known(arguments[i], i) for i in self.static}
         execute = self._found({}, values)
         if execute is None:
             bounds = self._bounds(values, arguments) if self.made >= FEW else {}
