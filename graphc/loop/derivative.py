@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import count as numbers
 from typing import TYPE_CHECKING, Any
 
 from graphc.errors import GradientError
@@ -139,61 +138,54 @@ class _Backwards:
     def _run(self) -> list[Tensor]:
         """The gradient loop's cotangents of carries, sums for constants, and rows for sequences."""
         op, body = self.op, self.body
-        sums = {i: typed_like(body.consts[i], "sum") for i in self.of_consts}
-        outputs = [
-            *(zeros_like(body.carries[i]) if p is None else p for i, p in self.of_carries.items()),
+        zeros = {i: zeros_like(x) for i, x in enumerate(body.carries)}
+        wanted: list[Any] = [
+            *(zeros[i] if part is None else part for i, part in self.of_carries.items()),
             *self.of_consts.values(),
             *self.of_xs.values(),
         ]
+        given = [*self.by_carry.values(), *self.by_row.values()]
         residuals = Residuals.of(
-            outputs,
-            [*self.by_carry.values(), *self.by_row.values()],
-            body.carries,
-            body.xs,
-            body.nexts,
-            body.rows,
-            recompute=op.recompute,
+            wanted, given, body.carries, body.xs, body.nexts, body.rows, recompute=op.recompute
         )
-        outputs = replaced(outputs, residuals.swaps)  # type: ignore[assignment]
-        stored = [body.carries[i] for i in residuals.carries] + list(residuals.kept)
-        made = body.again(op, stored)
-        first = op.carries + op.stacked
-        traces = made[first : first + len(stored)]
-        rows = [made[op.carries + j] for j in residuals.rows]
-        count = made[-1] if op.stops else body.given.count
-
-        finals = [
-            zeros_like(body.given.init[i]) if part is None else part
-            for i, part in enumerate(self.final)
-            if i in self.by_carry
-        ]
-        zero = [zeros_like(body.given.consts[i]) for i in sums]
-        after = [made[i] for i in residuals.nexts]
-        walk = _Walk(self, count)
-        split = len(self.by_carry), len(self.by_carry) + len(sums)
-        back = walk.masked(outputs[: split[0]])
-        adding = walk.masked(outputs[split[0] : split[1]])
+        made = body.again(op, [*(body.carries[i] for i in residuals.carries), *residuals.kept])
+        walk = _Walk(self, made[-1] if op.stops else body.given.count)
+        parts = walk.masked(replaced(wanted, residuals.swaps))
+        sums = [typed_like(body.consts[i], "sum") for i in self.of_consts]
+        c, s = len(self.by_carry), len(self.by_carry) + len(sums)
         found = walk.run(
-            [*finals, *zero, *after],
-            [*self.by_carry.values(), *sums.values(), *residuals.nexts.values()],
+            [*self._first(), *(made[i] for i in residuals.nexts)],
+            [*self.by_carry.values(), *sums, *residuals.nexts.values()],
             [
-                *back,
-                *(total + part for total, part in zip(sums.values(), adding, strict=True)),
+                *parts[:c],
+                *(total + part for total, part in zip(sums, parts[c:s], strict=True)),
                 # What comes before this step is what the step before it leads to.
                 *(residuals.carries[i] for i in residuals.nexts),
             ],
-            {
-                **dict(zip(residuals.carries.values(), traces, strict=False)),
-                **dict(zip(residuals.kept.values(), traces[len(residuals.carries) :], strict=True)),
-                **dict(zip(residuals.rows.values(), rows, strict=True)),
-                **{p: self.stacked[j] for j, p in self.by_row.items()},
-                **dict(zip(body.xs, body.given.xs, strict=True)),
-            },
-            walk.masked(outputs[split[1] :]),
+            self._read(residuals, made),
+            parts[s:],
         )
-        carried = [walk.cut_off(part) for part in found[: len(finals)]]
-        of_consts = found[len(finals) : len(finals) + len(zero)]
-        return [*carried, *of_consts, *found[len(finals) + len(zero) + len(after) :]]
+        carried = [walk.cut_off(part) for part in found[:c]]
+        return [*carried, *found[c:s], *found[s + len(residuals.nexts) :]]
+
+    def _first(self) -> list[Tensor]:
+        """The cotangents that the way back begins with, and sums of nothing."""
+        given = self.body.given
+        ends = [(given.init[i], self.final[i]) for i in self.by_carry]
+        finals = [zeros_like(x) if part is None else part for x, part in ends]
+        return [*finals, *(zeros_like(given.consts[i]) for i in self.of_consts)]
+
+    def _read(self, residuals: Residuals, made: Sequence[Tensor]) -> dict[Tensor, Tensor]:
+        """What the way back may read step by step: for each input of its step, the sequence."""
+        op, body = self.op, self.body
+        stored = [*residuals.carries.values(), *residuals.kept.values()]
+        traces = made[op.carries + op.stacked :][: len(stored)]
+        return {
+            **dict(zip(stored, traces, strict=True)),
+            **{p: made[op.carries + j] for j, p in residuals.rows.items()},
+            **{p: self.stacked[j] for j, p in self.by_row.items()},
+            **dict(zip(body.xs, body.given.xs, strict=True)),
+        }
 
 
 class _Walk:
@@ -285,52 +277,75 @@ def pushed_forward(
     op: Loop, tangents: Sequence[Tensor | None], inputs: Sequence[Tensor]
 ) -> list[Tensor | None]:
     """The tangents of a loop's results, by a loop that carries those of the carries too."""
-    body = _Opened(op, inputs)
-    moved = op.parts(tangents)
-    given = body.given
-    of_xs = {i: stand_in(x, "tangent") for i, x in enumerate(body.xs) if moved.xs[i] is not None}
-    of_consts = {
-        i: stand_in(x, "tangent") for i, x in enumerate(body.consts) if moved.consts[i] is not None
-    }
-    known: dict[Node, Tensor] = {body.xs[i]: t for i, t in of_xs.items()}
-    known |= {body.consts[i]: t for i, t in of_consts.items()}
-    moving = {i for i, t in enumerate(moved.init) if t is not None}
-    while True:
-        of_carries = {i: stand_in(body.carries[i], "tangent") for i in sorted(moving)}
-        given_tangents = known | {body.carries[i]: t for i, t in of_carries.items()}
-        found = push([*body.nexts, *body.rows], given_tangents)
-        more = moving | {i for i in range(op.carries) if found[i] is not None}
-        if more == moving:
-            break
-        moving = more
-    rows = {j: t for j, t in enumerate(found[op.carries :]) if t is not None}
-    nexts = [
-        *body.nexts,
-        *(zeros_like(body.carries[i]) if found[i] is None else found[i] for i in of_carries),
-    ]
-    outside = dict(body.outside) | {t: moved.consts[i] for i, t in of_consts.items()}
-    ends = [*nexts, *rows.values(), *([] if body.stop is None else [body.stop])]
-    made = replaced(ends, outside)  # type: ignore[arg-type]
-    c = len(nexts)
-    results = build(
-        op,
-        body.steps,
-        given.count,
-        [*given.init, *(_tangent(moved.init[i], given.init[i]) for i in of_carries)],
-        [*given.xs, *(moved.xs[i] for i in of_xs)],  # type: ignore[list-item]
-        [*body.carries, *of_carries.values(), *body.xs, *of_xs.values()],
-        made[:c],
-        made[c : c + len(rows)],
-        made[-1] if op.stops else None,
-    )
-    place = dict(zip(of_carries, numbers(op.carries)))
-    stacked = dict(zip(rows, results[c:], strict=False))
-    tangents_found: list[Tensor | None] = [
-        results[place[i]] if i in place else None for i in range(op.carries)
-    ]
-    tangents_found += [stacked.get(j) for j in range(op.stacked)]
-    return tangents_found + [None] * op.stops
+    return _Forwards(op, tangents, inputs).parts()
 
 
-def _tangent(t: Tensor | None, x: Tensor) -> Tensor:
-    return zeros_like(x) if t is None else t
+class _Forwards:
+    """A loop that carries tangents.
+
+    Args:
+        op: The loop.
+        tangents: Of what it takes, None where there is none.
+        inputs: What it takes.
+    """
+
+    def __init__(
+        self, op: Loop, tangents: Sequence[Tensor | None], inputs: Sequence[Tensor]
+    ) -> None:
+        self.op = op
+        self.body = _Opened(op, inputs)
+        self.moved = op.parts(tangents)
+        self._differentiate()
+
+    def _differentiate(self) -> None:
+        """The tangents of what a step gives, for those carries that move."""
+        op, body, moved = self.op, self.body, self.moved
+        self.of_xs = _moving(body.xs, moved.xs)
+        self.of_consts = _moving(body.consts, moved.consts)
+        known: dict[Node, Tensor] = {body.xs[i]: t for i, t in self.of_xs.items()}
+        known |= {body.consts[i]: t for i, t in self.of_consts.items()}
+        moving = {i for i, t in enumerate(moved.init) if t is not None}
+        while True:
+            carries = {i: stand_in(body.carries[i], "tangent") for i in sorted(moving)}
+            given = known | {body.carries[i]: t for i, t in carries.items()}
+            found = push([*body.nexts, *body.rows], given)
+            more = moving | {i for i in range(op.carries) if found[i] is not None}
+            if more == moving:
+                break
+            moving = more
+        self.of_carries = carries
+        self.nexts = {
+            i: zeros_like(body.carries[i]) if found[i] is None else found[i] for i in carries
+        }
+        self.rows = {j: t for j, t in enumerate(found[op.carries :]) if t is not None}
+
+    def parts(self) -> list[Tensor | None]:
+        """The tangent of each result."""
+        op, body, moved, given = self.op, self.body, self.moved, self.body.given
+        outside = body.outside | {t: moved.consts[i] for i, t in self.of_consts.items()}
+        nexts: list[Any] = [*body.nexts, *self.nexts.values()]
+        ends = [*nexts, *self.rows.values(), *([] if body.stop is None else [body.stop])]
+        made = replaced(ends, outside)  # type: ignore[arg-type]
+        starts = [(moved.init[i], given.init[i]) for i in self.of_carries]
+        c, r = len(nexts), len(self.rows)
+        results = build(
+            op,
+            body.steps,
+            given.count,
+            [*given.init, *(zeros_like(x) if t is None else t for t, x in starts)],
+            [*given.xs, *(moved.xs[i] for i in self.of_xs)],  # type: ignore[list-item]
+            [*body.carries, *self.of_carries.values(), *body.xs, *self.of_xs.values()],
+            made[:c],
+            made[c : c + r],
+            made[-1] if op.stops else None,
+        )
+        finals = dict(zip(self.of_carries, results[op.carries :], strict=False))
+        stacked = dict(zip(self.rows, results[c:], strict=False))
+        found = [finals.get(i) for i in range(op.carries)]
+        return [*found, *(stacked.get(j) for j in range(op.stacked)), *[None] * op.stops]
+
+
+def _moving(parameters: Sequence[Tensor], tangents: Sequence[Any]) -> dict[int, Tensor]:
+    """An input for each tangent that there is, by the number of what moves."""
+    pairs = enumerate(zip(parameters, tangents, strict=True))
+    return {i: stand_in(x, "tangent") for i, (x, t) in pairs if t is not None}
