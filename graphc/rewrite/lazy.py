@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from graphc.ir import Graph
 from graphc.loop.sink import placed
 
@@ -14,4 +16,19 @@ def sunk(graph: Graph) -> Graph:
     The same graph where there is nothing to move.
     """
     outputs = tuple(placed(graph.outputs, graph.inputs))
-    return graph if outputs == graph.outputs else Graph(graph.inputs, outputs)
+    if outputs == graph.outputs:
+        return graph
+    new = Graph(graph.inputs, outputs)
+    # The operands of a switch in another order are no reason for another graph, time and again.
+    return graph if _operations(new) == _operations(graph) else new
+
+
+def _operations(graph: Graph) -> Counter[tuple[int, str]]:
+    """How often each operation is there, by how deep in the graphs that operations hold."""
+    found: Counter[tuple[int, str]] = Counter()
+    level, graphs = 0, [graph]
+    while graphs:
+        nodes = [node for held in graphs for node in held.nodes]
+        found.update((level, node.op.name) for node in nodes)
+        level, graphs = level + 1, [held for node in nodes for held in node.op.graphs()]
+    return found

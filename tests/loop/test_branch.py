@@ -452,7 +452,7 @@ def tangle(seed: int) -> tuple[list[Any], list[Any]]:
 def test_tangled_choices_keep_their_values(seed: int) -> None:
     inputs, outputs = tangle(seed)
     graph = Graph(inputs, outputs)
-    for _ in range(4):
+    for _ in range(8):
         graph = sunk(graph)
     check(graph)
     assert sunk(graph).outputs == graph.outputs
