@@ -171,7 +171,7 @@ def test_a_shape_that_a_carry_decides_is_refused_with_the_line_and_a_way_out() -
     assert graphc.function([a], states, mode="NUMPY")(1.0)[1][-1] == 1 + 0 + 6 + 21
     with pytest.raises(DynamicShapeError, match=r"In a step of a loop.*\n.*gt\.where") as error:
         graphc.function([a], states, mode="JAX")
-    assert str(error.value.where).startswith("test_loops.py")
+    assert "test_loops.py" in str(error.value.where)
 
 
 def test_a_shared_variable_may_be_the_number_of_steps() -> None:
@@ -308,14 +308,14 @@ def test_rows_without_a_bound_are_refused_with_a_way_out() -> None:
     states = graphc.scan(lambda c: gt.sin(c) + 1, outputs_info=a, n_steps=steps)
     with pytest.raises(DynamicShapeError, match="max_steps") as error:
         graphc.function([x, a], states.sum(), mode="JAX")(sequences(3), 0.5)
-    assert str(error.value.where).startswith("test_loops.py")
+    assert "test_loops.py" in str(error.value.where)
 
 
 def test_what_needs_to_know_how_many_steps_there_are_is_refused_with_a_way_out() -> None:
     states = rnn_until()
     with pytest.raises(DynamicShapeError, match=r"\[-1\].*\n*.*mode='NUMPY'") as error:
         graphc.function([x, h0, w], states @ states.T, mode="JAX")(sequences(9), H, W)
-    assert str(error.value.where).startswith("test_loops.py")
+    assert "test_loops.py" in str(error.value.where)
 
 
 def test_lengths_that_differ_are_found_when_the_program_has_run() -> None:
@@ -346,7 +346,7 @@ def test_a_failure_in_a_step_names_its_line_and_the_loop(mode: str) -> None:
     f = graphc.function([v, h0], states, mode=mode)
     with pytest.raises(RuntimeShapeError, match="growing") as error:
         f(np.ones(2), np.ones(3))
-    assert str(error.value.where).startswith("test_loops.py")
+    assert "test_loops.py" in str(error.value.where)
 
 
 def test_a_failure_at_run_time_names_the_step() -> None:
@@ -358,7 +358,7 @@ def test_a_failure_at_run_time_names_the_step() -> None:
     outputs = build(PLAIN, 5, None, [zero], [], [c], *[[y] for y in step(c)])
     with pytest.raises(BoundsError, match=r"small loop, step 3: .* index 3") as error:
         graphc.function([v], outputs, mode="NUMPY")(np.ones(3))
-    assert str(error.value.where).startswith("test_loops.py")
+    assert "test_loops.py" in str(error.value.where)
 
 
 @pytest.mark.parametrize("mode", BACKENDS)
