@@ -25,6 +25,7 @@ from graphc.ir import (
     gathered,
     here,
     is_inexact,
+    picks,
     replaced,
     toposort,
     where,
@@ -59,8 +60,8 @@ def _pushed(node: Node, arriving: list[Any]) -> Any:
 def _through_pullback(node: Node, arriving: list[Any]) -> Any:
     """The pullback is linear in the cotangent: its own pullback by it is the pushforward."""
     several = isinstance(node.type, TupleType)
-    picks = [Node.make(Pick(i), node) for i in range(len(node.type.items))] if several else [node]
-    dummies = [typed_like(y, "cotangent") for y in picks]
+    results = picks(node) if several else [node]
+    dummies = [typed_like(y, "cotangent") for y in results]
     parts = node.op.pullback(dummies if several else dummies[0], node, *node.inputs)
     given: dict[Node, Tensor] = {}
     for part, tangent in zip(parts, arriving, strict=True):
@@ -78,7 +79,7 @@ def _through_pullback(node: Node, arriving: list[Any]) -> Any:
             "Give the operation a pushforward.",
             node.where,
         )
-    swaps = dict(zip(dummies, picks, strict=True)) | {y: y for y in behind}
+    swaps = dict(zip(dummies, results, strict=True)) | {y: y for y in behind}
     result = iter(replaced(found, swaps))
     pushed = [None if y is None else next(result) for y in made]
     return pushed if several else pushed[0]

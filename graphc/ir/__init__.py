@@ -23,7 +23,7 @@ from graphc.ir.dtypes import (
 )
 from graphc.ir.gather import GATHERERS, gathered
 from graphc.ir.graph import Graph, refuse_missing, replaced
-from graphc.ir.node import TINY, Constant, Input, Leaf, Node, Parameter, Pick, toposort
+from graphc.ir.node import TINY, Constant, Input, Leaf, Node, Parameter, Pick, picks, toposort
 from graphc.ir.op import Check, Op, encode
 from graphc.ir.print import dprint, pprint, preview, tree
 from graphc.ir.site import INTERNAL, Site, derived_from, frames_up, here, where
@@ -67,6 +67,7 @@ __all__ = [
     "is_numeric",
     "numpy_dtype",
     "paths",
+    "picks",
     "pprint",
     "preview",
     "promote",

@@ -25,6 +25,7 @@ __all__ = [
     "Parameter",
     "Pick",
     "Wiring",
+    "picks",
     "rebuilt",
     "toposort",
     "wired",
@@ -287,6 +288,11 @@ class Pick(Op):
 
     def batch(self, size: Any, batched: Sequence[bool], items: Node) -> Node:
         return Node.make(self, items)
+
+
+def picks(several: Node) -> list[Any]:
+    """Each of several results."""
+    return [Node.make(Pick(i), several) for i in range(len(several.type.items))]
 
 
 def toposort(outputs: Iterable[Node], known: Iterable[Node] = ()) -> list[Node]:

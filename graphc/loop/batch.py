@@ -105,7 +105,7 @@ class _Batched:
             repeated(y, size) if lead and not over else y
             for y, lead, over in zip(self.outputs, self.leads, self.over, strict=False)
         ]
-        rows_over = [self.ragged or over for over in self.over[c : c + op.stacked]]
+        rows_over = [self.ragged or over for over in op.rows_of(self.over)]
         made = self._ragged() if self.ragged else self._even()
         stacked = [
             moveaxis(y, 1, 0) if over else y for y, over in zip(made[c:], rows_over, strict=False)
@@ -114,11 +114,11 @@ class _Batched:
 
     @property
     def _steps(self) -> Any:
-        return self.op.steps if self.given.steps is None else self.given.steps
+        return self.op.steps_of(self.given)
 
     @property
-    def _rows(self) -> list[Any]:
-        return self.outputs[self.op.carries :][: self.op.stacked]
+    def _rows(self) -> Sequence[Any]:
+        return self.op.rows_of(self.outputs)
 
     def _even(self) -> list[Tensor]:
         """The results where all elements of the batch do the same steps."""

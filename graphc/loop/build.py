@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphc.errors import DTypeError, ShapeError
-from graphc.ir import Node, Pick, gathered, here, replaced, where
+from graphc.ir import Node, gathered, here, picks, replaced, where
 from graphc.loop.step import Outer, closed, stand_in
 from graphc.tensor.specify import specify_shape
 from graphc.tensor.tensor import Tensor, as_tensor
@@ -71,7 +71,7 @@ def build(  # noqa: PLR0913, PLR0917 (what a loop is made of)
     first: list[Any] = [] if known is not None else [steps]
     counts = [] if count is None else [count]
     node = Node.make(op, *first, *counts, *init, *xs, *consts)
-    return [Tensor.make(Pick(i), node) for i in range(len(node.type.items))]
+    return picks(node)
 
 
 def _number(steps: int | Tensor) -> int | None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from graphc.errors import GradientError
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, typed_like
-from graphc.ir import Node, is_inexact, replaced, toposort
+from graphc.ir import Node, TensorType, is_inexact, replaced, toposort
 from graphc.loop.build import ENDLESS, build
 from graphc.loop.residuals import Residuals
 from graphc.loop.step import opened, stand_in
 from graphc.tensor.create import arange, zeros_like
 from graphc.tensor.elementwise import greater_equal, less, minimum, where
 from graphc.tensor.pad import pad
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from graphc.loop.loop import Loop, Parts
@@ -33,23 +33,24 @@ class _Opened:
         self.fresh, outputs = opened(op.step)
         c, x = op.carries, op.carries + op.sequences
         self.carries, self.xs, self.consts = self.fresh[:c], self.fresh[c:x], self.fresh[x:]
-        self.nexts, self.rows = outputs[:c], outputs[c : c + op.stacked]
+        self.nexts, self.rows = outputs[:c], op.rows_of(outputs)
         self.stop = outputs[-1] if op.stops else None
         # What a step reads from outside stands for itself again, once derivatives are taken.
         self.outside: dict[Node, Node] = dict(zip(self.consts, self.given.consts, strict=True))
 
     @property
     def steps(self) -> int | Tensor:
-        return self.op.steps if self.given.steps is None else self.given.steps  # type: ignore[return-value]
+        """How many steps there are."""
+        return self.op.steps_of(self.given)
 
-    def again(self, like: Loop, extra: Sequence[Node]) -> list[Tensor]:
+    def again(self, extra: Sequence[Node]) -> list[Tensor]:
         """The results of the same loop with more stacked results."""
         op, given = self.op, self.given
         parts = [*self.nexts, *self.rows, *extra, *([] if self.stop is None else [self.stop])]
         made = replaced(parts, self.outside)
         c, r = op.carries, op.stacked + len(extra)
         return build(
-            like,
+            op,
             self.steps,
             given.count,
             given.init,
@@ -148,7 +149,7 @@ class _Backwards:
         residuals = Residuals.of(
             wanted, given, body.carries, body.xs, body.nexts, body.rows, recompute=op.recompute
         )
-        made = body.again(op, [*(body.carries[i] for i in residuals.carries), *residuals.kept])
+        made = body.again([*(body.carries[i] for i in residuals.carries), *residuals.kept])
         walk = _Walk(self, made[-1] if op.stops else body.given.count)
         parts = walk.masked(replaced(wanted, residuals.swaps))
         sums = [typed_like(body.consts[i], "sum") for i in self.of_consts]
@@ -201,7 +202,7 @@ class _Walk:
         self.index: Tensor | None = None
         if self.most is not None and count is not None:
             # How many steps were done is not known here: all are walked, and only the last count.
-            self.index = as_tensor(0, dtype="int64").type("step")
+            self.index = TensorType("int64")("step")
             self.active = (
                 less(self.index, self.most)
                 if self.op.reverse

@@ -129,6 +129,14 @@ class Loop(Op):
         (step,) = graphs
         return replace(self, step=step)
 
+    def steps_of(self, given: Parts[T]) -> int | T:
+        """How many steps there are: the number, or the input that says it."""
+        return given.steps if self.steps is None else self.steps  # type: ignore[return-value]
+
+    def rows_of(self, outputs: Sequence[Any]) -> Sequence[Any]:
+        """The rows among a step's outputs, or the stacked ones among the results."""
+        return outputs[self.carries :][: self.stacked]
+
     def infer(self, *types: TensorType) -> TupleType:
         given_types = self.parts(types)
         init, xs, consts = given_types.init, given_types.xs, given_types.consts
@@ -142,8 +150,7 @@ class Loop(Op):
         outputs = [y.type for y in self.step.outputs]
         known = [x.shape[0] for x in xs if x.shape[0] is not None]
         n = self.steps if self.steps is not None else known[0] if known else None
-        rows = outputs[self.carries : self.carries + self.stacked]
-        stacked = [y.with_shape((n, *y.shape)) for y in rows]
+        stacked = [y.with_shape((n, *y.shape)) for y in self.rows_of(outputs)]
         done = [TensorType("int64")] if self.stops else []
         return TupleType((*outputs[: self.carries], *stacked, *done))
 
@@ -168,7 +175,7 @@ class Loop(Op):
             outputs = step(*carry, *[x[i, ...] for x in given.xs], *given.consts)
             self.check_carry(carry, outputs)
             carry = list(outputs[: self.carries])
-            rows.put(i, outputs[self.carries : self.carries + self.stacked])
+            rows.put(i, self.rows_of(outputs))
             taken += 1
             if self.stops and outputs[-1]:
                 break
@@ -181,11 +188,11 @@ class Loop(Op):
         self, step: Callable[..., Sequence[Any]], carry: Sequence[Any], given: Parts[Any]
     ) -> Sequence[Any]:
         """Rows of the right shapes, where no step is done."""
-        wanted = self.step.outputs[self.carries :][: self.stacked]
+        wanted = self.rows_of(self.step.outputs)
         if not all(y.type.is_static for y in wanted):
             blanks = [np.zeros(x.shape[1:], x.dtype) for x in given.xs]
             try:
-                return step(*carry, *blanks, *given.consts)[self.carries :][: self.stacked]
+                return self.rows_of(step(*carry, *blanks, *given.consts))
             except (GraphcError, ArithmeticError, LookupError, ValueError):
                 pass  # a step of nothing but zeros may fail; no length is wrong where none is known
         known = {_plain(y): x for y, x in zip(self.step.outputs, carry, strict=False)}
@@ -193,7 +200,7 @@ class Loop(Op):
 
     def number_of_steps(self, given: Parts[Any]) -> int:
         """How many there are, by the inputs' values, which must fit each other."""
-        n = int(given.steps) if self.steps is None else self.steps  # type: ignore[arg-type]
+        n = int(self.steps_of(given))
         if n < 0:
             raise ArgumentError(f"{self.title}: {n} steps.", "Use a number from 0 on.")
         for i, x in enumerate(given.xs):
@@ -236,7 +243,7 @@ class _Rows:
     """The stacked results while they are filled; made at the first row, zero where none comes."""
 
     def __init__(self, op: Loop, n: int) -> None:
-        self.dtypes = [y.type.numpy_dtype for y in op.step.outputs[op.carries :][: op.stacked]]
+        self.dtypes = [y.type.numpy_dtype for y in op.rows_of(op.step.outputs)]
         self.arrays: list[np.ndarray[Any, Any]] = []
         self.n = n
 

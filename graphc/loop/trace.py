@@ -10,7 +10,7 @@ from graphc.loop.loop import Loop
 from graphc.tensor.index import HOLE, Index, Range
 from graphc.tensor.tensor import Tensor
 
-__all__ = ["last_row"]
+__all__ = ["is_reversed", "last_row"]
 
 
 def _without_last_rows(outputs: Sequence[Node], known: Collection[Node]) -> list[Node]:
@@ -50,7 +50,7 @@ def last_row(node: Node) -> Node | None:
     op: Any = node.op
     first, *rest = op.entries
     x = node.inputs[0]
-    if isinstance(x.op, Index) and isinstance(first, int) and _is_flip(x.op):
+    if isinstance(first, int) and is_reversed(x):
         x, first = x.inputs[0], ~first
     trace = _trace(x)
     if trace is None or not isinstance(first, int) or op.arrays(node.inputs[1:]):
@@ -64,8 +64,11 @@ def last_row(node: Node) -> Node | None:
     return Tensor.make(Index(tuple(rest)), row, *node.inputs[1:])
 
 
-def _is_flip(op: Index) -> bool:
-    first, *rest = op.entries
+def is_reversed(x: Node) -> bool:
+    """Whether it is an array with its first axis reversed, and otherwise as it is."""
+    if not isinstance(x.op, Index):
+        return False
+    first, *rest = x.op.entries
     return first == Range(None, None, -1) and all(entry == Range() for entry in rest)
 
 

@@ -76,7 +76,7 @@ class Opened:
     @property
     def steps(self) -> int | Tensor:
         """How many steps there are."""
-        return self.op.steps if self.given.steps is None else self.given.steps  # type: ignore[return-value]
+        return self.op.steps_of(self.given)
 
     @property
     def is_plain(self) -> bool:

@@ -39,7 +39,7 @@ def _kind(loop: Node) -> tuple[Any, ...]:
     """What loops must have in common to be one."""
     op: Any = loop.op
     given = op.parts(loop.inputs)
-    steps = op.steps if given.steps is None else given.steps
+    steps = op.steps_of(given)
     if isinstance(steps, Node) and isinstance(steps.op, Constant):
         steps = int(steps.op.value)
     return steps, given.count, op.reverse, op.stops, op.unroll, op.recompute

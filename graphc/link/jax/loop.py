@@ -62,7 +62,7 @@ def _run(op: Loop, values: Sequence[Any], where: str | None) -> Any:
 
 def _number_of_steps(op: Loop, given: Parts[Any], where: str | None) -> Any:
     """An integer or a count, which sequences must fit."""
-    steps = op.steps if given.steps is None else given.steps
+    steps = op.steps_of(given)
     lengths = [x.shape[0] for x in given.xs]
     if is_known(steps) and not any(isinstance(n, Count) for n in lengths):
         return np.asarray(op.number_of_steps(given), np.int64)
@@ -144,7 +144,7 @@ class _Step:
             after = [self._next(x, y) for x, y in zip(before, found, strict=False)]
         op.check_carry(before, after)
         ends = [*after, *found[op.carries :]]
-        self.rows = [self._row(y) for y in ends[op.carries :][: op.stacked]]
+        self.rows = [self._row(y) for y in op.rows_of(ends)]
         return [jnp.asarray(_array(y), dtype) for y, dtype in zip(ends, self.dtypes, strict=True)]
 
     def _next(self, before: Any, after: Any) -> Any:
@@ -255,7 +255,7 @@ class _Bounded:
                 "use the last step's value alone ([-1]); or mode='NUMPY'.",
             )
         elements = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in step.xs]  # type: ignore[no-untyped-call]
-        found = jax.eval_shape(step, step.init, elements)[op.carries :][: op.stacked]
+        found = op.rows_of(jax.eval_shape(step, step.init, elements))
         return tuple(jnp.zeros((self.length, *row.shape), row.dtype) for row in found)
 
     def _goes_on(self, state: Any) -> Any:
@@ -268,7 +268,7 @@ class _Bounded:
         one = self.dtype.type(1)
         i = lax.sub(self.limit, lax.add(done, one)) if op.reverse else done
         found = self.step(carry, [_element(x, i) for x in self.step.xs])
-        new = found[op.carries :][: op.stacked]
+        new = op.rows_of(found)
         rows = tuple(_put(array, row, i) for array, row in zip(rows, new, strict=True))
         return (
             lax.add(done, one),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from graphc.ir import Constant, Node, Pick
+from graphc.ir import Constant, Node, Pick, picks
 from graphc.loop.loop import Loop
-from graphc.loop.trace import last_row
+from graphc.loop.trace import is_reversed, last_row
 from graphc.rewrite.afterwards import sums_after, work_after
 from graphc.rewrite.at_once import Results, result_of
 from graphc.rewrite.beforehand import early_rows, hoisted
@@ -14,8 +14,7 @@ from graphc.rewrite.recurrences import known_carries, linear_carries
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.rewrite.straight import of_no_step, of_one_step
 from graphc.tensor.broadcast import BroadcastTo
-from graphc.tensor.index import Index, Range
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.index import Index
 
 
 @rewrite("canonicalize", Pick, beside=[Loop])
@@ -35,7 +34,7 @@ def _with_static_length(loop: Node) -> Results | None:
     if len(known) != 1 or min(known) < 0:
         return None  # lengths that do not fit are told of when it runs
     made = Node.make(replace(op, steps=known.pop()), *loop.inputs[1:])
-    return [Node.make(Pick(i), made) for i in range(len(made.type.items))]
+    return picks(made)
 
 
 @rewrite("canonicalize", Pick, beside=[Loop])
@@ -123,16 +122,7 @@ def _reversed(loop: Node) -> Results | None:
     first = [x for x in (given.steps,) if x is not None]
     back = replace(op, reverse=not op.reverse)
     made = Node.make(back, *first, *given.init, *turned, *given.consts)  # type: ignore[arg-type]
-    results = [Tensor.make(Pick(i), made) for i in range(len(made.type.items))]
-    return [y if i < op.carries else y[::-1] for i, y in enumerate(results)]
-
-
-def is_reversed(x: Node) -> bool:
-    """Whether it is an array with its first axis reversed, and otherwise as it is."""
-    if not isinstance(x.op, Index):
-        return False
-    first, *rest = x.op.entries
-    return first == Range(None, None, -1) and all(e == Range() for e in rest)
+    return [y if i < op.carries else y[::-1] for i, y in enumerate(picks(made))]
 
 
 def _turned(x: Node) -> Node | None:
