@@ -45,6 +45,7 @@ __all__ = [
     "plain",
     "plus",
     "ragged",
+    "ragged_axis",
     "refused",
     "rule",
     "settled",
@@ -390,6 +391,14 @@ def arrays(node: Node, values: Sequence[Any]) -> list[Any]:
         lax.convert_element_type(x.value, known.type.numpy_dtype) if isinstance(x, Count) else x
         for x, known in zip(values, node.inputs, strict=True)
     ]
+
+
+def ragged_axis(node: Node, values: Sequence[Any]) -> int:
+    """The axis along which arrays are ragged, which must be the same of all that are."""
+    axes = {x.axis for x in values if isinstance(x, Ragged)}
+    if len(axes) != 1:
+        raise refused(node)
+    return axes.pop()
 
 
 def refused(node: Node) -> DynamicShapeError:

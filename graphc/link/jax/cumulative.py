@@ -10,7 +10,7 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, Ragged, aligned, ragged, refused, rule
+from graphc.link.jax.bounded import Lowering, Ragged, aligned, ragged, ragged_axis, rule
 from graphc.tensor.cumulative import CumMax, CumMin, CumProd, CumSum, Cumulative, Recurrence
 from graphc.tensor.elementwise import widened
 from graphc.tensor.reduce import ends
@@ -62,10 +62,7 @@ def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
 def of_ragged_factors(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """From the end, what is not the array's own comes to nothing."""
     op: Any = node.op
-    axes = {x.axis for x in values if isinstance(x, Ragged)}
-    if len(axes) != 1:
-        raise refused(node)
-    (axis,) = axes
+    axis = ragged_axis(node, values)
     buffers, count = aligned(node, values, [axis, axis])
     if op.reverse and op.axis == axis:
         buffers = [Ragged(x, count, axis).filled(0) for x in buffers]

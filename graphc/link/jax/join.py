@@ -10,7 +10,16 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, Ragged, aligned, as_count, plus, ragged, refused, rule
+from graphc.link.jax.bounded import (
+    Lowering,
+    Ragged,
+    aligned,
+    as_count,
+    plus,
+    ragged,
+    ragged_axis,
+    rule,
+)
 from graphc.tensor.join import Concatenate
 
 
@@ -25,10 +34,7 @@ def concatenate(op: Concatenate, *xs: Any) -> Any:
 def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Each is written over what is not the own of the one before it."""
     op: Any = node.op
-    axes = {x.axis for x in values if isinstance(x, Ragged)}
-    if len(axes) != 1:
-        raise refused(node)
-    (axis,) = axes
+    axis = ragged_axis(node, values)
     if axis != op.axis:
         buffers, count = aligned(node, values, [axis] * len(values))
         return ragged(lowering(op, *buffers), count, axis)
