@@ -1,13 +1,43 @@
-"""The Python examples of the Markdown pages run as doctests, one test a page."""
+"""The Python examples of the Markdown pages run as doctests, one test a page; MLX without g++."""
 
 import doctest
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+KERNELS = Path(tempfile.mkdtemp(prefix="graphc-tests-"))
+"""Where MLX puts the kernels it compiles; it has no lock, so each process has one of its own."""
+
+
+def pytest_configure() -> None:
+    """Have MLX trace what it compiles, and run it an operation at a time.
+
+    The C++ compiler takes a second or more for each fused kernel, and without one MLX does not even
+    trace. With ``GRAPHC_FUSED=1`` it compiles; tests/link/test_mlx_kernels.py does in any case.
+    """
+    os.environ["TMPDIR"] = str(KERNELS)
+    if os.environ.get("GRAPHC_FUSED") == "1":
+        return
+    with suppress(ImportError):
+        import mlx.core as mx  # noqa: PLC0415 (it may be missing, and needs its directory)
+
+        from tests.tracing import traced  # noqa: PLC0415
+
+        mx.compile = traced
+
+
+def pytest_unconfigure() -> None:
+    """Leave nothing behind."""
+    shutil.rmtree(KERNELS, ignore_errors=True)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

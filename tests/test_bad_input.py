@@ -156,7 +156,7 @@ COMPILED: list[Row] = [
     (lambda f: f([], updates=[(w, w), (w, w)]), ArgumentError, TypeError, ("w: float64[3] comes twice",)),
     (lambda f: f([n], x, givens=[(x, n)]), DTypeError, TypeError, ("n: int64[] can't stand for x: float64[?]", "same dtype")),
     (lambda f: f([x4], x3, givens={x3: x4}), DTypeError, TypeError, ("x4: float64[4] can't stand for x3",)),
-    (lambda f: f([x], x, mode="MXL"), ModeError, ValueError, ("mode='MXL' names no backend", "JAX, NUMPY")),
+    (lambda f: f([x], x, mode="MXL"), ModeError, ValueError, ("mode='MXL' names no backend", "JAX, MLX, NUMPY")),
     (lambda f: f([x], x, returns="torch"), ArgumentError, TypeError, ("returns='torch'", "'native' or 'numpy'")),
     (lambda f: (x + y).eval({x: TWO}), MissingInputError, ValueError, ("y: float64[?]",)),
     (lambda f: x.eval({"q": TWO}), ArgumentError, TypeError, ("'q' is no input",)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,12 @@ SUBJECTS = {
     path.name for folder in ("tensor", "grad", "loop") for path in (ROOT / folder).glob("*.py")
 }
 BACKENDS = sorted(path.parent for path in (ROOT / "link").glob("*/backend.py"))
+COMMON = {
+    *("__init__.py", "backend.py", "arrays.py", "gaps.py", "compiler.py"),
+    # Lengths that it does not know, what is on the host, what is compiled between that, as what.
+    *("bounded.py", "bounded_index.py", "host.py", "segments.py", "kernels.py"),
+}
+"""What all subjects have in common."""
 LIBRARIES = {"jax": ("link/jax", "interop"), "mlx": ("link/mlx", "interop")}
 
 
@@ -38,8 +45,7 @@ def imported(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("folder", [ROOT / "rewrite" / "rules", *BACKENDS], ids=relative)
 def test_a_file_of_rules_or_lowerings_is_named_after_its_subject(folder: Path) -> None:
     found = {path.name for path in folder.glob("*.py")}
-    # What all subjects have in common: the backend, and lengths that it does not know.
-    assert found <= {*SUBJECTS, "__init__.py", "backend.py", "bounded.py", "bounded_index.py"}
+    assert found <= {*SUBJECTS, *COMMON}
 
 
 @pytest.mark.parametrize("path", FILES, ids=relative)
@@ -50,9 +56,10 @@ def test_a_library_is_imported_in_its_own_folder(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=relative)
-def test_only_public_names_of_jax_are_used(path: Path) -> None:
+def test_only_public_names_of_libraries_are_used(path: Path) -> None:
     assert "jax._src" not in path.read_text(encoding="utf-8")
-    assert not [name for name in imported(path) if name.startswith(("jax._", "jaxlib"))]
+    assert not [name for name in imported(path) if name.startswith(("jax._", "jaxlib", "mlx._"))]
+    assert not re.search(r"\bmx\._[a-z]", path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=relative)
@@ -92,11 +99,11 @@ def test_import_takes_no_backend_and_little_time(tmp_path: Path) -> None:
     assert min(map(float, seconds)) < 0.3
 
 
-def test_compiling_for_numpy_takes_no_jax() -> None:
+def test_compiling_for_numpy_takes_no_other_library() -> None:
     script = (
         "import sys, graphc, graphc.tensor as gt\n"
         "x = gt.vector('x')\n"
         "graphc.function([x], graphc.grad((x**2).sum(), x), mode='NUMPY')([1.0])\n"
-        "sys.exit('jax' in sys.modules)\n"
+        "sys.exit('jax' in sys.modules or 'mlx' in sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -19,6 +19,7 @@ from graphc.ir import (
     value_class,
     where,
 )
+from graphc.link import Backend, as_numpy
 
 __all__ = ["MISSING", "In", "Out", "converted", "goes_into", "is_weak"]
 
@@ -80,32 +81,36 @@ class Out:
     borrow: bool = False
 
 
-def converted(given: Any, wanted: In, place: int, kinds: tuple[type, ...]) -> Any:
-    """An argument as an array of its input's dtype, of one of the kinds a backend takes.
+def converted(given: Any, wanted: In, target: TensorType, place: int, backend: Backend) -> Any:
+    """An argument as an array of the program's dtype, of one of the kinds a backend takes.
 
     Raises:
         DTypeError: Its dtype would lose values.
         ArgumentError: It is symbolic or no array.
     """
-    array = _array(given, wanted, place, kinds)
-    target: TensorType = wanted.variable.type
-    if array.dtype == target.numpy_dtype:
+    array = _array(given, wanted, place, backend)
+    declared: TensorType = wanted.variable.type
+    dtype = backend.dtype(array)
+    if dtype == target.numpy_dtype:
         return array
-    if wanted.strict:
+    if wanted.strict and dtype != declared.numpy_dtype:
         raise _refused(
             DTypeError, wanted, place, _described(given), "strict=True: give exactly that dtype."
         )
+    if array.dtype is not dtype:
+        array = backend.numpy(array)
     weak = is_weak(given) and wanted.allow_downcast is None
-    if not (wanted.allow_downcast or goes_into(array, target, weak)):
+    if not (wanted.allow_downcast or goes_into(array, declared, weak)):
         raise _refused(
             DTypeError,
             wanted,
             place,
             _described(given if is_weak(given) else array),
-            f"Cast it, value.astype({target.dtype!r}), or pass allow_input_downcast=True.",
+            f"Cast it, value.astype({declared.dtype!r}), or pass allow_input_downcast=True.",
         )
     try:
-        return np.asarray(array).astype(target.numpy_dtype)
+        with np.errstate(over="ignore"):
+            return np.asarray(array).astype(target.numpy_dtype)
     except TypeError as error:
         # A value that JAX traces has no numbers to convert.
         remedy = "Give it that dtype; float64 in traced code wants jax_enable_x64."
@@ -114,8 +119,8 @@ def converted(given: Any, wanted: In, place: int, kinds: tuple[type, ...]) -> An
         ) from error
 
 
-def _array(given: Any, wanted: In, place: int, kinds: tuple[type, ...]) -> Any:
-    """The argument as an array of one of the kinds, or NumPy's, in its own dtype."""
+def _array(given: Any, wanted: In, place: int, backend: Backend) -> Any:
+    """The argument as an array of a kind that the backend takes, in its own dtype."""
     remedy = "Give numbers: an array or nested lists."
     if isinstance(given, Node):
         given, remedy = f"the symbolic {given!r}", "Give a value: a number or an array."
@@ -123,13 +128,13 @@ def _array(given: Any, wanted: In, place: int, kinds: tuple[type, ...]) -> Any:
     if isinstance(given, np.ma.MaskedArray):
         remedy = "Fill its gaps: value.filled(...)."
         raise _refused(ArgumentError, wanted, place, "a masked array", remedy)
-    if isinstance(given, kinds) and not isinstance(given, np.ndarray):
+    if isinstance(given, backend.kinds) and not isinstance(given, np.ndarray):
         return given
     if wanted.strict and is_weak(given):
         remedy = "strict=True: give an array of exactly that dtype."
         raise _refused(DTypeError, wanted, place, _described(given), remedy)
     try:
-        array = np.asarray(given)
+        array = as_numpy(given)
     except (TypeError, ValueError) as error:
         raise _refused(ArgumentError, wanted, place, _described(given), str(error)) from error
     if array.dtype.kind not in "biufcV":
@@ -174,7 +179,7 @@ def _refused(
 
 
 def _described(given: Any) -> str:
-    if isinstance(given, np.ndarray | np.generic):
+    if hasattr(given, "dtype") and hasattr(given, "shape"):
         return f"{given.dtype}[{', '.join(map(str, given.shape))}]"
     text = repr(given)
     return f"{type(given).__name__} {text if len(text) <= 40 else text[:37] + '...'}"

@@ -36,8 +36,8 @@ from graphc.ir import (
     toposort,
     where,
 )
-from graphc.link import Executable, Program, analyse
-from graphc.link.legalize import bake, inline
+from graphc.link import Executable, Program
+from graphc.link.legalize import bake, inline, narrowed
 from graphc.rewrite import optimize
 from graphc.rewrite.lengths import lengths_of
 from graphc.tensor import Tensor, as_tensor
@@ -280,15 +280,15 @@ class Function:
         self._shared = sorted({*found, *(x for x, _ in recipe.updates)}, key=lambda x: x.serial)
         # Whatever rules there are, of branches only the chosen one is computed.
         self.asked = Graph([*variables, *self._shared], gathered(ends, variables))
-        rewritten = optimize(self.asked, excluding=self.mode.excluded, including=self.mode.included)
+        options = self.mode.options
+        asked = narrowed(self.asked, backend.stand_ins(options))
+        rewritten = optimize(asked, excluding=self.mode.excluded, including=self.mode.included)
         graph = inline(rewritten.graph, backend)
-        host = None if backend.eager else analyse(graph)
+        host = backend.analyse(graph)
         if host is not None and host.leaves:
             graph = bake(graph, host.leaves)
-            host = analyse(graph)
-        fallback = self.mode.options.get("fallback") == "numpy"
-        if not fallback:
-            backend.check(graph, host.nodes if host else ())
+            host = backend.analyse(graph)
+        backend.check(graph, host.nodes if host else (), options)
         self.graph = graph
         self._passes = rewritten.passes
         single = isinstance(recipe.outputs, Tensor) and not recipe.updates
@@ -298,17 +298,11 @@ class Function:
     def _prepare(self) -> None:
         """Compile, and choose the way that calls take."""
         backend, options, graph = self.mode.backend, self.mode.options, self.graph
-        passed = set(graph.inputs) | set(graph.leaves)
         new = graph.outputs[self._outputs :]
-        updated = dict(zip([x for x, _ in self._recipe.updates], new, strict=True))
-        # What decides a shape is read on the host, and what NumPy computes can fail halfway.
-        host = self._program.host
-        kept = {*graph.outputs, *(graph.inputs[i] for i in (host.inputs if host else ()))}
-        donated = []
-        for i, x in enumerate(self._shared):
-            given_up = x in updated and x not in kept and "fallback" not in options
-            if given_up and _of_equal_lengths(updated[x], x):
-                donated.append(i)
+        values = dict(zip(self._shared, graph.inputs[len(self._ins) :], strict=True))
+        changed = [values[x] for x, _ in self._recipe.updates]
+        donated = self._donated(dict(zip(changed, new, strict=True)))
+        passed = set(graph.inputs) | set(graph.leaves)
         times = Counter(graph.outputs)
         fresh = [y not in passed and times[y] == 1 for y in new]
         updates = [(x, own) for (x, _), own in zip(self._recipe.updates, fresh, strict=True)]
@@ -316,16 +310,31 @@ class Function:
         places = tuple(len(self._ins) + i for i in donated)
         execute = backend.compile(self._program, options, places)
         if self._shared:
-            execute = stateful(execute, self._shared, updates, donated, backend, options)
+            types = {x: value.type for x, value in values.items()}
+            execute = stateful(execute, types, updates, donated, backend, options)
             execute = partial(execute, leaves=leaves) if leaves else execute
             leaves = []
         self._execute: Executable = _finished(execute, self._finisher(), leaves)
         self._kinds: frozenset[Any] = frozenset(backend.kinds)
-        self._dtypes = [wanted.variable.type.numpy_dtype for wanted in self._ins]
+        self._types = [x.type for x in graph.inputs[: len(self._ins)]]
+        self._dtypes = [(type.numpy_dtype, backend.own_dtype(type)) for type in self._types]
         self._strict = any(wanted.strict for wanted in self._ins)
         self._flat = all(isinstance(x, In) for x in self._recipe.inputs)
         if self._flat and not self._strict:
             self.__class__ = quick(Function, self._dtypes, self._kinds, self._execute)
+
+    def _donated(self, updated: Mapping[Node, Node]) -> list[int]:
+        """Which shared variables' buffers may be reused, given the new values of some."""
+        graph, host = self.graph, self._program.host
+        # What decides a shape is read on the host, and what NumPy computes can fail halfway.
+        kept = {*graph.outputs, *(graph.inputs[i] for i in (host.inputs if host else ()))}
+        if "fallback" in self.mode.options:
+            return []
+        return [
+            i
+            for i, x in enumerate(graph.inputs[len(self._ins) :])
+            if x in updated and x not in kept and _of_equal_lengths(updated[x], x)
+        ]
 
     def _finisher(self) -> Callable[[Any], Any] | None:
         """What makes the outputs of what was computed; None where that is them."""
@@ -335,6 +344,8 @@ class Function:
             return lambda results: None
         if self._program.single:
             return numpy
+        if isinstance(outputs, Tensor):
+            return lambda results: numpy(results[0]) if numpy else results[0]
         if isinstance(outputs, list) and all(isinstance(y, Tensor) for y in outputs) and not numpy:
             return None
         return lambda results: rebuild(outputs, [numpy(y) for y in results] if numpy else results)
@@ -354,8 +365,8 @@ class Function:
         if kwargs or len(args) != len(dtypes) or not self._flat:
             args = self._arranged(args, kwargs)
         kinds = self._kinds
-        for x, dtype in zip(args, dtypes, strict=True):
-            if self._strict or x.__class__ not in kinds or x.dtype is not dtype:
+        for x, either in zip(args, dtypes, strict=True):
+            if self._strict or x.__class__ not in kinds or x.dtype not in either:
                 args = self._converted(args)
                 break
         return self._execute(*args)
@@ -408,10 +419,10 @@ class Function:
             ) from error
 
     def _converted(self, args: Sequence[Any]) -> tuple[Any, ...]:
-        kinds = self.mode.backend.kinds
+        backend = self.mode.backend
         return tuple(
-            converted(x, wanted, i, kinds)
-            for i, (x, wanted) in enumerate(zip(args, self._ins, strict=True))
+            converted(x, wanted, type, i, backend)
+            for i, (x, wanted, type) in enumerate(zip(args, self._ins, self._types, strict=True))
         )
 
     # Telling.
@@ -440,7 +451,7 @@ class Function:
             self.mode,
             self._program,
             self._passes,
-            tuple(self._shared),
+            self.graph.inputs[len(self._ins) :],
             self._outputs,
         )
 

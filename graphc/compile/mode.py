@@ -10,6 +10,7 @@ from graphc.config import config
 from graphc.errors import ModeError
 from graphc.link import Backend, load
 from graphc.rewrite.passes import EVERY, names_of, selected
+from graphc.rewrite.rule import RULES
 
 __all__ = ["Mode", "get_mode"]
 
@@ -19,12 +20,15 @@ class Mode:
     """A backend by name, and what to do differently from its defaults.
 
     Args:
-        name: ``"JAX"`` or ``"NUMPY"``.
+        name: ``"JAX"``, ``"MLX"`` or ``"NUMPY"``.
         excluding: Rewrites to leave out, by rule, pass or subject, or ``"all"``.
         including: Rewrites to apply, by the same names; ``"all"`` by default.
-        options: The backend's own. JAX has ``device`` (a ``jax.Device``, ``"cpu"``, ``"gpu:1"``)
-            and ``fallback="numpy"``, which runs operations that JAX has no lowering for by their
-            NumPy reference.
+        options: The backend's own. JAX and MLX have ``device`` (for JAX a ``jax.Device``,
+            ``"cpu"``, ``"gpu:1"``; for MLX a ``mlx.core.Device``, ``"cpu"``, ``"gpu"``) and
+            ``fallback="numpy"``, which runs operations that have no lowering by their NumPy
+            reference. MLX has ``compile=False``, which runs operations one by one, and
+            ``float64="downcast"``, which computes in float32 (and complex64) what is declared as
+            float64 (and complex128), as GPUs have neither.
 
     Attributes:
         name: The backend's.
@@ -59,19 +63,12 @@ class Mode:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "excluded", names_of(excluding))
         asked = names_of(including)
-        gains = self.backend.gains if EVERY in asked else frozenset()
-        object.__setattr__(self, "included", asked | gains)
+        # A rule's own name is the narrowest: it would hold against what leaves out more.
+        gains = {name for name in self.backend.gains if not self.excluded & _wider(name)}
+        object.__setattr__(self, "included", asked | (gains if EVERY in asked else frozenset()))
         object.__setattr__(self, "options", dict(options))
         selected(self.excluded, self.included)
-        known = self.backend.options
-        unknown = sorted(set(options) - known)
-        if unknown:
-            raise ModeError(
-                f"Mode({name!r}) has no option {', '.join(unknown)}.",
-                f"It has {', '.join(sorted(known))}." if known else "It has none.",
-            )
-        if options.get("fallback") not in {None, "numpy"}:
-            raise ModeError(f"fallback={options['fallback']!r}: it is 'numpy' or left out.")
+        _check(name, options, self.backend.options)
 
     @property
     def backend(self) -> Backend:
@@ -79,10 +76,10 @@ class Mode:
         return load(self.name)
 
     def __repr__(self) -> str:
-        own = {EVERY} | self.backend.gains
+        asked = self.included - self.backend.gains
         parts = [repr(self.name)]
         parts += [f"excluding={sorted(self.excluded)!r}"] if self.excluded else []
-        parts += [f"including={sorted(self.included)!r}"] if self.included != own else []
+        parts += [f"including={sorted(self.included)!r}"] if asked != {EVERY} else []
         parts += [f"{k}={v!r}" for k, v in self.options.items()]
         return f"Mode({', '.join(parts)})"
 
@@ -105,7 +102,8 @@ class Mode:
             Mode('NUMPY', excluding=['product_with_zero', 'stabilize'])
         """
         given = names_of(names)
-        return self.change(excluding=self.excluded | given, including=self.included - given)
+        kept = self.included - given - self.backend.gains
+        return self.change(excluding=self.excluded | given, including=kept)
 
     def including(self, *names: str) -> Mode:
         """The same mode with these rewrites too.
@@ -124,6 +122,29 @@ class Mode:
         """
         given = names_of(names)
         return self.change(excluding=self.excluded - given, including=self.included | given)
+
+
+def _wider(rule: str) -> set[str]:
+    """The names that mean a rule and others."""
+    return {EVERY, RULES[rule].step, RULES[rule].subject}
+
+
+def _check(name: str, options: Mapping[str, Any], known: Mapping[str, tuple[Any, ...]]) -> None:
+    """Raise where the backend has no such option, or an option not that value."""
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise ModeError(
+            f"Mode({name!r}) has no option {', '.join(unknown)}.",
+            f"It has {', '.join(sorted(known))}." if known else "It has none.",
+        )
+    for option, value in options.items():
+        values = known[option]
+        # 1 is equal to True, and yet not meant.
+        same = [v for v in values if type(v) is type(value) and v == value]
+        if values and value is not None and not same:
+            raise ModeError(
+                f"{option}={value!r}: it is {' or '.join(map(repr, values))}, or left out."
+            )
 
 
 def get_mode(mode: str | Mode | None) -> Mode:

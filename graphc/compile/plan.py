@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from graphc.compile.mode import Mode
@@ -76,4 +77,10 @@ class Plan:
 
     def _note(self, node: Node) -> str:
         host = self.program.host
-        return "   (on the host)" if host and node in host.nodes else ""
+        notes = [self._notes[node]] if node in self._notes else []
+        notes += ["on the host"] if host and node in host.nodes and not notes else []
+        return "".join(f"   ({note})" for note in notes)
+
+    @cached_property
+    def _notes(self) -> Mapping[Node, str]:
+        return self.mode.backend.notes(self.program)

@@ -16,7 +16,10 @@ __all__ = ["quick"]
 
 
 def quick(
-    base: type, dtypes: Sequence[Any], kinds: frozenset[type], execute: Callable[..., Any]
+    base: type,
+    dtypes: Sequence[tuple[Any, Any]],
+    kinds: frozenset[type],
+    execute: Callable[..., Any],
 ) -> type:
     """A subclass whose calls go straight to ``execute``.
 
@@ -25,12 +28,16 @@ def quick(
 
     Args:
         base: The class of functions.
-        dtypes: NumPy's dtype of each input.
+        dtypes: NumPy's dtype of each input, and the backend's own, which may be the same.
         kinds: The classes of arrays taken as they are.
         execute: Takes an array for each input.
     """
     names = [f"a{i}" for i in range(len(dtypes))]
-    right = [f"{a}.__class__ in kinds and {a}.dtype is d{i}" for i, a in enumerate(names)]
+    right = []
+    for i, (a, (dtype, own)) in enumerate(zip(names, dtypes, strict=True)):
+        # NumPy's dtypes are one object each; other libraries make theirs anew for every array.
+        of_own = "" if own is dtype else f" or {a}.dtype == o{i}"
+        right.append(f"{a}.__class__ in kinds and ({a}.dtype is d{i}{of_own})")
     # Parameters by position only leave every name free for an input: self, a0.
     source = f"""
 def __call__(self, {"".join(f"{a}=absent, " for a in names)}/, *rest, **named):
@@ -44,7 +51,8 @@ def __call__(self, {"".join(f"{a}=absent, " for a in names)}/, *rest, **named):
         "base": base,
         "execute": execute,
         "kinds": kinds,
-        **{f"d{i}": dtype for i, dtype in enumerate(dtypes)},
+        **{f"d{i}": dtype for i, (dtype, _) in enumerate(dtypes)},
+        **{f"o{i}": own for i, (_, own) in enumerate(dtypes)},
     }
     exec(compile(source, f"{INTERNAL}quick call>", "exec"), namespace)
     members = {

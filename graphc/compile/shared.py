@@ -11,9 +11,10 @@ from graphc.compile.arguments import goes_into, is_weak
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import Input, TensorType, dtype_name, here, is_float, where
+from graphc.link import as_numpy
 from graphc.tensor import Tensor, constant
 
-__all__ = ["Shared", "SharedInput", "shared"]
+__all__ = ["Shared", "SharedInput", "Store", "shared"]
 
 
 class Store:
@@ -31,6 +32,10 @@ class Store:
         self.value = value
         self.owned = owned
         self.lock = threading.RLock()
+
+    def numpy(self, type: Any) -> np.ndarray[Any, Any]:
+        """The value as NumPy's, of that type's dtype; it may share the value's memory."""
+        return np.asarray(as_numpy(self.value), type.numpy_dtype)
 
 
 class SharedInput(Input):
@@ -50,7 +55,7 @@ class SharedInput(Input):
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self.store.lock:
-            value = np.array(self.store.value)
+            value = np.array(self.store.numpy(self.given_type))
         return _shared_input, (self.given_type, self.given_name, value)
 
 
@@ -97,8 +102,8 @@ class Shared(Tensor):
                 return store.value
             if borrow:
                 store.owned = False
-                return np.asarray(store.value)
-            return np.array(store.value)
+                return store.numpy(self.type)
+            return np.array(store.numpy(self.type))
 
     def set_value(self, new_value: Any, borrow: bool = False) -> None:
         """Another value, from the next call of any function on.
@@ -122,7 +127,7 @@ SharedInput.node_class = Shared
 
 
 def _value(given: Any, type: TensorType, borrow: bool) -> np.ndarray[Any, Any]:
-    array = np.asarray(given)
+    array = as_numpy(given)
     if not goes_into(array, type, is_weak(given)):
         raise DTypeError(
             f"A value of {array.dtype} does not go into a shared variable of {type!r}.",
@@ -180,7 +185,7 @@ def shared(
     if strict and not isinstance(value, np.ndarray):
         raise ArgumentError(f"{value!r} is no NumPy array, and strict=True.", "", where(here()))
     if hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):
-        value = np.asarray(value)
+        value = as_numpy(value)
     known = constant(value, bake=True)
     dtype = known.dtype
     if allow_downcast and is_float(dtype):

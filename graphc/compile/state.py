@@ -7,19 +7,20 @@ about as much as the backend's own call.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from graphc.compile.shared import Shared
+from graphc.compile.shared import Shared, Store
 from graphc.errors import ArgumentError
-from graphc.ir import INTERNAL, here, where
-from graphc.link import Backend, Executable
+from graphc.ir import INTERNAL, TensorType, here, where
+from graphc.link import Backend, Executable, as_numpy
 
 __all__ = ["stateful"]
 
 
 def stateful(
     execute: Executable,
-    shared: Sequence[Shared],
+    shared: Mapping[Shared, TensorType],
     updates: Sequence[tuple[Shared, bool]],
     given_away: Collection[int],
     backend: Backend,
@@ -30,7 +31,8 @@ def stateful(
     Args:
         execute: Takes the arguments, the shared values and the leaves; gives the outputs, and
             after them the new values.
-        shared: The variables, in the order in which all functions lock them.
+        shared: The variables, in the order in which all functions lock them, and the types that
+            the program takes their values as.
         updates: Those that get new values, and whether each new value is nobody else's.
         given_away: The places of those whose buffers are reused.
         backend: Where the values live.
@@ -42,8 +44,13 @@ def stateful(
     count = range(len(shared))
     lines = [f"acquire{i}()" for i in count]
     lines.append("try:")
+    types = list(shared.values())
+    own = [backend.own_dtype(type) for type in types]
     for i in count:
-        foreign = f"v{i}.__class__ is not kind" + (f" or not s{i}.owned" if i in given_away else "")
+        foreign = f"v{i}.__class__ is not kind"
+        # A function of the same library may have left it in another dtype.
+        foreign += "" if own[i] is types[i].numpy_dtype else f" or v{i}.dtype != o{i}"
+        foreign += f" or not s{i}.owned" if i in given_away else ""
         lines += [f"    v{i} = s{i}.value", f"    if {foreign}: v{i} = present{i}()"]
     values = "".join(f"v{i}, " for i in count)
     lines.append(f"    results = execute(*args, {values}*leaves)")
@@ -60,26 +67,28 @@ def stateful(
     namespace: dict[str, Any] = {
         "execute": execute,
         "kind": backend.kinds[-1],
-        "traced": _refuse_traced,
+        "traced": partial(_refuse_traced, backend),
     }
     for i, x in enumerate(shared):
         store = x.op.store
         namespace |= {
             f"s{i}": store,
+            f"o{i}": own[i],
             f"acquire{i}": store.lock.acquire,
             f"release{i}": store.lock.release,
-            f"present{i}": _Present(x, i in given_away, backend, options),
+            f"present{i}": _Present(store, types[i], i in given_away, backend, options),
         }
     exec(compile(source, f"{INTERNAL}state>", "exec"), namespace)
     call: Executable = namespace["call"]
     return call
 
 
-def _refuse_traced() -> None:
+def _refuse_traced(backend: Backend) -> None:
     raise ArgumentError(
-        "A function that updates shared variables was called while JAX traces: the new values are "
-        "not there yet.",
-        "Call it outside of jax.jit, jax.vmap and jax.grad, or return the new values as outputs.",
+        f"A function that updates shared variables was called while {backend.name} traces: the new "
+        "values are not there yet.",
+        "Call it outside of what is traced, compiled or transformed by the library, or return the "
+        "new values as outputs.",
         where(here()),
     )
 
@@ -88,17 +97,25 @@ class _Present:
     """A variable's value in the backend's form, and nobody else's where it is given away."""
 
     def __init__(
-        self, variable: Shared, given_away: bool, backend: Backend, options: Mapping[str, Any]
+        self,
+        store: Store,
+        type: TensorType,
+        given_away: bool,
+        backend: Backend,
+        options: Mapping[str, Any],
     ) -> None:
-        self.variable = variable
+        self.store = store
+        self.type = type
         self.given_away = given_away
         self.backend = backend
         self.options = options
 
     def __call__(self) -> Any:
-        store, backend, type = self.variable.op.store, self.backend, self.variable.type
-        if not isinstance(store.value, backend.kinds[-1]):
-            store.value = backend.array(store.value, type, self.options)
+        store, backend, type = self.store, self.backend, self.type
+        value = store.value
+        if not isinstance(value, backend.kinds[-1]) or backend.dtype(value) != type.numpy_dtype:
+            value = value if isinstance(value, backend.kinds) else as_numpy(value)
+            store.value = backend.array(value, type, self.options)
             store.owned = True
         if self.given_away and not store.owned:
             return backend.array(backend.numpy(store.value), type, self.options)

@@ -1,7 +1,7 @@
 """Where graphs run: a folder a backend, its name a mode."""
 
-from graphc.link.backend import Backend, Executable, load, names
+from graphc.link.backend import Backend, Executable, as_numpy, load, names
 from graphc.link.host import Host, analyse
 from graphc.link.program import Program
 
-__all__ = ["Backend", "Executable", "Host", "Program", "analyse", "load", "names"]
+__all__ = ["Backend", "Executable", "Host", "Program", "analyse", "as_numpy", "load", "names"]

@@ -9,28 +9,52 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import threading
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from graphc.errors import ModeError, UnsupportedOperationError
-from graphc.ir import Check, Constant, Graph, Node, Op, Pick, TensorType, here, where
+from graphc.ir import Check, Constant, Graph, Input, Node, Op, Pick, TensorType, here, where
 from graphc.link.checks import equal_lengths
+from graphc.link.host import Host, analyse
 from graphc.tensor.elementwise import Elementwise
 from graphc.tensor.shape import Length, Shape
 
 if TYPE_CHECKING:
     from graphc.link.program import Program
 
-__all__ = ["Backend", "Executable", "load", "names"]
+__all__ = ["Backend", "Executable", "Gap", "as_numpy", "load", "names"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 Executable = Callable[..., Any]
 """Takes the graph's inputs and leaves as the backend's arrays, and gives the outputs in a list; of
 a program with a single output, that output."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What a backend cannot do, told where a program is compiled and in the documentation.
+
+    Attributes:
+        what: In a few words.
+        reason: Why not.
+        remedy: What to do about it.
+        where: The devices on which it is so.
+        applies: Whether it is so under these options.
+        holds: Whether a node is such a thing.
+    """
+
+    what: str
+    reason: str
+    remedy: str
+    where: str
+    applies: Callable[[Mapping[str, Any]], bool]
+    holds: Callable[[Node], bool]
 
 
 @dataclass(frozen=True)
@@ -46,8 +70,10 @@ class Backend:
         kinds: The classes of arrays that it takes as they are.
         eager: Values are at hand while the program runs, so that shapes may depend on them.
         describe: The device and versions in a line, given the options.
-        options: The options that a mode may have.
+        options: The options that a mode may have, and what each may be: anything where that is
+            empty, which ``compile`` then checks.
         gains: Names of rules that are optional, and pay here.
+        gaps: What it cannot do.
     """
 
     name: str
@@ -57,8 +83,9 @@ class Backend:
     kinds: tuple[type, ...]
     eager: bool
     describe: Callable[[Mapping[str, Any]], str]
-    options: frozenset[str] = frozenset()
+    options: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     gains: frozenset[str] = frozenset()
+    gaps: tuple[Gap, ...] = ()
     # Several results are a tuple on every backend.
     lowerings: dict[Any, Callable[..., Any]] = field(default_factory=lambda: {Pick: Pick.perform})
 
@@ -85,11 +112,31 @@ class Backend:
                 return self.lowerings[cls]
         return None
 
+    def dtype(self, x: Any) -> np.dtype[Any]:
+        """NumPy's dtype of an array that it takes."""
+        return x.dtype  # type: ignore[no-any-return]
+
+    def own_dtype(self, type: TensorType) -> Any:
+        """What ``dtype`` of its own arrays of that type is equal to."""
+        return type.numpy_dtype
+
+    def has(self, node: Node) -> bool:
+        """Whether a named function is one operation here; what it is made of is taken otherwise."""
+        return type(node.op) in self.lowerings
+
     def bind(self, node: Node) -> Callable[..., Any]:
         """What computes a node, given the values of its inputs."""
         found = self.lowering(node.op)
         assert found is not None, node
         return partial(found, node.op)
+
+    def analyse(self, graph: Graph) -> Host | None:
+        """What of a program is computed on the host; None where all values are at hand.
+
+        Raises:
+            DynamicShapeError: A shape depends on values that are not there while it compiles.
+        """
+        return None if self.eager else analyse(graph)
 
     def around(
         self, node: Node, compute: Callable[..., Any], *, on_host: bool
@@ -107,37 +154,95 @@ class Backend:
             f"mode={self.name!r} can't call NumPy for {node!r}.", "Use mode='NUMPY'.", node.where
         )
 
+    def notes(self, program: Program) -> Mapping[Node, str]:
+        """What is to be said in a plan of how nodes are run."""
+        return {}
+
+    def stand_ins(self, options: Mapping[str, Any]) -> Mapping[str, str]:
+        """The dtypes that are computed in others, and those, where the options say so."""
+        return {}
+
     def missing(self, graph: Graph, elsewhere: Container[Node] = ()) -> list[Node]:
         """The nodes of operations that have no lowering here, but for those computed elsewhere.
 
         So too in the graphs that operations hold.
         """
         passed = {*graph.inputs, *graph.leaves}
-        found: list[Node] = []
-        for node in graph.nodes:
-            if node in passed or node in elsewhere or isinstance(node.op, Constant):
-                continue
-            if self.lowering(node.op) is None:
-                found.append(node)
-            inside = [inner for held in node.op.graphs() for inner in self.missing(held)]
-            # A length is known wherever a backend traces.
-            found += [inner for inner in inside if not isinstance(inner.op, Length | Shape)]
-        return found
+        return [
+            node
+            for node in _needed(graph, elsewhere)
+            if node not in passed
+            and not isinstance(node.op, Constant | Input)
+            and self.lowering(node.op) is None
+        ]
 
-    def check(self, graph: Graph, elsewhere: Container[Node] = ()) -> None:
-        """Raise where operations have no lowering: all of them, with the user's lines.
+    def check(self, graph: Graph, elsewhere: Container[Node], options: Mapping[str, Any]) -> None:
+        """Raise where operations cannot run here: all of them, with the user's lines.
 
         Raises:
             UnsupportedOperationError: Names them.
         """
-        missing = self.missing(graph, elsewhere)
-        if missing:
-            lines = sorted({f"  {node.op.name}   {node.where or ''}".rstrip() for node in missing})
-            raise UnsupportedOperationError(
-                f"mode={self.name!r} has no lowering for:\n" + "\n".join(lines),
+        found: list[tuple[str, str, list[str]]] = []
+        # The fallback runs what has no lowering; an array of no dtype has nowhere to be.
+        if options.get("fallback") != "numpy" and (missing := self.missing(graph, elsewhere)):
+            remedy = (
                 f"Write one with @backend.lower(...), run them by NumPy with Mode({self.name!r}, "
-                "fallback='numpy'), or use mode='NUMPY'.",
+                "fallback='numpy'), or use mode='NUMPY'."
             )
+            lines = [f"{node.op.name}   {node.where or ''}" for node in missing]
+            found.append((f"mode={self.name!r} has no lowering for:", remedy, lines))
+        needed = [*_needed(graph, elsewhere)] if self.gaps else []
+        for gap in self.gaps:
+            nodes = [node for node in needed if gap.holds(node)] if gap.applies(options) else []
+            if nodes:
+                title = f"mode={self.name!r} has no {gap.what}; {gap.reason}. It is in:"
+                lines = [f"{node!r}   {node.where or ''}" for node in nodes]
+                found.append((title, gap.remedy, lines))
+        if found:
+            problem = [
+                "\n  ".join([title, *sorted({line.rstrip() for line in lines})])
+                for title, _, lines in found
+            ]
+            remedies = dict.fromkeys(remedy for _, remedy, _ in found)
+            raise UnsupportedOperationError("\n".join(problem), "\n".join(remedies))
+
+
+def _needed(graph: Graph, elsewhere: Container[Node]) -> Iterator[Node]:
+    """What is computed or taken, but for what is elsewhere; so too in graphs that operations hold.
+
+    Of constants those that are results.
+    """
+    passed, ends = set(graph.inputs), set(graph.outputs)
+    for node in graph.nodes:
+        if node in elsewhere or (isinstance(node.op, Constant) and node not in ends):
+            continue
+        yield node
+        if node in passed:
+            continue
+        for held in node.op.graphs():
+            # A length is known wherever a backend traces; parameters are what is given them.
+            skipped = {*held.inputs, *(x for x in held.nodes if isinstance(x.op, Length | Shape))}
+            yield from _needed(held, skipped)
+
+
+def as_numpy(value: Any) -> np.ndarray[Any, Any]:
+    """An array of any library, or numbers, as a NumPy array, which may share its memory.
+
+    Raises:
+        TypeError, ValueError: It is none.
+    """
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError):
+        # NumPy does not know all dtypes of other libraries: it takes no bfloat16 of MLX's.
+        library = type(value).__module__.partition(".")[0].upper()
+        if library not in names():
+            raise
+        return load(library).numpy(value)  # type: ignore[no-any-return]
+    if found is not value and not found.flags.owndata:
+        # Others may hold what it is a view of.
+        found.flags.writeable = False
+    return found
 
 
 _loaded: dict[str, Backend] = {}
@@ -169,12 +274,12 @@ def load(name: str) -> Backend:
             folder = importlib.import_module(package)
             for module in pkgutil.iter_modules(folder.__path__):
                 importlib.import_module(f"{package}.{module.name}")
-        except ModuleNotFoundError as error:
+        except ImportError as error:
             if error.name is not None and error.name.startswith("graphc"):
                 raise
             raise ModeError(
-                f"mode={name!r} needs the package {error.name}, which is not installed.",
-                f"Install it: pip install {error.name}.",
+                f"mode={name!r} needs the package {error.name}, which is not installed: {error}.",
+                f"Install it: pip install 'graphc[{name.lower()}]'.",
             ) from error
         found: Backend = importlib.import_module(f"{package}.backend").backend
         _loaded[name] = found

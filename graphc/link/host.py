@@ -24,7 +24,7 @@ from graphc.tensor.sets import Unique
 from graphc.tensor.shape import Length, Reshape, Shape
 from graphc.tensor.specify import SpecifyShape
 
-__all__ = ["Host", "analyse"]
+__all__ = ["Host", "analyse", "computed", "is_taken", "possible"]
 
 BOUNDED = (Arange, BroadcastTo, Index, IndexUpdate, Pad, Reshape, SpecifyShape)
 """What may have a length that is not known while a backend compiles, where it has a bound; so may
@@ -71,7 +71,7 @@ def analyse(
         graph, [i in readable for i in inputs], None if known is None else frozenset(varying)
     )
     return Host(
-        frozenset(_computed(graph, found.demanded, () if known is None else known)),
+        frozenset(computed(graph, found.demanded, () if known is None else known)),
         tuple(i for i, x in enumerate(graph.inputs) if x in found.demanded),
         tuple(i for i, x in enumerate(graph.leaves) if x in found.demanded),
         tuple(
@@ -83,7 +83,7 @@ def analyse(
     )
 
 
-def _computed(graph: Graph, demanded: Collection[Node], known: Collection[int]) -> set[Node]:
+def computed(graph: Graph, demanded: Collection[Node], known: Collection[int]) -> set[Node]:
     """The nodes that are computed on the host."""
     given = set(graph.inputs)
     nodes = set(demanded) | {graph.inputs[i] for i in known}
@@ -134,27 +134,13 @@ class _Analysis:
 
     def __post_init__(self) -> None:
         self.given = {x: i for i, x in enumerate(self.graph.inputs)}
-        self.on_host = self._possible()
+        self.on_host = possible(self.graph, self.readable)
         demands = [
             need for node in self.graph.nodes if node not in self.given for need in self._of(node)
         ]
         self.sources = {x for x, _, bounded in demands if bounded and x not in self.on_host}
         for x, user, bounded in demands:
             self._demand(x, user, bounded or isinstance(user.op, BOUNDED))
-
-    def _possible(self) -> set[Node]:
-        """What can be computed on the host."""
-        pairs = zip(self.graph.inputs, self.readable, strict=True)
-        found = {x for x, readable in pairs if readable and _can_be_read(x)}
-        for node in self.graph.nodes:
-            if node in self.given:
-                continue
-            stops = isinstance(node.op, Loop) and node.op.stops
-            if isinstance(node.op, Length | Shape | Constant | Leaf) or (
-                node.inputs and not stops and all(x in found for x in node.inputs)
-            ):
-                found.add(node)
-        return found
 
     def _of(self, node: Node) -> Iterator[Demand]:
         op = node.op
@@ -203,7 +189,7 @@ class _Analysis:
         if place is not None and self.varying is not None and place not in self.varying:
             self.wanted.append((x, user, bounded))
             return True
-        if x in self.sources or _is_taken(x):
+        if x in self.sources or is_taken(x):
             self.follows = True
             if not bounded:
                 raise _unknown_steps(x, user)
@@ -213,11 +199,27 @@ class _Analysis:
         return False
 
 
+def possible(graph: Graph, readable: Sequence[bool]) -> set[Node]:
+    """What could be computed on the host, given which inputs may be read there."""
+    given = set(graph.inputs)
+    pairs = zip(graph.inputs, readable, strict=True)
+    found = {x for x, can in pairs if can and _can_be_read(x)}
+    for node in graph.nodes:
+        if node in given:
+            continue
+        stops = isinstance(node.op, Loop) and node.op.stops
+        if isinstance(node.op, Length | Shape | Constant | Leaf) or (
+            node.inputs and not stops and all(x in found for x in node.inputs)
+        ):
+            found.add(node)
+    return found
+
+
 def _can_be_read(x: Node) -> bool:
     return not (is_inexact(x.type.dtype) or x.type.ndim > 1 or x.type.dtype == "bool")
 
 
-def _is_taken(node: Node) -> bool:
+def is_taken(node: Node) -> bool:
     """Whether it is how many steps a loop did until it stopped."""
     if not isinstance(node.op, Pick):
         return False

@@ -1,22 +1,42 @@
-"""The last rewriting before a backend compiles."""
+"""The last rewriting before a backend compiles, and its dtypes where it lacks some."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from graphc.ir import Constant, Graph, Leaf, Node, derived_from
+import numpy as np
+
+from graphc.ir import (
+    Constant,
+    Graph,
+    Input,
+    Leaf,
+    Node,
+    Op,
+    TensorType,
+    derived_from,
+    is_inexact,
+    numpy_dtype,
+)
 from graphc.link.backend import Backend
-from graphc.tensor.elementwise import Elementwise
+from graphc.link.fuse import fused
+from graphc.loop.step import Formal
+from graphc.tensor.elementwise import Cast, Elementwise
 from graphc.tensor.reduce import Composite
 
-__all__ = ["bake", "inline"]
+__all__ = ["bake", "inline", "narrowed"]
 
 
 def inline(graph: Graph, backend: Backend) -> Graph:
     """Named functions taken apart, but for those the backend has a lowering of its own for.
 
+    What it has one operation for and is written out becomes that operation.
+
     So too in the graphs that operations hold.
     """
+    graph = fused(graph, backend)
     done: dict[Node, Node] = {x: x for x in graph.inputs}
     meanings: dict[Node, Node] = {}
     waiting = list(reversed(graph.nodes))
@@ -53,7 +73,7 @@ def _inside(node: Node, backend: Backend) -> Node:
 def _meaning(node: Node, backend: Backend) -> Node | None:
     """What a name stands for that the backend does not know."""
     match node.op:
-        case Composite() as op if type(op) not in backend.lowerings:
+        case Composite() as op if not backend.has(node):
             expand: Callable[..., Node] = op.expand
         case Elementwise(expand=made) as op if made is not None and backend.lowering(op) is None:
             expand = made
@@ -73,3 +93,59 @@ def bake(graph: Graph, places: tuple[int, ...]) -> Graph:
         assert isinstance(leaf.op, Leaf)
         baked[leaf] = Node.make(Constant.of(leaf.op.array))
     return graph.substitute(baked)
+
+
+def narrowed(graph: Graph, dtypes: Mapping[str, str]) -> Graph:
+    """The same computed in other dtypes: inputs, arrays, constants, casts and held graphs.
+
+    Operations that give a floating number for integers are given these as such numbers. What still
+    has a dtype that was to go is left as it is.
+    """
+    if not dtypes:
+        return graph
+    done = {x: _other_input(x, dtypes) for x in graph.inputs}
+    for node in graph.nodes:
+        if node not in done:
+            with derived_from(node.site):
+                done[node] = _other(node, [done[x] for x in node.inputs], dtypes)
+    return Graph([done[x] for x in graph.inputs], [done[y] for y in graph.outputs])
+
+
+def _other_input(x: Node, dtypes: Mapping[str, str]) -> Node:
+    if not isinstance(x.type, TensorType) or x.type.dtype not in dtypes:
+        return x
+    type = TensorType(dtypes[x.type.dtype], x.type.shape)
+    with derived_from(x.site):
+        # Equal steps of loops are one, and so they stay.
+        return Node.make(
+            Formal(x.op.place, type) if isinstance(x.op, Formal) else Input(type, x.name)
+        )
+
+
+def _other(node: Node, inputs: Sequence[Node], dtypes: Mapping[str, str]) -> Node:
+    op = _other_op(node.op, dtypes)
+    made = Node.make(op, *op.arranged(inputs))
+    dtype = dtypes.get(getattr(made.type, "dtype", ""))
+    if dtype is None or not isinstance(op, Elementwise):
+        return made
+    floats = [x if is_inexact(x.type.dtype) else Node.make(Cast(dtype), x) for x in inputs]
+    return Node.make(op, *op.arranged(floats))
+
+
+def _other_op(op: Any, dtypes: Mapping[str, str]) -> Op:
+    match op:
+        case Constant(dtype=dtype) if dtype in dtypes:
+            return Constant.of(_cast(op.value, dtypes[dtype]))
+        case Leaf(array=array) if array.dtype.name in dtypes:
+            return Leaf(_cast(array, dtypes[array.dtype.name]), op.given_name)
+        case Constant() | Leaf():
+            return op
+    if "dtype" in {field.name for field in dataclasses.fields(op)} and op.dtype in dtypes:
+        op = dataclasses.replace(op, dtype=dtypes[op.dtype])
+    held = [narrowed(graph, dtypes) for graph in op.graphs()]
+    return op.with_graphs(held) if held else op  # type: ignore[no-any-return]
+
+
+def _cast(value: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    with np.errstate(over="ignore"):
+        return value.astype(numpy_dtype(dtype))

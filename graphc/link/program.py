@@ -5,7 +5,7 @@ Errors in them are told by the user's lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -98,12 +98,21 @@ class Program:
 
     def trace(self, *arguments: Any) -> tuple[Any, ...]:
         """What ``run`` gives, step by step: better where it is called once, as in a trace."""
-        for place, node in enumerate(self.graph.inputs):
-            admit(place, node, arguments[place])
+        self.admit(arguments)
         values = [*arguments, *[None] * (len(self.places) - len(arguments))]
         for place, value in self.constants:
             values[place] = value
-        for step in self.steps:
+        self.advance(self.steps, values)
+        return tuple([values[i] for i in self.outputs])
+
+    def admit(self, arguments: Sequence[Any]) -> None:
+        """Raise where an argument's rank or a static length is not its input's."""
+        for place, node in enumerate(self.graph.inputs):
+            admit(place, node, arguments[place])
+
+    def advance(self, steps: Iterable[Step], values: list[Any]) -> None:
+        """Put the results of these steps at their places among the program's values."""
+        for step in steps:
             operands = [values[i] for i in step.operands]
             try:
                 for check in step.checks:
@@ -111,7 +120,6 @@ class Program:
                 values[step.place] = step.compute(*operands)
             except Exception as error:
                 raise _located(error, step.node, operands) from error
-        return tuple([values[i] for i in self.outputs])
 
     def _write(self) -> None:
         places, lengths = self.places, _Lengths()

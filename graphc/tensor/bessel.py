@@ -38,7 +38,7 @@ from graphc.tensor.elementwise import (
     where,
 )
 from graphc.tensor.exponential import exp, expm1, log, log1p
-from graphc.tensor.gamma import gamma_sign, gammaln, stirling
+from graphc.tensor.gamma import gamma_sign, gammaln
 from graphc.tensor.series import (
     around_peak,
     excess_of_exp,
@@ -47,6 +47,7 @@ from graphc.tensor.series import (
     shortfall_of_log1p,
     wide,
 )
+from graphc.tensor.stirling import stirling
 from graphc.tensor.tensor import TABLE, Tensor, constant, function
 from graphc.tensor.trigonometric import arcsin, arctan, cos, cosh, sin, sinh, tanh
 
@@ -446,7 +447,7 @@ i0 = unary(
     real_inexact,
     lambda g, y, x: g * i1(x),
     from_scipy("i0"),
-    expand=wide(lambda x: iv(0, x)),
+    expand=wide(lambda x: where(less(abs(x), np.inf), iv(0, x), np.nan)),
 )
 i1: Elementwise = unary(
     "i1",
@@ -454,7 +455,7 @@ i1: Elementwise = unary(
     real_inexact,
     lambda g, y, x: g * (i0(x) + iv(2, x)) / 2,
     from_scipy("i1"),
-    expand=wide(lambda x: iv(1, x)),
+    expand=wide(lambda x: where(less(abs(x), np.inf), iv(1, x), np.nan)),
 )
 i0e = unary(
     "i0e",
@@ -462,7 +463,7 @@ i0e = unary(
     real_inexact,
     lambda g, y, x: g * (i1e(x) - sign(x) * y),
     from_scipy("i0e"),
-    expand=wide(lambda x: ive(0, x)),
+    expand=wide(lambda x: where(equal(abs(x), np.inf), 0, ive(0, x))),
 )
 i1e: Elementwise = unary(
     "i1e",
@@ -470,7 +471,7 @@ i1e: Elementwise = unary(
     real_inexact,
     lambda g, y, x: g * ((i0e(x) + ive(2, x)) / 2 - sign(x) * y),
     from_scipy("i1e"),
-    expand=wide(lambda x: ive(1, x)),
+    expand=wide(lambda x: where(equal(abs(x), np.inf), 0, ive(1, x))),
 )
 iv: Elementwise = binary(
     "iv",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.tensor.continuation import hyp2f1_in_parts, slope_in_parts
 from graphc.tensor.elementwise import Elementwise, from_scipy, real_inexact, several, undefined
 
 __all__ = ["continued", "slope"]
@@ -164,6 +165,7 @@ def _row_of_slope(name: str, which: int) -> Elementwise:
             undefined(f"hyp2f1_by_{name}", p, x) for p, x in zip("abcz", xs, strict=True)
         ),
         _slope_in_numpy(which),
+        expand=slope_in_parts(which),
     )
 
 
@@ -182,4 +184,5 @@ hyp2f1: Elementwise = several(
         g * a * b / c * hyp2f1(a + 1, b + 1, c + 1, z),
     ),
     from_scipy("hyp2f1", wide=True),
+    expand=hyp2f1_in_parts,
 )

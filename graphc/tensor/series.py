@@ -20,6 +20,7 @@ from graphc.tensor.reduce import sum
 from graphc.tensor.tensor import TABLE, Tensor, constant
 
 __all__ = [
+    "WIDE",
     "computed",
     "excess_of_exp",
     "integral",
@@ -30,6 +31,10 @@ __all__ = [
 ]
 
 
+WIDE: set[Any] = set()
+"""The expansions that are computed in float64."""
+
+
 def wide(expand: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """The expansion in float64, rounded to its operands' dtype."""
 
@@ -37,6 +42,7 @@ def wide(expand: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def rounded(*xs: Tensor) -> Tensor:
         return cast(expand(*[cast(x, "float64") for x in xs]), xs[0].dtype)
 
+    WIDE.add(rounded)
     return rounded
 
 

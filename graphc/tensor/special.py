@@ -29,6 +29,13 @@ from graphc.tensor.elementwise import (
     where,
 )
 from graphc.tensor.exponential import exp, expm1, log, log1p
+from graphc.tensor.normal import (
+    erf_in_parts,
+    erfc_in_parts,
+    erfinv_in_parts,
+    ndtri_in_parts,
+    scaled_erfc,
+)
 from graphc.tensor.reduce import Composite, Peak, composed, restored, sum
 from graphc.tensor.series import computed, integral, polynomial, single, wide
 from graphc.tensor.tensor import TABLE, Axis, Tensor, constant, function
@@ -48,6 +55,7 @@ erf = unary(
     real_inexact,
     lambda g, y, x: g * (2 / ROOT_PI) * exp(-x * x),
     from_scipy("erf"),
+    expand=erf_in_parts,
 )
 erfc = unary(
     "erfc",
@@ -55,6 +63,7 @@ erfc = unary(
     real_inexact,
     lambda g, y, x: -g * (2 / ROOT_PI) * exp(-x * x),
     from_scipy("erfc"),
+    expand=erfc_in_parts,
 )
 
 erfinv = unary(
@@ -63,6 +72,7 @@ erfinv = unary(
     real_inexact,
     lambda g, x, y: g * (ROOT_PI / 2) * exp(x * x),
     from_scipy("erfinv"),
+    expand=erfinv_in_parts,
 )
 
 
@@ -86,11 +96,9 @@ erfcinv = unary(
 
 @wide
 def _erfcx(x: Tensor) -> Any:
-    """The integral of exp(-s * s - 2 * s * x) by s; for x < 0 by reflection."""
-    z = where(less(abs(x), np.inf), abs(x), 1)
-    (y,) = integral(lambda s, z: [exp(-s * (s + 2 * z))], 1 / (2 * z + 1), z)
-    y = where(equal(abs(x), np.inf), 0, y * (2 / ROOT_PI))
-    return where(isnan(x), x, where(less(x, 0), 2 * exp(x * x) - y, y))
+    """For x < 0 by reflection."""
+    y = scaled_erfc(abs(x))
+    return where(less(x, 0), 2 * exp(x * x) - y, y)
 
 
 erfcx: Elementwise = unary(
@@ -132,6 +140,7 @@ ndtri = unary(
     real_inexact,
     lambda g, x, y: g / _density(x),
     from_scipy("ndtri"),
+    expand=ndtri_in_parts,
 )
 
 

@@ -13,6 +13,8 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, ModeError
 from graphc.link import names
+from graphc.rewrite.passes import selected
+from tests.modes import dtype_of
 
 x = gt.vector("x")
 ONES = np.ones(3)
@@ -200,7 +202,7 @@ def test_floatx_is_the_dtype_of_what_has_none(mode: str) -> None:
     with graphc.config.change_flags(floatX="float32"):
         v = gt.vector("v")
         f = graphc.function([v], v * 2.0 + gt.zeros(3), mode=mode)
-        assert f([1.0, 2.0, 3.0]).dtype == "float32"
+        assert dtype_of(f([1.0, 2.0, 3.0])) == "float32"
 
 
 # Plans.
@@ -241,6 +243,19 @@ def test_a_plan_of_no_outputs_can_be_told(mode: str) -> None:
 def test_a_misspelt_pass_is_refused_by_the_mode() -> None:
     with pytest.raises(ArgumentError, match="canonicalise"):
         graphc.Mode("NUMPY", excluding=["canonicalise"])
+
+
+@pytest.mark.parametrize("names", [["all"], ["specialize"], ["loop"], ["linear_recurrence"]])
+def test_what_a_backend_gains_from_is_left_out_with_what_it_is_part_of(names: list[str]) -> None:
+    for mode in (graphc.Mode("MLX", excluding=names), graphc.get_mode("MLX").excluding(*names)):
+        x, h = gt.vector("x"), gt.scalar("h")
+        f = graphc.function([x, h], graphc.scan(lambda x_t, h: 2 * h + x_t, x, h), mode)
+        assert "linear_recurrence" not in {
+            rule.name for rule in selected(mode.excluded, mode.included)
+        }
+        np.testing.assert_array_equal(np.asarray(f([1.0, 2.0], 3.0)), [7.0, 16.0])
+    assert "linear_recurrence" in graphc.Mode("MLX").included
+    assert repr(graphc.Mode("MLX")) == "Mode('MLX')"
 
 
 def test_a_plan_tells_of_each_loop_what_it_carries_and_stores_and_what_left_it(mode: str) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import warnings
 from typing import Any
 
 import jax
+import mlx.core as mx
 import numpy as np
 import pytest
 
 import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, DTypeError
-from graphc.link import names
+from graphc.ir import numpy_dtype
+from graphc.link import as_numpy, names
 
 x = gt.vector("x")
 ONES = np.ones(3)
@@ -21,6 +25,10 @@ ONES = np.ones(3)
 def jax_array(value: Any) -> jax.Array:
     with jax.enable_x64(True):
         return jax.numpy.asarray(value)
+
+
+def mlx_array(value: Any) -> mx.array:
+    return mx.array(value, mx.float64)
 
 
 # Making, reading and setting.
@@ -38,12 +46,14 @@ def jax_array(value: Any) -> jax.Array:
         (np.ones((2, 3), "int8"), "int8", 2),
         (np.ones(3, ">f4"), "float32", 1),
         (jax.numpy.ones(2), "float32", 1),
+        (mx.ones((2, 1)), "float32", 2),
+        (mx.array([1.5, 2.5], mx.bfloat16), "bfloat16", 1),
     ],
 )
 def test_a_shared_variable_has_its_values_dtype_and_rank(value: Any, dtype: str, rank: int) -> None:
     w = graphc.shared(value)
     assert (w.dtype, w.ndim) == (dtype, rank)
-    np.testing.assert_array_equal(w.get_value(), np.asarray(value))
+    np.testing.assert_array_equal(w.get_value(), as_numpy(value))
 
 
 def test_a_python_float_is_floatx() -> None:
@@ -192,20 +202,21 @@ PASSED = {
 }
 
 
-@pytest.mark.parametrize("kind", ["numpy", "jax"])
+@pytest.mark.parametrize("kind", ["numpy", "jax", "mlx"])
 @pytest.mark.parametrize("passed", PASSED.values(), ids=PASSED)
 def test_an_argument_kept_by_an_update_stays_the_callers(passed: Any, kind: str, mode: str) -> None:
     w = graphc.shared(np.zeros(3))
     keep = graphc.function([x], w, updates=[(w, passed(x))], mode=mode)
     grow = graphc.function([], updates=[(w, w + 1)], mode=mode)
-    given = np.ones(3) if kind == "numpy" else jax_array(np.ones(3))
+    make = {"numpy": np.asarray, "jax": jax_array, "mlx": mlx_array}
+    given = make[kind](np.ones(3))
     for _ in range(2):
         keep(given)
         grow()
         grow()
         np.testing.assert_array_equal(w.get_value(), ONES * 3)
         np.testing.assert_array_equal(np.asarray(given), ONES)
-    if kind == "numpy":
+    if kind != "jax":
         keep(given)
         given[:] = 7.0
         np.testing.assert_array_equal(w.get_value(), ONES)
@@ -264,11 +275,50 @@ def test_one_variable_serves_every_backend() -> None:
     np.testing.assert_array_equal(w.get_value(), ONES * 2.0 ** (3 * len(steps)))
 
 
-def test_the_internal_value_is_the_backends() -> None:
+@pytest.mark.parametrize(
+    ("mode", "kind"), [("JAX", jax.Array), ("MLX", mx.array), ("NUMPY", np.ndarray)]
+)
+def test_the_internal_value_is_the_backends(mode: str, kind: type) -> None:
     w = graphc.shared(ONES)
-    graphc.function([], updates=[(w, w + 1)], mode="JAX")()
-    assert isinstance(w.get_value(return_internal_type=True), jax.Array)
+    graphc.function([], updates=[(w, w + 1)], mode=mode)()
+    assert isinstance(w.get_value(return_internal_type=True), kind)
     assert isinstance(w.get_value(borrow=True), np.ndarray)
+    np.testing.assert_array_equal(w.get_value(borrow=True), ONES * 2)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "bfloat16", "float64", "complex64"])
+def test_a_value_of_any_dtype_is_read_set_copied_and_pickled(dtype: str, mode: str) -> None:
+    first, second = (np.array(v).astype(numpy_dtype(dtype)) for v in ([0, 1, 1], [1, 1, 0]))
+    w = graphc.shared(first)
+    read = graphc.function([], w, updates=[(w, w[::-1])], mode=mode, returns="numpy")
+    for value in (first, first[::-1]):
+        np.testing.assert_array_equal(read(), value)
+    copied, unpickled = copy.deepcopy(w), pickle.loads(pickle.dumps(w))
+    w.set_value(second)
+    np.testing.assert_array_equal(read(), second)
+    for kept in (copied, unpickled):
+        assert kept.get_value().dtype == first.dtype
+        np.testing.assert_array_equal(kept.get_value(), first)
+
+
+def test_a_value_may_be_set_to_an_array_of_any_library(mode: str) -> None:
+    w = graphc.shared(np.zeros(3))
+    read = graphc.function([], w * 1, mode=mode, returns="numpy")
+    for value in (jax_array(ONES), mlx_array(ONES * 2), mx.full(3, 3.0, mx.bfloat16)):
+        w.set_value(value)
+        np.testing.assert_array_equal(read(), as_numpy(value))
+    with pytest.raises(DTypeError, match="complex64"):
+        w.set_value(mx.array([1j, 1j, 1j]))
+
+
+def test_writing_into_what_a_call_gave_changes_no_shared_value(mode: str) -> None:
+    w = graphc.shared(np.zeros(3))
+    step = graphc.function([], [w, w + 1, w + 1], updates=[(w, w + 1)], mode=mode)
+    for i in range(3):
+        for y in step():
+            if not isinstance(y, jax.Array):
+                y[0] = 100.0
+        np.testing.assert_array_equal(w.get_value(), ONES * (i + 1))
 
 
 def test_an_update_may_change_open_lengths(mode: str) -> None:

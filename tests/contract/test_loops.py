@@ -9,15 +9,22 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import GraphcError
+from graphc.errors import GraphcError, UnsupportedOperationError
 from graphc.ir import is_inexact
 from graphc.link import names
 from tests.contract.loop_case import LoopCase
 from tests.contract.loops import CASES
 from tests.contract.tolerance import assert_agree
+from tests.modes import lacks
 
 FIRST, SECOND = 1e-8, 1e-6
 """How far slopes may be from differences, and slopes of slopes from differences of differences."""
+
+NARROWER = {"float64": "float32", "complex128": "complex64"}
+"""What a backend that lacks a case's dtypes computes it in, and its results are in."""
+
+NARROW = 1e-4
+"""How far slopes may be then."""
 
 
 def derived(
@@ -56,12 +63,23 @@ def check(case: LoopCase, backend: str, excluding: Any) -> None:
     if backend in case.refused:
         with pytest.raises(GraphcError, match=case.refused[backend]):
             compare(case, backend, excluding)
+    elif any(lacks(backend, x.dtype.name) for x in case.given):
+        with pytest.raises(UnsupportedOperationError, match=rf"mode='{backend}' has no complex128"):
+            compare(case, backend, excluding)
+        compare(case, backend, excluding, float64="downcast")
     else:
         compare(case, backend, excluding)
 
 
-def compare(case: LoopCase, backend: str, excluding: Any) -> None:
-    """Raise where the graph gives something else than the plain loop and its differences."""
+def compare(case: LoopCase, backend: str, excluding: Any, **narrow: Any) -> None:
+    """Raise where the graph gives something else than the plain loop and its differences.
+
+    Args:
+        case: The graph, and the loop.
+        backend: What runs it.
+        excluding: Rules that are not applied.
+        narrow: The option of a mode that computes in narrower dtypes, or nothing.
+    """
     xs = case.symbols()
     outputs = several_tensors(case.build(*xs))
     # Rewritten or not, a backend is given the same operations: first derivatives show these.
@@ -70,15 +88,17 @@ def compare(case: LoopCase, backend: str, excluding: Any) -> None:
     f = graphc.function(
         xs,
         [*outputs, *derivatives],
-        graphc.Mode(backend, excluding=excluding),
+        graphc.Mode(backend, excluding=excluding, **narrow),
         on_unused_input="ignore",
         returns="numpy",
     )
     found = f(*case.given)
     for i, (y, value, t) in enumerate(zip(found, case.values, outputs, strict=False)):
+        value = value.astype(NARROWER[value.dtype.name]) if narrow else value
         assert_agree(y, value, f"output {i}", scale=1.0 if is_inexact(t.dtype) else 0.0)
     for y, (what, value, near) in zip(found[len(outputs) :], wanted, strict=True):
         assert y.shape == value.shape, what
+        near = NARROW if narrow else near
         np.testing.assert_allclose(y, value, near, near, err_msg=what)
 
 

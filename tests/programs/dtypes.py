@@ -37,7 +37,7 @@ def program() -> list[Any]:
         np.array([0.5, -1.7, 2.5], "float32"),
         x / 2,
     )
-    names = [y.dtype == found_y.dtype for y, found_y in zip(outputs, found, strict=True)]
+    names = [y.dtype == np.asarray(z).dtype for y, z in zip(outputs, found, strict=True)]
     return [*found, np.array(names)]
 
 

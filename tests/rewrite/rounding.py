@@ -298,9 +298,11 @@ class Bounds:
         near = np.abs(found - y) <= moved + ROOM * ROUNDINGS * kind.eps * np.abs(y)
         new_nan = spread.is_number & np.isnan(found)
         bad = spread.certain & ~(near | (found == y) | (np.isnan(found) & np.isnan(y)))
-        if bad.any() and y.dtype.kind == "f":
+        if (bad | new_nan).any() and y.dtype.kind == "f":
             # Perhaps the value is better than NumPy's own, or a NaN was lost: longer numbers tell.
             true = self.wide(i)
+            # What overflowed or vanished on the way may hide that there is no value.
+            new_nan &= ~np.isnan(true)
             room = np.where(np.isfinite(y), ROUNDINGS * kind.eps, np.sqrt(kind.eps))
             better = np.abs(found - true) <= moved + ROOM * room * np.abs(true)
             better |= found == true.astype(y.dtype)

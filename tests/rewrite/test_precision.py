@@ -15,6 +15,7 @@ from hypothesis import given as given_by_hypothesis, settings, strategies as st
 import graphc
 import graphc.tensor as gt
 from graphc.ir import numpy_dtype
+from graphc.link import names
 from tests.rewrite.forms import FAR, FORMS, KEPT, PAIRS, SLICES, Form
 
 DIGITS = {"float64": 12, "float32": 5}
@@ -170,7 +171,7 @@ CASES = [pytest.param(table, name, id=name) for table in TABLES for name in TABL
 
 @pytest.mark.parametrize("slopes", [False, True], ids=["values", "slopes"])
 @pytest.mark.parametrize("dtype", DIGITS)
-@pytest.mark.parametrize("mode", ["NUMPY", "JAX"])
+@pytest.mark.parametrize("mode", names())
 @pytest.mark.parametrize(("table", "name"), CASES)
 def test_formulas_keep_their_digits(
     table: str, name: str, mode: str, dtype: str, slopes: bool

@@ -356,5 +356,5 @@ backend = JAXBackend(
     kinds=(np.ndarray, jax.Array, type(jnp.zeros(0))),
     eager=False,
     describe=describe,
-    options=frozenset({"device", "fallback"}),
+    options={"device": (), "fallback": ("numpy",)},
 )

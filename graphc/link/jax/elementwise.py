@@ -64,21 +64,26 @@ def false(x: Any) -> Any:
 
 
 def floor_divide(a: Any, b: Any) -> Any:
-    """NumPy's: an integer divided by zero gives 0."""
+    """NumPy's: an integer divided by zero gives 0, and a quotient of 0.0 has its sign."""
     if not is_integer(a):
-        return jnp.floor_divide(a, b)
+        return _zero_like(lax.div(a, b), jnp.floor_divide(a, b))
     zero = lax.eq(b, _same(b, 0))
     quotient = jnp.floor_divide(a, jnp.where(zero, _same(b, 1), b))
     return jnp.where(zero, _same(quotient, 0), quotient)
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """NumPy's: an integer modulo zero gives 0."""
+    """NumPy's: an integer modulo zero gives 0, and a rest of 0.0 has the divisor's sign."""
     if not is_integer(a):
-        return jnp.remainder(a, b)
+        return _zero_like(b, jnp.remainder(a, b))
     zero = lax.eq(b, _same(b, 0))
     rest = jnp.remainder(a, jnp.where(zero, _same(b, 1), b))
     return jnp.where(zero, _same(rest, 0), rest)
+
+
+def _zero_like(signed: Any, x: Any) -> Any:
+    """Numbers whose zeros have the signs of others."""
+    return jnp.where(lax.eq(x, _same(x, 0)), jnp.copysign(x, signed), x)
 
 
 def _same(x: Any, value: Any) -> Any:

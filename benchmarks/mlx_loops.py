@@ -1,0 +1,258 @@
+"""Loops and their gradients on MLX, beside MLX written by hand, which has no loop.
+
+By hand a loop is written out in Python: step by step, whole under ``mx.compile``, or in compiled
+chunks, each with its gradient; the fastest of these is what graphc is held against. Where graphc
+computes a loop at once, what a loop by hand takes shows what that gains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import mlx.core as mx
+
+import graphc
+import graphc.tensor as gt
+from benchmarks.mlx import evaluated, random, with_gradient
+from benchmarks.table import Line, benchmark, write
+from benchmarks.timing import agree, compared, milliseconds
+
+CHUNK = 40
+"""Steps of a chunk by hand; all numbers of steps here are multiples of it."""
+
+Step = Callable[..., tuple[Any, Any]]
+Arrays = Sequence[Any]
+
+
+def elements(xs: Arrays) -> list[tuple[Any, ...]]:
+    """An element of each sequence, for each step."""
+    n = len(xs[0])
+    return [*zip(*([mx.squeeze(y, 0) for y in mx.split(x, n)] for x in xs), strict=True)]
+
+
+def walked(step: Step, carry: Arrays, xs: Arrays, params: Arrays) -> tuple[Any, Any]:
+    """The carries after all steps, and the sum of the squares of what they gave."""
+    rows = []
+    for x in elements(xs):
+        carry, row = step(carry, x, params)
+        rows.append(row)
+    return carry, mx.stack(rows).square().sum()
+
+
+def whole(step: Step) -> Callable[..., Any]:
+    """The sum and its gradient by sequences and parameters, all steps written out."""
+
+    def loss(xs: Arrays, params: Arrays, carry: Arrays) -> Any:
+        return walked(step, carry, xs, params)[1]
+
+    return mx.value_and_grad(loss, argnums=(0, 1))
+
+
+class Chunked:
+    """The same in compiled chunks, forwards and then backwards, evaluated as they go."""
+
+    def __init__(self, step: Step) -> None:
+        def chunk(carry: Arrays, xs: Arrays, params: Arrays) -> tuple[Any, Any]:
+            return walked(step, carry, xs, params)
+
+        def pulled(carry: Arrays, xs: Arrays, params: Arrays, later: Arrays) -> tuple[Any, ...]:
+            m, n = len(carry), len(carry) + len(xs)
+
+            def flat(*given: Any) -> list[Any]:
+                after, total = walked(step, given[:m], given[m:n], given[n:])
+                return [*after, total]
+
+            _, found = mx.vjp(flat, [*carry, *xs, *params], [*later, mx.array(1.0)])
+            return found[:m], found[m:n], found[n:]
+
+        self.forward = mx.compile(chunk)
+        self.backward = mx.compile(pulled)
+
+    def __call__(self, xs: Arrays, params: Arrays, carry: Arrays) -> Any:
+        """The sum, and its gradient by sequences and parameters."""
+        starts, value = [], mx.array(0.0)
+        parts = [[x[i : i + CHUNK] for x in xs] for i in range(0, len(xs[0]), CHUNK)]
+        for part in parts:
+            starts.append(carry)
+            carry, more = self.forward(carry, part, params)
+            value = value + more
+            mx.async_eval(carry, value)
+        later = [mx.zeros_like(x) for x in carry]
+        by_params = [mx.zeros_like(x) for x in params]
+        by_parts = []
+        for start, part in zip(starts[::-1], parts[::-1], strict=True):
+            later, by_xs, more = self.backward(start, part, params, later)
+            by_params = [a + b for a, b in zip(by_params, more, strict=True)]
+            by_parts.append(by_xs)
+            mx.async_eval(later, by_params, by_xs)
+        by_sequences = [mx.concatenate(x[::-1]) for x in zip(*by_parts, strict=True)]
+        return value, (by_sequences, by_params)
+
+
+def ways(step: Step, steps: int) -> dict[str, Callable[..., Any]]:
+    """The sum and its gradient by hand, but for ways that would end the process."""
+    found: dict[str, Callable[..., Any]] = {"chunks": Chunked(step)}
+    if steps <= 1_000:
+        found |= {"eager": whole(step), "unrolled": mx.compile(whole(step))}
+    return found
+
+
+def beside(
+    title: str, f: Callable[..., Any], hands: dict[str, Any], arguments: Arrays, target: float
+) -> Line:
+    """A line of the table, beside the fastest way by hand."""
+    wanted = f(*arguments)
+    ratios = {}
+    for name, hand in hands.items():
+        agree(wanted, hand(*arguments), rtol=1e-3)
+        ratios[name] = compared(f, hand, *arguments, blocks=20)
+    name = min(ratios, key=lambda name: ratios[name].hand)
+    for other, ratio in ratios.items():
+        write(f"  {title}: {other} {milliseconds(ratio.hand)} ms by hand")
+    return Line(f"MLX: {title} ({name})", ratios[name], target)
+
+
+@benchmark("mlx ar2")
+def autoregression() -> Iterator[Line]:
+    def loss(a: Any, b: Any, noise: Any) -> Any:
+        x = graphc.scan(
+            lambda e, last, before: a * last + b * before + e,
+            sequences=noise,
+            outputs_info={"initial": gt.zeros(2, "float32"), "taps": [-1, -2]},
+        )
+        return (x**2).sum()
+
+    def step(carry: Any, x: Any, params: Any) -> Any:
+        last, before = carry
+        new = params[0] * last + params[1] * before + x[0]
+        return (new, last), new
+
+    def by(way: Any) -> Any:
+        def call(a: Any, b: Any, noise: Any) -> Any:
+            value, (_, found) = way([noise], [a, b], [mx.array(0.0)] * 2)
+            return value, *found
+
+        return evaluated(call)
+
+    f = with_gradient(
+        loss, [*gt.scalars("a", "b", dtype="float32"), gt.vector("noise", dtype="float32")], [0, 1]
+    )
+    for steps in (1_000, 10_000):
+        arguments = [mx.array(1.3), mx.array(-0.6), *random((steps,))]
+        hands = {name: by(way) for name, way in ways(step, steps).items()}
+        yield beside(f"AR(2) + gradient, T = {steps:,}", f, hands, arguments, 1.1)
+
+
+@benchmark("mlx rnn")
+def recurrent_network() -> Iterator[Line]:
+    def loss(x: Any, w: Any, u: Any, b: Any) -> Any:
+        states = graphc.scan(
+            lambda row, h: gt.tanh(row @ w + h @ u + b),
+            sequences=x,
+            outputs_info=gt.zeros((16, 32), "float32"),
+        )
+        return (states**2).sum()
+
+    def step(carry: Any, x: Any, params: Any) -> Any:
+        h = mx.tanh(mx.addmm(x[0], carry[0], params[0]))
+        return [h], h
+
+    def by(way: Any) -> Any:
+        # The products with what is known before are taken out of the loop.
+        before = mx.compile(lambda x, w, b: x @ w + b)
+        after = mx.compile(lambda x, g: (x.reshape(-1, 32).T @ g.reshape(-1, 32), g.sum((0, 1))))
+
+        def call(x: Any, w: Any, u: Any, b: Any) -> Any:
+            value, ((g,), (by_u,)) = way([before(x, w, b)], [u], [mx.zeros((16, 32))])
+            by_w, by_b = after(x, g)
+            return value, by_w, by_u, by_b
+
+        return evaluated(call)
+
+    inputs = [gt.tensor3("x", dtype="float32"), *gt.matrices("w", "u", dtype="float32")]
+    f = with_gradient(loss, [*inputs, gt.vector("b", dtype="float32")], wrt=[1, 2, 3])
+    arguments = random((200, 16, 32), (32, 32), (32, 32), (32,), scale=0.2)
+    hands = {name: by(way) for name, way in ways(step, 200).items()}
+    yield beside("tanh RNN 32 x 16 + gradient, T = 200", f, hands, arguments, 1.1)
+
+
+@benchmark("mlx linear")
+def linear_recurrence() -> Iterator[Line]:
+    def loss(a: Any, b: Any) -> Any:
+        h = graphc.scan(
+            lambda a, b, h: a * h + b, sequences=[a, b], outputs_info=gt.zeros(64, "float32")
+        )
+        return (h**2).sum()
+
+    def step(carry: Any, x: Any, params: Any) -> Any:
+        h = x[0] * carry[0] + x[1]
+        return [h], h
+
+    def by(way: Any) -> Any:
+        def call(a: Any, b: Any) -> Any:
+            value, (found, _) = way([a, b], [], [mx.zeros(64)])
+            return value, *found
+
+        return evaluated(call)
+
+    inputs = gt.matrices("a", "b", dtype="float32")
+    f = with_gradient(loss, inputs, wrt=[0, 1])
+    arguments = random((10_000, 64), (10_000, 64), scale=0.5)
+    hands = {name: by(way) for name, way in ways(step, 10_000).items()}
+    hands["graphc, stepping"] = with_gradient(
+        loss, inputs, [0, 1], graphc.Mode("MLX", excluding=["linear_recurrence"])
+    )
+    yield beside("h = a[t] h + b[t] + gradient, T = 10,000 x 64", f, hands, arguments, 0.01)
+
+
+@benchmark("mlx squashed")
+def squashed_recurrence() -> Iterator[Line]:
+    def loss(w: Any, x: Any) -> Any:
+        h = graphc.scan(
+            lambda x, h: gt.tanh(w * h + x), sequences=x, outputs_info=gt.zeros(64, "float32")
+        )
+        return (h**2).sum()
+
+    def step(carry: Any, x: Any, params: Any) -> Any:
+        h = mx.tanh(params[0] * carry[0] + x[0])
+        return [h], h
+
+    def by(way: Any) -> Any:
+        def call(w: Any, x: Any) -> Any:
+            value, (found, by_w) = way([x], [w], [mx.zeros(64)])
+            return value, *by_w, *found
+
+        return evaluated(call)
+
+    inputs = [gt.vector("w", dtype="float32"), gt.matrix("x", dtype="float32")]
+    f = with_gradient(loss, inputs, wrt=[0, 1])
+    arguments = random((64,), (10_000, 64), scale=0.5)
+    hands = {name: by(way) for name, way in ways(step, 10_000).items()}
+    hands["graphc, stepping"] = with_gradient(
+        loss, inputs, [0, 1], graphc.Mode("MLX", excluding=["linear_recurrence"])
+    )
+    yield beside("tanh(w h + x[t]) + gradient, T = 10,000 x 64", f, hands, arguments, 0.5)
+
+
+@benchmark("mlx map")
+def independent_steps() -> Iterator[Line]:
+    x, keys, values = gt.matrices("x", "keys", "values", dtype="float32")
+    mixed = graphc.map(lambda row: gt.softmax(row @ keys, axis=-1) @ values, x)
+    f = graphc.function([x, keys, values], mixed, mode="MLX")
+
+    def mix(row: Any, keys: Any, values: Any) -> Any:
+        return mx.softmax(row @ keys) @ values
+
+    def stepped(x: Any, *given: Any) -> Any:
+        return mx.stack([mix(*row, *given) for row in elements([x])])
+
+    arguments = random((1_000, 32), (32, 32), (32, 32))
+    steps = {"eager": evaluated(stepped), "unrolled": evaluated(mx.compile(stepped))}
+    title = "map of 1,000 rows: softmax(row @ k) @ v"
+    yield beside(title, f, steps, arguments, 1 / 30)
+    batch = {
+        "mx.vmap": evaluated(mx.compile(mx.vmap(mix, in_axes=(0, None, None)))),
+        "batch": evaluated(mx.compile(lambda x, k, v: mx.softmax(x @ k, axis=-1) @ v)),
+    }
+    yield beside("  the same at once by hand", f, batch, arguments, 1.1)

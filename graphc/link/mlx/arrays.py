@@ -1,0 +1,192 @@
+"""MLX's arrays, dtypes and devices, and NumPy's from and into them."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from graphc.config import config
+from graphc.errors import ModeError
+from graphc.ir import TensorType, dtype_name, numpy_dtype
+
+__all__ = [
+    "DTYPES",
+    "NotTraceableError",
+    "Trace",
+    "array",
+    "bounded",
+    "current",
+    "device_array",
+    "device_of",
+    "dtype_of",
+    "from_numpy",
+    "host_array",
+    "key_of",
+    "name_of",
+    "to_numpy",
+    "tracing",
+]
+
+DTYPES: dict[str, Any] = {
+    name: getattr(mx, "bool_" if name == "bool" else name)
+    for name in (
+        *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+        *("float16", "bfloat16", "float32", "float64", "complex64"),
+    )
+}
+"""MLX's dtypes by their names; it has no complex128."""
+
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def dtype_of(name: str) -> Any:
+    """MLX's dtype of that name."""
+    return DTYPES[name]
+
+
+def name_of(x: Any) -> str:
+    """The name of an array's dtype."""
+    return NAMES[x.dtype]
+
+
+def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> mx.array:
+    """An MLX array of that dtype, with its values at hand; a copy unless it is MLX's own."""
+    dtype = dtype_of(type.dtype)
+    if isinstance(value, mx.array):
+        if value.dtype == dtype:
+            return value
+        value = to_numpy(value)
+    return from_numpy(np.asarray(value, type.numpy_dtype))
+
+
+def from_numpy(value: np.ndarray[Any, Any]) -> mx.array:
+    """A copy of a NumPy array, in its dtype, whatever its strides."""
+    value = np.ascontiguousarray(value).reshape(value.shape)
+    # Without a dtype, MLX takes float64 for float32.
+    return mx.array(value, dtype_of(dtype_name(value.dtype)))
+
+
+def to_numpy(value: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array of an MLX array's values, of its own."""
+    if not isinstance(value, mx.array):
+        return np.asarray(value)
+    if value.dtype == mx.bfloat16:
+        return np.array(value.view(mx.uint16)).view(numpy_dtype("bfloat16"))
+    return np.array(value)
+
+
+def device_of(options: Mapping[str, Any]) -> Any:
+    """The device that a mode names, ``"cpu"`` or ``"gpu"``; MLX's default device otherwise.
+
+    Raises:
+        ModeError: There is no such device.
+    """
+    wanted = options.get("device")
+    if wanted is None:
+        return mx.default_device()
+    known = {"cpu": mx.cpu, "gpu": mx.gpu}
+    found = known.get(wanted, wanted) if isinstance(wanted, str) else wanted
+    if isinstance(found, mx.DeviceType):
+        found = mx.Device(found, 0)
+    if not isinstance(found, mx.Device) or not mx.is_available(found):
+        there = [name for name, kind in known.items() if mx.is_available(mx.Device(kind, 0))]
+        raise ModeError(f"device={wanted!r}: MLX has no such device.", f"It has {there}.")
+    return found
+
+
+def bounded(found: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+    """Keep a value under that key; the one that was kept first goes where there are too many."""
+    found[key] = value
+    if len(found) > config.specializations:
+        found.popitem(last=False)
+
+
+class NotTraceableError(BaseException):
+    """Something needs a value, or a program grows too long, while MLX traces.
+
+    It is no error: what catches it runs the same in another way.
+    """
+
+
+LIMIT = 4096
+"""Of operations in one traced program: MLX walks programs recursively, and some tens of thousands
+of operations in a row overflow the stack."""
+
+
+@dataclass
+class Trace:
+    """What is known of the program that MLX traces.
+
+    Attributes:
+        constants: The arrays that stand for constants, by what tells them apart. A constant that is
+            part of a program would be part of its kernels too: each other value would have MLX
+            compile another one.
+        left: How many operations it may still have.
+    """
+
+    constants: Mapping[Any, Any]
+    left: int = LIMIT
+
+    def spend(self, operations: int) -> None:
+        """Raise where the program would grow too long."""
+        self.left -= operations
+        if self.left < 0:
+            raise NotTraceableError
+
+
+class _Current(threading.local):
+    trace: Trace | None = None
+
+
+_current = _Current()
+
+
+def current() -> Trace | None:
+    """What MLX traces in this thread; None where operations run one by one."""
+    return _current.trace
+
+
+@contextmanager
+def tracing(trace: Trace | None) -> Iterator[None]:
+    """MLX traces this program."""
+    before, _current.trace = _current.trace, trace
+    try:
+        yield
+    finally:
+        _current.trace = before
+
+
+def key_of(value: np.ndarray[Any, Any]) -> Any:
+    """What tells constants apart."""
+    return value.dtype.name, value.shape, value.tobytes()
+
+
+def device_array(value: Any) -> Any:
+    """A value as an MLX array in what is being traced or run."""
+    if isinstance(value, mx.array | tuple):
+        return value
+    value = np.asarray(value)
+    trace = _current.trace
+    if trace is None:
+        return from_numpy(value)
+    found = trace.constants.get(key_of(value))
+    if found is None and value.dtype.kind in "iu" and not value.ndim and abs(value) < 2**31:
+        # A length: as a constant, each other one would have its own kernels.
+        return mx.full((), int(value), dtype_of(dtype_name(value.dtype)))
+    return from_numpy(value) if found is None else found
+
+
+def host_array(value: Any) -> Any:
+    """A value that decides something as NumPy's, read from the device where it has to be."""
+    if not isinstance(value, mx.array):
+        return value
+    if _current.trace is not None:
+        raise NotTraceableError
+    return to_numpy(value)

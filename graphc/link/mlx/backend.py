@@ -1,0 +1,198 @@
+"""MLX as a backend: its arrays, devices, and how a program is compiled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from graphc.ir import Graph, Node, Pick, TensorType, TupleType, numpy_dtype
+from graphc.link.backend import Backend, Executable
+from graphc.link.host import Host
+from graphc.link.mlx.arrays import (
+    array,
+    device_array,
+    device_of,
+    dtype_of,
+    host_array,
+    name_of,
+    to_numpy,
+)
+from graphc.link.mlx.compiler import tell_of_missing_compiler
+from graphc.link.mlx.gaps import GAPS, NARROWER
+from graphc.link.mlx.host import analyse, needed
+from graphc.link.mlx.segments import Segments, driven_steps
+from graphc.link.program import Program
+from graphc.tensor.index import Index, IndexUpdate
+from graphc.tensor.select import Within
+from graphc.tensor.shape import Length, Shape
+
+__all__ = ["backend"]
+
+
+def describe(options: Mapping[str, Any]) -> str:
+    """MLX's version and the device."""
+    device = device_of(options)
+    name = mx.device_info(device).get("device_name", "of unknown make")
+    return f"MLX {version('mlx')}, on {device.type.name} ({name})"
+
+
+def compile(program: Program, options: Mapping[str, Any], donated: tuple[int, ...]) -> Executable:
+    """What runs the program's segments, and evaluates its outputs once."""
+    segments = Segments(program, options)
+    if options.get("compile", True):
+        tell_of_missing_compiler(device_of(options))
+    assert program.host is not None
+    known = frozenset(program.host.inputs)
+    device = options.get("device") and device_of(options)
+
+    direct = segments.direct
+    lock = threading.Lock()
+
+    def results(arguments: Sequence[Any]) -> Sequence[Any]:
+        if direct:
+            return direct(*[x if type(x) is mx.array else device_array(x) for x in arguments])
+        pairs = enumerate(arguments)
+        values = [to_numpy(x) if i in known else device_array(x) for i, x in pairs]
+        return _own(segments.run(*values), arguments)
+
+    def execute(*arguments: Any) -> Any:
+        with lock:
+            found = results(arguments)
+            mx.eval(found)
+        return found[0] if program.single else found
+
+    return _on_device(execute, device) if device else execute
+
+
+def _own(found: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+    """Outputs as arrays of their own: writing into one would change its namesake."""
+    taken = {id(x) for x in arguments}
+    results = []
+    for y in found:
+        y = device_array(y)
+        y = mx.stop_gradient(y) if id(y) in taken else y
+        taken.add(id(y))
+        results.append(y)
+    return results
+
+
+def _on_device(execute: Executable, device: Any) -> Executable:
+    def call(*arguments: Any) -> Any:
+        with mx.stream(device):
+            return execute(*arguments)
+
+    return call
+
+
+CHECKED = (Index, IndexUpdate, Within)
+"""Operations whose lowerings check integers that are known on the host, and so see them there."""
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+class MLXBackend(Backend):
+    """Operations are MLX functions of MLX arrays; what decides a shape is NumPy's."""
+
+    def dtype(self, x: Any) -> np.dtype[Any]:
+        """NumPy's dtype of an array that it takes."""
+        return numpy_dtype(name_of(x)) if isinstance(x, mx.array) else x.dtype
+
+    def own_dtype(self, type: TensorType) -> Any:
+        """MLX's dtype of that type."""
+        return dtype_of(type.dtype)
+
+    def stand_ins(self, options: Mapping[str, Any]) -> Mapping[str, str]:
+        """Narrower dtypes, where they are asked for: GPUs have no 64-bit floats."""
+        return NARROWER if options.get("float64") == "downcast" else {}
+
+    def around(
+        self, node: Node, compute: Callable[..., Any], *, on_host: bool
+    ) -> Callable[..., Any]:
+        """What computes a node given MLX arrays, but for what it needs on the host.
+
+        What NumPy computes is computed by the lowering where an operand is on the device after all.
+        """
+        if node.op.graphs() or isinstance(node.op, Length | Shape | Pick):
+            return compute
+        if on_host:
+            return self._either(node, compute)
+        deciding = frozenset(needed(node))
+        taken = _as_it_is if isinstance(node.op, CHECKED) else device_array
+        if not deciding:
+            return lambda *values: compute(*map(taken, values))
+
+        def converted(*values: Any) -> Any:
+            return compute(
+                *[host_array(x) if i in deciding else taken(x) for i, x in enumerate(values)]
+            )
+
+        return converted
+
+    def _either(self, node: Node, by_numpy: Callable[..., Any]) -> Callable[..., Any]:
+        if self.lowering(node.op) is None:
+            return lambda *values: by_numpy(*map(host_array, values))
+        on_device = self.around(node, self.bind(node), on_host=False)
+
+        def compute(*values: Any) -> Any:
+            is_there = any(isinstance(x, mx.array) for x in values)
+            return on_device(*values) if is_there else by_numpy(*values)
+
+        return compute
+
+    def callback(self, node: Node) -> Callable[..., Any]:
+        """The operation's NumPy reference, between compiled segments."""
+
+        def as_told(y: Any, type: Any) -> Any:
+            return device_array(np.asarray(y, type.numpy_dtype))
+
+        def call(*values: Any) -> Any:
+            with np.errstate(all="ignore"):
+                found = node.op.perform(*[to_numpy(host_array(x)) for x in values])
+            if isinstance(node.type, TupleType):
+                types = node.type.items
+                return tuple(as_told(y, t) for y, t in zip(found, types, strict=True))
+            return as_told(found, node.type)
+
+        return call
+
+    def notes(self, program: Program) -> Mapping[Node, str]:
+        """What stands between compiled segments."""
+        return {
+            step.node: "run from Python, between compiled parts"
+            for step in driven_steps(program)
+            if not isinstance(step.node.op, Pick)
+        }
+
+    def has(self, node: Node) -> bool:
+        """Not in float64: what MLX has as one goes by exponentials and means in float32."""
+        return Backend.has(self, node) and node.type.dtype != "float64"
+
+    def analyse(self, graph: Graph) -> Host:
+        """What is on the host; no shape is refused, as values can be read between segments."""
+        return analyse(graph)
+
+
+backend = MLXBackend(
+    "MLX",
+    array=array,
+    numpy=to_numpy,
+    compile=compile,
+    kinds=(np.ndarray, mx.array),
+    eager=False,
+    describe=describe,
+    options={
+        "compile": (True, False),
+        "device": (),
+        "fallback": ("numpy",),
+        "float64": ("downcast",),
+    },
+    gains=frozenset({"linear_recurrence"}),
+    gaps=GAPS,
+)

@@ -1,0 +1,67 @@
+"""Branches on MLX: only the chosen one is computed, where the choice can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from graphc.ir import Graph
+from graphc.link.mlx.arrays import NotTraceableError, device_array, host_array
+from graphc.link.mlx.backend import backend
+from graphc.link.mlx.host import analyse
+from graphc.link.mlx.segments import DRIVERS, Segments
+from graphc.link.program import Program
+from graphc.loop.branch import Switch
+
+__all__: list[str] = []
+
+
+@backend.lower(Switch)
+def switch(op: Switch, index: Any, *values: Any) -> Sequence[Any]:
+    """While MLX traces, all branches are computed and one is selected, element by element."""
+    if not isinstance(index, mx.array):
+        return _traced(op.chosen(index), values)
+    found = [_traced(branch, values) for branch in op.branches]
+    chosen, *others = found[::-1]
+    for i, results in reversed([*enumerate(others[::-1])]):
+        here = index == i if i else index <= i
+        chosen = tuple(_either(here, a, b) for a, b in zip(results, chosen, strict=True))
+    return chosen
+
+
+def _either(here: Any, a: Any, b: Any) -> Any:
+    if a.shape != b.shape:
+        # Only the shape of the chosen one is right.
+        raise NotTraceableError
+    return mx.where(here, a, b)
+
+
+def _traced(branch: Graph, values: Sequence[Any]) -> tuple[Any, ...]:
+    known = tuple(i for i, x in enumerate(values) if not isinstance(x, mx.array))
+    return tuple(map(device_array, _program(branch, known).trace(*values)))
+
+
+@lru_cache(maxsize=1024)
+def _program(branch: Graph, known: tuple[int, ...]) -> Program:
+    return Program(branch, backend, analyse(branch, known))
+
+
+def driven(op: Switch, options: Mapping[str, Any]) -> Callable[..., Sequence[Any]]:
+    """The chosen branch, once the choice is read."""
+    segments: dict[Any, Segments] = {}
+
+    def run(index: Any, *values: Any) -> Sequence[Any]:
+        branch = op.chosen(np.asarray(host_array(index)))
+        known = tuple(i for i, x in enumerate(values) if not isinstance(x, mx.array))
+        if (branch, known) not in segments:
+            segments[branch, known] = Segments(_program(branch, known), options)
+        return tuple(map(device_array, segments[branch, known].run(*values)))
+
+    return run
+
+
+DRIVERS[Switch] = driven

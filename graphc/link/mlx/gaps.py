@@ -1,0 +1,61 @@
+"""What MLX cannot do, each with its reason: told when a program is compiled, and in the manual."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import mlx.core as mx
+
+from graphc.ir import Node
+from graphc.link.backend import Gap
+from graphc.link.mlx.arrays import device_of
+
+__all__ = ["GAPS", "NARROWER"]
+
+NARROWER = {"float64": "float32", "complex128": "complex64"}
+"""What ``float64="downcast"`` computes in."""
+
+
+def anywhere(options: Mapping[str, Any]) -> bool:
+    """On every device."""
+    return True
+
+
+def on_gpu(options: Mapping[str, Any]) -> bool:
+    """Whether the device that the options name is a GPU."""
+    return bool(device_of(options).type == mx.gpu)
+
+
+def is_complex128(node: Node) -> bool:
+    """Whether it is an array of that dtype."""
+    return getattr(node.type, "dtype", None) == "complex128"
+
+
+def is_float64(node: Node) -> bool:
+    """Whether it is an array of that dtype."""
+    return getattr(node.type, "dtype", None) == "float64"
+
+
+GAPS = (
+    Gap(
+        what="complex128",
+        reason="its complex numbers are complex64",
+        remedy="Declare it complex64, compute all in the narrower dtypes with "
+        "Mode('MLX', float64='downcast'), or use mode='JAX' or 'NUMPY'.",
+        where="every device",
+        applies=anywhere,
+        holds=is_complex128,
+    ),
+    Gap(
+        what="float64 on a GPU",
+        reason="Metal and MLX's GPU kernels compute in 32 bits at most",
+        remedy="Compute in float32 with Mode('MLX', float64='downcast'), or in float64 on the "
+        "processor with Mode('MLX', device='cpu'); or declare it float32, as "
+        "graphc.config.floatX = 'float32' does.",
+        where="GPUs",
+        applies=on_gpu,
+        holds=is_float64,
+    ),
+)
+"""Whatever is not here, and has a lowering, is computed."""

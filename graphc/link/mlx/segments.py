@@ -1,0 +1,364 @@
+"""A program in segments that MLX compiles, and what is driven from Python between them.
+
+Loops, branches, and whatever needs a value to know a shape stand between segments; each segment is
+one function for ``mx.compile``. All it computes with is passed to it: constants too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+
+from graphc.ir import Constant, Input, Node, Pick
+from graphc.link.backend import Backend
+from graphc.link.mlx.arrays import LIMIT, Trace, bounded, device_array, device_of, key_of, tracing
+from graphc.link.mlx.compiler import tell_of_missing_compiler
+from graphc.link.mlx.host import analyse, needed
+from graphc.link.program import Program, Step
+from graphc.loop.branch import Switch
+from graphc.loop.loop import Loop
+
+__all__ = ["DRIVERS", "Segments", "Traced", "constants_of", "driven_steps", "size_of"]
+
+SHORT = 8
+"""A loop of no more steps is written out where it stands."""
+
+LARGE = 512
+"""A loop of more operations than that, all its steps together, is not."""
+
+Driver = Callable[..., Any]
+
+DRIVERS: dict[type, Callable[[Any, Mapping[str, Any]], Driver]] = {}
+"""What makes, of an operation that holds graphs and a mode's options, what runs it from Python."""
+
+
+def constants_of(nodes: Iterable[Node]) -> dict[Any, np.ndarray[Any, Any]]:
+    """The constants that operations, and those in them, compute with, by what tells them apart."""
+    found: dict[Any, np.ndarray[Any, Any]] = {}
+    for node in nodes:
+        deciding = needed(node) if node.inputs else ()
+        for i, x in enumerate(node.inputs):
+            if isinstance(x.op, Constant) and i not in deciding:
+                found.setdefault(key_of(x.op.value), x.op.value)
+        for held in node.op.graphs():
+            found |= constants_of(held.nodes)
+    return found
+
+
+class Traced:
+    """A function of arrays as MLX compiles it, with constants as further arguments.
+
+    Attributes:
+        function: Takes arrays, and gives a list of them.
+        constants: The values, by what tells them apart.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Sequence[Any]],
+        constants: Mapping[Any, np.ndarray[Any, Any]],
+        options: Mapping[str, Any],
+    ) -> None:
+        self.function = function
+        self.is_compiled = options.get("compile", True)
+        self.keys = tuple(constants)
+        with tracing(None):
+            self.constants = [device_array(x) for x in constants.values()]
+        self.run: Callable[..., Any] = self.trace
+        if self.is_compiled:
+            tell_of_missing_compiler(device_of(options))
+            self.run = mx.compile(self.trace)
+
+    def trace(self, *arrays: Any) -> list[Any]:
+        """The results, while MLX traces."""
+        known = len(arrays) - len(self.keys)
+        constants = dict(zip(self.keys, arrays[known:], strict=True))
+        with tracing(Trace(constants) if self.is_compiled else None):
+            return [device_array(y) for y in self.function(*arrays[:known])]
+
+    def __call__(self, *arrays: Any) -> Any:
+        return self.run(*arrays, *self.constants)
+
+
+@dataclass
+class Segment:
+    """Steps of a program that are compiled as one.
+
+    Attributes:
+        steps: In order.
+        arrays: The places of what it takes as arrays.
+        known: The places of what it needs to know; there is a function for each set of values.
+        results: The places of what is needed of it.
+    """
+
+    program: Program
+    options: Mapping[str, Any]
+    steps: list[Step] = field(default_factory=list)
+    arrays: list[int] = field(default_factory=list)
+    known: list[int] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)
+    functions: OrderedDict[Any, Traced] = field(default_factory=OrderedDict)
+
+    @cached_property
+    def is_large(self) -> bool:
+        """Whether what follows would make too deep a graph of it."""
+        return 2 * sum(size_of(step.node) for step in self.steps) > LIMIT
+
+    def run(self, values: list[Any]) -> None:
+        """Put its results among the values."""
+        known = [values[i] for i in self.known]
+        key = tuple([key_of(x) for x in known])
+        function = self.functions.get(key)
+        if function is None:
+            function = self.made(known)
+            bounded(self.functions, key, function)
+        elif known:
+            self.functions.move_to_end(key)
+        arrays = [device_array(values[i]) for i in self.arrays]
+        for i, y in zip(self.results, function(*arrays), strict=True):
+            values[i] = y
+
+    def made(self, known: Sequence[Any]) -> Traced:
+        """The function of its arrays, given what it needs to know."""
+        constants = {key_of(x): x for x in known}
+        constants |= constants_of([step.node for step in self.steps])
+        fixed = [*zip(self.known, known, strict=True), *self.program.constants]
+        size = len(self.program.places)
+
+        def traced(*arrays: Any) -> list[Any]:
+            values: list[Any] = [None] * size
+            for i, x in (*fixed, *zip(self.arrays, arrays, strict=True)):
+                values[i] = x
+            self.program.advance(self.steps, values)
+            return [values[i] for i in self.results]
+
+        return Traced(traced, constants, self.options)
+
+
+class Segments:
+    """A program that runs segment by segment.
+
+    Attributes:
+        stages: For each segment what is run before it, and the segment, which may be empty.
+    """
+
+    def __init__(self, program: Program, options: Mapping[str, Any]) -> None:
+        self.program = program
+        self.options = options
+        self.places = _Placement(program)
+        self.stages: list[tuple[list[Step], Segment]] = []
+        self._cut()
+
+    def run(self, *arguments: Any) -> list[Any]:
+        """The outputs: MLX arrays, or NumPy's where they are known on the host."""
+        program = self.program
+        values = [*arguments, *[None] * (len(program.places) - len(arguments))]
+        program.admit(arguments)
+        for place, value in program.constants:
+            values[place] = value
+        for before, segment in self.stages:
+            program.advance(before, values)
+            if segment.results:
+                segment.run(values)
+                if segment.is_large:
+                    mx.async_eval([values[i] for i in segment.results])  # type: ignore[no-untyped-call]
+        return [values[i] for i in program.outputs]
+
+    @property
+    def direct(self) -> Callable[..., Sequence[Any]] | None:
+        """The outputs, of MLX arrays, where there is one segment and nothing to know: one call.
+
+        Each output is then an array of its own. None for all other programs.
+        """
+        program = self.program
+        if len(self.stages) != 1:
+            return None
+        ((before, segment),) = self.stages
+        if before or segment.known or sorted(program.outputs) != segment.results:
+            return None
+        function = replace(segment, results=program.outputs).made(())
+        if not function.is_compiled:
+            return None
+        run, places, constants = function.run, segment.arrays, function.constants
+        # Of most inputs the rank is all that is declared.
+        types = [x.type for x in program.graph.inputs]
+        ranks = [x.ndim if set(x.shape) <= {None} else -1 for x in types]
+
+        def call(*arguments: Any) -> Sequence[Any]:
+            for x, rank in zip(arguments, ranks, strict=False):
+                if x.ndim != rank:
+                    program.admit(arguments)
+                    break
+            return run(*[arguments[i] for i in places], *constants)  # type: ignore[no-any-return]
+
+        return call
+
+    def _cut(self) -> None:
+        places = self.places
+        count = 1 + max((places.stage[s.place] for s in self.program.steps), default=0)
+        segments = [Segment(self.program, self.options) for _ in range(count + 1)]
+        before: list[list[Step]] = [[] for _ in segments]
+        for step in self.program.steps:
+            place = step.place
+            if place in places.driven:
+                before[places.stage[place]].append(_driven(step, self.options))
+            elif place in places.hosted:
+                if place in places.wanted:
+                    before[places.after[place]].append(step)
+                for k in places.inner.get(place, ()):
+                    segments[k].steps.append(step)
+            else:
+                segment = segments[places.stage[place]]
+                segment.steps.append(step)
+                if place in places.wanted:
+                    segment.results.append(place)
+        for k, segment in enumerate(segments):
+            segment.arrays, segment.known = map(sorted, places.taken(k))
+        self.stages = [
+            stage for stage in zip(before, segments, strict=True) if stage[0] or stage[1].results
+        ]
+
+
+class _Placement:
+    """Where each step of a program is run.
+
+    Attributes:
+        hosted: The places of what NumPy computes.
+        driven: The places of what is run between segments.
+        stage: For each place the segment that it belongs to, or that it is run before.
+        after: For what NumPy computes, the segment before which it can be known.
+        wanted: What is needed outside of the segment that makes it.
+        inner: For what NumPy computes, the segments in which it is computed while MLX traces.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        host = program.host.nodes if program.host else frozenset()
+        self.constants = {i for i, _ in program.constants}
+        self.steps = {step.place: step for step in program.steps}
+        self.hosted = {s.place for s in program.steps if s.node in host}
+        self.hosted |= {i for i, x in enumerate(program.arguments) if x in host}
+        self.driven: set[int] = set()
+        self.stage: dict[int, int] = {}
+        self.after: dict[int, int] = {}
+        self.wanted = set(program.outputs)
+        self.inner: dict[int, set[int]] = {}
+        self.uses: dict[int, tuple[set[int], set[int]]] = {}
+        self.sizes: Counter[int] = Counter()
+        for step in program.steps:
+            self._place(step)
+        for step in reversed(program.steps):
+            self._want(step)
+
+    def _place(self, step: Step) -> None:
+        if self._is_driven(step):
+            self.driven.add(step.place)
+        outside = max((self._known(i) for i in step.operands), default=0)
+        if step.place in self.driven:
+            self.stage[step.place] = outside
+            return
+        stage = max((self.stage.get(i, 0) for i in step.operands), default=0)
+        self.after[step.place] = outside
+        if step.place not in self.hosted:
+            size = size_of(step.node)
+            while self.sizes[stage] + size > LIMIT and self.sizes[stage]:
+                stage += 1
+            self.sizes[stage] += size
+        self.stage[step.place] = stage
+
+    def _known(self, place: int) -> int:
+        """The first segment before which a value is there."""
+        if place not in self.steps or place in self.driven:
+            return self.stage.get(place, 0)
+        return self.after[place] if place in self.hosted else self.stage[place] + 1
+
+    def _is_driven(self, step: Step) -> bool:
+        node = step.node
+        if isinstance(node.op, Pick):
+            return step.operands[0] in self.driven
+        if step.place not in self.hosted and not is_plain(node, self.program.backend):
+            return True
+        known = self.hosted | self.constants
+        return any(step.operands[i] not in known for i in needed(node))
+
+    def _want(self, step: Step) -> None:
+        """What is needed of others, where it is itself."""
+        place = step.place
+        if place in self.driven:
+            self.wanted.update(step.operands)
+        elif place not in self.hosted:
+            deciding = needed(step.node)
+            for i, x in enumerate(step.operands):
+                self._use(self.stage[place], x, i in deciding)
+        else:
+            if place in self.wanted:
+                self.wanted.update(step.operands)
+            for k in self.inner.get(place, ()):
+                for x in step.operands:
+                    self._use(k, x, known=True)
+
+    def _use(self, segment: int, place: int, known: bool) -> None:
+        """A segment computes with it, or needs to know it."""
+        if place in self.constants:
+            return
+        step = self.steps.get(place)
+        if step is not None and place not in self.driven:
+            if place not in self.hosted and self.stage[place] == segment:
+                return
+            if place in self.hosted and self.after[place] > segment:
+                self.inner.setdefault(place, set()).add(segment)
+                return
+        self.wanted.add(place)
+        arrays, values = self.uses.setdefault(segment, (set(), set()))
+        (values if known and place in self.hosted else arrays).add(place)
+
+    def taken(self, segment: int) -> tuple[set[int], set[int]]:
+        """What a segment takes as arrays, and what it needs to know."""
+        arrays, known = self.uses.get(segment, (set(), set()))
+        return arrays - known, known
+
+
+def driven_steps(program: Program) -> list[Step]:
+    """The steps of a program that are run between segments."""
+    places = _Placement(program)
+    return [step for step in program.steps if step.place in places.driven]
+
+
+def is_plain(node: Node, backend: Backend) -> bool:
+    """Whether it can be a part of what MLX compiles, given what it needs to know."""
+    op = node.op
+    if isinstance(op, Switch) or backend.lowering(op) is None:
+        return False
+    if not isinstance(op, Loop):
+        return True
+    if op.steps is None or op.steps > SHORT or op.stops or op.counted or size_of(node) > LARGE:
+        return False
+    (step,), (passed,) = op.graphs(), op.passes()
+    deciding = needed(node)
+    host = analyse(step, [i for i, place in enumerate(passed) if place in deciding])
+    return all(
+        isinstance(inner.op, Input | Constant)
+        or (is_plain(inner, backend) and all(inner.inputs[i] in host.nodes for i in needed(inner)))
+        for inner in step.nodes
+    )
+
+
+def size_of(node: Node) -> int:
+    """How many operations MLX is given, where loops are written out."""
+    op = node.op
+    times = op.steps or 1 if isinstance(op, Loop) else 1
+    return max(1, times * sum(size_of(inner) for held in op.graphs() for inner in held.nodes))
+
+
+def _driven(step: Step, options: Mapping[str, Any]) -> Step:
+    """A step that is run from Python."""
+    make = DRIVERS.get(type(step.node.op))
+    if make is None:
+        return step
+    return Step(step.node, step.checks, make(step.node.op, options), step.operands, step.place)

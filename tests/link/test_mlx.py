@@ -1,0 +1,185 @@
+"""What MLX alone has: devices, dtypes it lacks, a C++ compiler that may be missing."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.errors import ModeError, UnsupportedOperationError
+from graphc.link.mlx.gaps import GAPS
+
+x, z = gt.vector("x"), gt.zvector("z")
+ONES = np.ones(3)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As though there were a GPU; nothing can run on it."""
+    monkeypatch.setattr(mx, "is_available", lambda device: True)
+
+
+# Devices.
+
+
+@pytest.mark.parametrize("device", ["cpu", mx.cpu, mx.Device(mx.cpu, 0)])
+def test_a_mode_may_name_a_device(device: Any) -> None:
+    w = graphc.shared(ONES)
+    f = graphc.function([x], x + w, updates=[(w, w * 2)], mode=graphc.Mode("MLX", device=device))
+    f(ONES)
+    np.testing.assert_array_equal(np.asarray(f(ONES)), ONES * 3)
+    assert f"MLX {mx.__version__}, on cpu (" in str(f.plan())
+    assert float((x.sum() + 1).eval({x: ONES}, mode=graphc.Mode("MLX", device=device))) == 4.0
+
+
+@pytest.mark.parametrize("device", ["tpu", "gpu", "cpu:1", mx.gpu, mx.Device(mx.cpu, 7), 3])
+def test_a_device_that_is_not_there_is_refused_with_those_that_are(device: Any) -> None:
+    if mx.is_available(mx.gpu) and device in ("gpu", mx.gpu):
+        pytest.skip("there is a GPU")
+    with pytest.raises(ModeError, match=r"device=.*: MLX has no such device.\nIt has .*'cpu'"):
+        graphc.function([x], x * 2, mode=graphc.Mode("MLX", device=device))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("compile", 1, "compile=1: it is True or False, or left out"),
+        ("compile", "no", "compile='no'"),
+        ("float64", "float32", "float64='float32': it is 'downcast', or left out"),
+        ("fallback", "jax", "fallback='jax'"),
+        ("threads", 2, r"no option threads.\nIt has compile, device, fallback, float64."),
+    ],
+)
+def test_an_option_of_another_value_is_refused(option: str, value: Any, words: str) -> None:
+    with pytest.raises(ModeError, match=words):
+        graphc.Mode("MLX", **{option: value})
+
+
+# Dtypes.
+
+
+def test_all_that_needs_complex128_is_named_with_its_lines() -> None:
+    rows = graphc.scan(lambda v, c: c * v, sequences=z, outputs_info=z[0])
+    with pytest.raises(UnsupportedOperationError) as error:
+        graphc.function([z], [rows, gt.exp(z).real, gt.abs(z)], mode="MLX")
+    text = str(error.value)
+    assert text.startswith("mode='MLX' has no complex128; its complex numbers are complex64.")
+    for part in ("  z: complex128[?]   test_mlx.py:", "  multiply(", "  exp(", "  getitem("):
+        assert part in text
+    # Neither the magnitudes nor the real parts are complex.
+    assert "real(" not in text
+    assert "abs(" not in text
+    assert "float64='downcast'" in text
+
+
+def test_complex64_is_there() -> None:
+    c = gt.cvector("c")
+    y = graphc.function([c], c * (1 + 2j), mode="MLX")(np.complex64([1j, 2]))
+    assert y.dtype == mx.complex64
+    np.testing.assert_allclose(np.asarray(y), [-2 + 1j, 2 + 4j], 1e-6)
+
+
+def test_float64_is_kept_on_the_processor() -> None:
+    third = graphc.function([x], x / 3, mode=graphc.Mode("MLX", device="cpu"))(ONES)
+    assert third.dtype == mx.float64
+    np.testing.assert_array_equal(np.asarray(third), ONES / 3)
+
+
+@pytest.mark.usefixtures("gpu")
+def test_float64_on_a_gpu_is_refused_with_all_that_needs_it_and_ways_out() -> None:
+    on_gpu = graphc.Mode("MLX", device="gpu")
+    rows = graphc.scan(lambda v, s: gt.tanh(s * v), sequences=x, outputs_info=x[0])
+    table = np.linspace(0, 1, 20)
+    choice = graphc.cond(x.sum() > 0, lambda: gt.sin(x), lambda: x)
+    with pytest.raises(UnsupportedOperationError) as error:
+        graphc.function([x], [rows, table, choice, x > 0], mode=on_gpu)
+    text = str(error.value)
+    assert text.startswith("mode='MLX' has no float64 on a GPU; ")
+    for part in ("  x: float64[?]   test_mlx.py:", "  tanh(", "  array: float64[20]", "  sin("):
+        assert part in text
+    assert "greater(" not in text
+    for way in ("Mode('MLX', float64='downcast')", "Mode('MLX', device='cpu')", "floatX"):
+        assert way in text
+
+
+@pytest.mark.usefixtures("gpu")
+def test_float32_is_there_on_a_gpu_and_so_is_float64_that_is_downcast() -> None:
+    v = gt.fvector("v")
+    graphc.function([v], [gt.tanh(v) + v.mean(), v.shape], mode=graphc.Mode("MLX", device="gpu"))
+    narrow = graphc.Mode("MLX", device="gpu", float64="downcast")
+    f = graphc.function([x, z], [gt.tanh(x) @ np.linspace(0, 1, 20), z * 2], mode=narrow)
+    assert [y.type.dtype for y in f.graph.outputs] == ["float32", "complex64"]
+
+
+# What the documentation says.
+
+
+def test_the_page_on_backends_says_exactly_what_the_table_of_gaps_says() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    script = runpy.run_path(str(docs / "gaps.py"))
+    page = (docs / "backends.md").read_text(encoding="utf-8")
+    assert script["table"]() in page
+    assert script["written"](page) == page
+    assert all(gap.reason in page for gap in GAPS)
+
+
+# The C++ compiler.
+
+SCRIPT = """
+import sys, warnings
+import numpy as np, graphc, graphc.tensor as gt
+x = gt.vector("x")
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    for mode in (graphc.Mode("MLX", compile=False), "MLX", "MLX"):
+        f = graphc.function([x], gt.tanh(x * 2) + mode_number(mode), mode=mode)
+        np.testing.assert_allclose(f([0.5]), np.tanh([1.0]) + mode_number(mode))
+        print([str(w.message) for w in caught if w.category is RuntimeWarning])
+"""
+
+
+def printed(script: str, **environment: str) -> list[str]:
+    """The lines that a script prints in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_missing_compiler_is_told_of_once_and_results_are_right() -> None:
+    first, second, third = printed("def mode_number(mode): return len(str(mode))" + SCRIPT, PATH="")
+    assert first == "[]"
+    assert second.count("no C++ compiler") == 1
+    assert "apt install g++" in second
+    assert "Mode('MLX', compile=False)" in second
+    assert third == second
+
+
+def test_mlx_that_is_not_installed_is_asked_for() -> None:
+    (line,) = printed(
+        "import sys\n"
+        "sys.modules['mlx'] = None\n"
+        "import graphc, graphc.tensor as gt\n"
+        "x = gt.scalar('x')\n"
+        "assert float(graphc.function([x], x + 1, mode='NUMPY')(1.0)) == 2.0\n"
+        "try:\n"
+        "    graphc.function([x], x + 1, mode='MLX')\n"
+        "except graphc.errors.ModeError as error:\n"
+        "    print(str(error).replace(chr(10), ' '))\n"
+    )
+    assert line.startswith("mode='MLX' needs the package mlx")
+    assert "pip install 'graphc[mlx]'" in line
