@@ -197,7 +197,7 @@ class _Known:
         """All values of a carry that is multiplied by one and added to another."""
         form = affine(self.body, i)
         init = self.body.given.init[i]
-        if form is None or not is_numeric(init.dtype):
+        if form is None or not is_numeric(init.dtype) or not self._is_laid_out(init):
             return None
         parts = [self._rows(x, init) for x in (form.factor, form.term)]
         if None in parts:
@@ -209,6 +209,11 @@ class _Known:
             return Tensor.make(CumProd(0, self.op.reverse), self._begun(init, factors))
         a = self._begun(ones_like(init), factors)
         return Tensor.make(Recurrence(0, self.op.reverse), a, self._begun(init, terms))
+
+    def _is_laid_out(self, init: Tensor) -> bool:
+        """Whether there are arrays anyhow that are as large as all values of a carry."""
+        xs = self.body.given.xs
+        return not init.ndim or self.op.stacked > 0 or any(x.ndim > init.ndim for x in xs)
 
     def _rows(self, x: Value, init: Tensor) -> Any:
         """All values of a factor or term, in the carry's shape."""

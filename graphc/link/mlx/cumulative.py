@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import mlx.core as mx
 
+from graphc.link.mlx.arrays import device_array
 from graphc.link.mlx.backend import backend
 from graphc.link.mlx.reduce import in_wide_floats
+from graphc.link.mlx.segments import DRIVERS, Traced
 from graphc.tensor.axes import slice_at_axis
 from graphc.tensor.cumulative import CumMax, CumMin, CumProd, CumSum, Cumulative, Recurrence
 
@@ -28,12 +33,91 @@ def accumulate(op: Cumulative, x: Any) -> Any:
     return y.astype(x.dtype)
 
 
+WIDE = 4096
+"""From so many elements on that each step has, what they cost is more than what it takes to call
+MLX, and joining steps pairwise, which is several times the work, gains nothing."""
+
+LONG = 2**22
+"""How many elements are joined pairwise at a time, which takes several times their memory."""
+
+CHUNK = 32
+"""How many steps are written out at a time."""
+
+
 @backend.lower(Recurrence)
 def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
+    """All steps are joined pairwise."""
+    return recurring(_wide(a), _wide(b), op.axis, op.reverse).astype(b.dtype)
+
+
+def driven(op: Recurrence, options: Mapping[str, Any]) -> Callable[[Any, Any], Any]:
+    """Between compiled segments: block by block, where there is much of it."""
+    whole = Traced(partial(_all_of, op), {}, options)
+    joined = Traced(partial(_block, op, recurring), {}, options)
+    stepwise = Traced(partial(_block, op, _stepping), {}, options)
+
+    def run(a: Any, b: Any) -> Any:
+        a, b = map(device_array, (a, b))
+        n = b.shape[op.axis]
+        width = b.size // max(n, 1)
+        if width <= WIDE and b.size <= LONG:
+            return whole(a, b)[0]
+        size, step = (LONG // width, joined) if width <= WIDE else (CHUNK, stepwise)
+        found = []
+        before: list[Any] = []
+        for part in _blocks(n, size, op.reverse):
+            here = slice_at_axis(part, op.axis)
+            y, *before = step(a[here], b[here], *before)
+            mx.async_eval(y, *before)  # type: ignore[no-untyped-call]
+            found.append(y)
+        return mx.concatenate(found[::-1] if op.reverse else found, op.axis)
+
+    return run
+
+
+DRIVERS[Recurrence] = driven
+
+
+def _wide(x: Any) -> Any:
     """Half-width floats in float32; bool, "or" of "and", by counting."""
-    dtype = b.dtype
-    a, b = (x.astype(mx.int32) if dtype == mx.bool_ else in_wide_floats(x) for x in (a, b))
-    return recurring(a, b, op.axis, op.reverse).astype(dtype)
+    return x.astype(mx.int32) if x.dtype == mx.bool_ else in_wide_floats(x)
+
+
+def _all_of(op: Recurrence, a: Any, b: Any) -> list[Any]:
+    return [recurrence(op, a, b)]
+
+
+def _block(
+    op: Recurrence, way: Callable[..., Any], a: Any, b: Any, *before: Any
+) -> tuple[Any, Any]:
+    """The results of some steps after others, and the last of them, which the next one takes."""
+    dtype, axis = b.dtype, op.axis
+    a, b = map(_wide, (a, b))
+    begins, ends = (_last, _first) if op.reverse else (_first, _last)
+    if before:
+        rest = b.shape[axis] - 1
+        begun = begins(a, 1, axis) * before[0] + begins(b, 1, axis)
+        parts = [begun, ends(b, rest, axis)]
+        b = mx.concatenate(parts[::-1] if op.reverse else parts, axis)
+    y = way(a, b, axis, op.reverse)
+    return y.astype(dtype), ends(y, 1, axis)
+
+
+def _blocks(n: int, size: int, reverse: bool) -> Iterator[slice]:
+    for start in range(0, n, size):
+        end = min(start + size, n)
+        yield slice(n - end, n - start) if reverse else slice(start, end)
+
+
+def _stepping(a: Any, b: Any, axis: int, reverse: bool) -> Any:
+    """Step by step."""
+    n = b.shape[axis]
+    order = range(n)[:: -1 if reverse else 1]
+    factors, terms = mx.split(a, n, axis), mx.split(b, n, axis)
+    found: list[Any] = [*terms]
+    for before, i in pairwise(order):
+        found[i] = factors[i] * found[before] + terms[i]
+    return mx.concatenate(found, axis)
 
 
 def recurring(a: Any, b: Any, axis: int, reverse: bool) -> Any:

@@ -6,9 +6,10 @@ one function for ``mx.compile``. All it computes with is passed to it: constants
 
 from __future__ import annotations
 
+import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +24,7 @@ from graphc.link.mlx.host import analyse, needed
 from graphc.link.program import Program, Step
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
+from graphc.tensor.cumulative import Recurrence
 
 __all__ = ["DRIVERS", "Segments", "Traced", "constants_of", "driven_steps", "size_of"]
 
@@ -116,7 +118,7 @@ class Segment:
         key = tuple([key_of(x) for x in known])
         function = self.functions.get(key)
         if function is None:
-            function = self.made(known)
+            function = self._made(known)
             bounded(self.functions, key, function)
         elif known:
             self.functions.move_to_end(key)
@@ -124,8 +126,7 @@ class Segment:
         for i, y in zip(self.results, function(*arrays), strict=True):
             values[i] = y
 
-    def made(self, known: Sequence[Any]) -> Traced:
-        """The function of its arrays, given what it needs to know."""
+    def _made(self, known: Sequence[Any]) -> Traced:
         constants = {key_of(x): x for x in known}
         constants |= constants_of([step.node for step in self.steps])
         fixed = [*zip(self.known, known, strict=True), *self.program.constants]
@@ -171,33 +172,18 @@ class Segments:
         return [values[i] for i in program.outputs]
 
     @property
-    def direct(self) -> Callable[..., Sequence[Any]] | None:
-        """The outputs, of MLX arrays, where there is one segment and nothing to know: one call.
+    def direct(self) -> Traced | None:
+        """The whole program as one function of MLX's, where one segment is all and knows nothing.
 
-        Each output is then an array of its own. None for all other programs.
+        What it checks of its arguments it does while MLX traces, for each combination of shapes.
         """
-        program = self.program
-        if len(self.stages) != 1:
+        if len(self.stages) != 1 or not self.options.get("compile", True):
             return None
         ((before, segment),) = self.stages
-        if before or segment.known or sorted(program.outputs) != segment.results:
+        if before or segment.known:
             return None
-        function = replace(segment, results=program.outputs).made(())
-        if not function.is_compiled:
-            return None
-        run, places, constants = function.run, segment.arrays, function.constants
-        # Of most inputs the rank is all that is declared.
-        types = [x.type for x in program.graph.inputs]
-        ranks = [x.ndim if set(x.shape) <= {None} else -1 for x in types]
-
-        def call(*arguments: Any) -> Sequence[Any]:
-            for x, rank in zip(arguments, ranks, strict=False):
-                if x.ndim != rank:
-                    program.admit(arguments)
-                    break
-            return run(*[arguments[i] for i in places], *constants)  # type: ignore[no-any-return]
-
-        return call
+        nodes = [step.node for step in self.program.steps]
+        return Traced(self.program.trace, constants_of(nodes), self.options)
 
     def _cut(self) -> None:
         places = self.places
@@ -335,6 +321,8 @@ def is_plain(node: Node, backend: Backend) -> bool:
     op = node.op
     if isinstance(op, Switch) or backend.lowering(op) is None:
         return False
+    if isinstance(op, Recurrence):
+        return bool(node.type.is_static and math.prod(node.type.shape) <= LARGE)
     if not isinstance(op, Loop):
         return True
     if op.steps is None or op.steps > SHORT or op.stops or op.counted or size_of(node) > LARGE:
