@@ -71,10 +71,11 @@ class _Batched:
         op = self.op
         fresh, outputs = opened(op.step)
         flags = [*self.leads, *self.flags.xs, *self.flags.consts]
-        known = self.size if isinstance(self.size, int) else None
+        given = [*self.given.init, *self.given.xs, *self.given.consts]
+        own = [*self.flags.init, *self.flags.xs, *self.flags.consts]
         self.parameters = [
-            TensorType(x.dtype, (known, *x.type.shape))(x.name) if flag else x
-            for x, flag in zip(fresh, flags, strict=True)
+            TensorType(x.dtype, (self._size_of(y, has), *x.type.shape))(x.name) if flag else x
+            for x, flag, y, has in zip(fresh, flags, given, own, strict=True)
         ]
         swaps: dict[Any, Tensor] = {
             x: new for x, new in zip(fresh, self.parameters, strict=True) if new is not x
@@ -84,6 +85,11 @@ class _Batched:
         self.outputs: list[Any] = [
             new if flag else y for y, new, flag in zip(outputs, found, self.over, strict=True)
         ]
+
+    def _size_of(self, given: Tensor, has: bool) -> int | None:
+        """The size of the batch where it is known; of a value that has it, by its type too."""
+        is_open = has and given.type.shape[0] is None
+        return self.size if isinstance(self.size, int) and not is_open else None
 
     def results(self) -> tuple[Tensor, ...]:
         """The final carries, the stacked rows, and the number of steps done."""

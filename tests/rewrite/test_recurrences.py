@@ -174,3 +174,16 @@ def test_a_backend_that_gains_from_it_has_the_rule(monkeypatch: pytest.MonkeyPat
     assert "linear_recurrence" in mode.included
     assert repr(mode) == "Mode('NUMPY')"
     assert "linear_recurrence" not in graphc.Mode("NUMPY", including=["dot"]).included
+
+
+def test_the_rule_alone_takes_recurrences_out_of_loops_in_loops() -> None:
+    # Lengths that a rewrite finds out are then in some types and not in others.
+    x, w = gt.matrix("x"), gt.vector("w")
+    y = graphc.scan(lambda row: graphc.scan(lambda v: gt.exp(v * row.sum()) - w, row), x)
+    outputs = graphc.grad((y**2).sum(), [x, w])
+    weights = {"x": RANDOM.standard_normal((4, 3)), "w": RANDOM.standard_normal(3)}
+    mode = graphc.Mode("NUMPY", excluding="all").including("linear_recurrence")
+    found = graphc.function([x, w], outputs, mode)(**weights)
+    wanted = graphc.function([x, w], outputs, "NUMPY")(**weights)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10)
