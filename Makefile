@@ -31,7 +31,7 @@ docs: .venv/.installed  ## build the documentation into build/docs; a warning is
 	$(BIN)/python docs/gaps.py
 	$(BIN)/sphinx-build -q -E -W --keep-going -d build/doctrees docs build/docs
 
-bench: .venv/.installed  ## print graphc's times beside those of JAX written by hand
+bench: .venv/.installed  ## print graphc's times beside those of JAX and MLX written by hand
 	@$(BIN)/python -m benchmarks
 
 clean:  ## remove what the other targets made, .venv too

@@ -1,4 +1,4 @@
-"""graphc beside the same program written by hand for JAX, in one run: ratios of times.
+"""graphc beside the same program written by hand for JAX or MLX, in one run: ratios of times.
 
 ``python -m benchmarks`` runs all of them, ``python -m benchmarks call chain`` those whose names
 contain one of the words, ``--list`` names them, and ``--long`` adds what takes minutes. Each checks

@@ -5,12 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+from importlib.metadata import version
 
 import jax
 import numpy as np
 
 import graphc
-from benchmarks import call, compile, loops, rewrite, steady  # noqa: F401 (they fill BENCHMARKS)
+from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
+    call,
+    compile,
+    first,
+    loops,
+    mlx,
+    mlx_loops,
+    rewrite,
+    steady,
+)
 from benchmarks.table import BENCHMARKS, show, write
 
 
@@ -30,7 +40,8 @@ def main() -> None:
             write(name + ("   (--long)" if each.long else ""))
         return
     write(
-        f"graphc {graphc.__version__}, JAX {jax.__version__}, NumPy {np.__version__}, "
+        f"graphc {graphc.__version__}, JAX {jax.__version__}, MLX {version('mlx')}, "
+        f"NumPy {np.__version__}, "
         f"Python {platform.python_version()}, {os.cpu_count()} cores, {jax.devices()[0].platform}"
     )
     lines = []

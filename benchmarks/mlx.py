@@ -89,29 +89,26 @@ def chain() -> Iterator[Line]:
     hand = evaluated(mx.compile(lambda x: program(x, mx)))
     value = mx.linspace(-1, 1, 1_000_000)
     agree(f(value), hand(value), rtol=1e-5)
-    yield Line("MLX: chain of 30, 1e6 float32", compared(f, hand, value), TARGET)
+    yield Line("MLX: chain of 30, 1e6 float32", compared(f, hand, value, blocks=15), TARGET)
 
 
 @benchmark("mlx logistic")
 def logistic() -> Iterator[Line]:
     def loss(w: Any, b: Any, x: Any, t: Any, np: Any) -> Any:
         z = t * (x @ w + b)
-        return np.logaddexp(np.zeros((), "float32") if np is gt else 0.0, -z).mean() + 0.01 * (
-            w * w
-        ).sum()
+        return (
+            np.logaddexp(np.zeros((), "float32") if np is gt else 0.0, -z).mean()
+            + 0.01 * (w * w).sum()
+        )
 
     inputs = [gt.vector("w", dtype="float32"), gt.scalar("b", dtype="float32")]
     inputs += [gt.matrix("x", dtype="float32"), gt.vector("t", dtype="float32")]
     f = with_gradient(lambda *given: loss(*given, gt), inputs, wrt=[0, 1])
-    hand = evaluated(
-        mx.compile(mx.value_and_grad(lambda *given: loss(*given, mx), argnums=(0, 1)))
-    )
+    hand = evaluated(mx.compile(mx.value_and_grad(lambda *given: loss(*given, mx), argnums=(0, 1))))
     w, b, x, t = random((100,), (), (10_000, 100), (10_000,))
     arguments = [w, b, x, mx.sign(t)]
     agree(f(*arguments), hand(*arguments), rtol=1e-4)
-    yield Line(
-        "MLX: logistic loss + gradient, 10,000 x 100", compared(f, hand, *arguments), TARGET
-    )
+    yield Line("MLX: logistic loss + gradient, 10,000 x 100", compared(f, hand, *arguments), TARGET)
 
 
 @benchmark("mlx network")

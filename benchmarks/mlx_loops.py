@@ -8,6 +8,7 @@ computes a loop at once, what a loop by hand takes shows what that gains.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
 from typing import Any
 
 import mlx.core as mx
@@ -21,32 +22,40 @@ from benchmarks.timing import agree, compared, milliseconds
 CHUNK = 40
 """Steps of a chunk by hand; all numbers of steps here are multiples of it."""
 
+SECONDS = 5.0
+"""About how long one way by hand is timed."""
+
 Step = Callable[..., tuple[Any, Any]]
 Arrays = Sequence[Any]
 
 
-def elements(xs: Arrays) -> list[tuple[Any, ...]]:
-    """An element of each sequence, for each step."""
-    n = len(xs[0])
-    return [*zip(*([mx.squeeze(y, 0) for y in mx.split(x, n)] for x in xs), strict=True)]
+def elements(xs: Arrays) -> list[list[Any]]:
+    """The elements of each sequence."""
+    return [[mx.squeeze(y, 0) for y in mx.split(x, len(x))] for x in xs]
 
 
-def walked(step: Step, carry: Arrays, xs: Arrays, params: Arrays) -> tuple[Any, Any]:
+def walked(step: Step, carry: Arrays, rows: list[list[Any]], params: Arrays) -> tuple[Any, Any]:
     """The carries after all steps, and the sum of the squares of what they gave."""
-    rows = []
-    for x in elements(xs):
-        carry, row = step(carry, x, params)
-        rows.append(row)
-    return carry, mx.stack(rows).square().sum()
+    found = []
+    for row in zip(*rows, strict=True):
+        carry, y = step(carry, row, params)
+        found.append(y)
+    return carry, mx.stack(found).square().sum()
 
 
 def whole(step: Step) -> Callable[..., Any]:
     """The sum and its gradient by sequences and parameters, all steps written out."""
 
-    def loss(xs: Arrays, params: Arrays, carry: Arrays) -> Any:
-        return walked(step, carry, xs, params)[1]
+    def loss(rows: list[list[Any]], params: Arrays, carry: Arrays) -> Any:
+        return walked(step, carry, rows, params)[1]
 
-    return mx.value_and_grad(loss, argnums=(0, 1))
+    def call(xs: Arrays, params: Arrays, carry: Arrays) -> Any:
+        # By elements: the gradient of each slice would be as large as its sequence.
+        gradient = mx.value_and_grad(loss, argnums=(0, 1))
+        value, (by_rows, by_params) = gradient(elements(xs), params, carry)
+        return value, ([mx.stack(rows) for rows in by_rows], by_params)
+
+    return call
 
 
 class Chunked:
@@ -54,17 +63,16 @@ class Chunked:
 
     def __init__(self, step: Step) -> None:
         def chunk(carry: Arrays, xs: Arrays, params: Arrays) -> tuple[Any, Any]:
-            return walked(step, carry, xs, params)
+            return walked(step, carry, elements(xs), params)
 
-        def pulled(carry: Arrays, xs: Arrays, params: Arrays, later: Arrays) -> tuple[Any, ...]:
-            m, n = len(carry), len(carry) + len(xs)
+        def weighted(carry: Arrays, rows: Any, params: Arrays, later: Arrays) -> Any:
+            after, total = walked(step, carry, rows, params)
+            return total + sum((g * x).sum() for g, x in zip(later, after, strict=True))
 
-            def flat(*given: Any) -> list[Any]:
-                after, total = walked(step, given[:m], given[m:n], given[n:])
-                return [*after, total]
-
-            _, found = mx.vjp(flat, [*carry, *xs, *params], [*later, mx.array(1.0)])
-            return found[:m], found[m:n], found[n:]
+        def pulled(carry: Arrays, xs: Arrays, params: Arrays, later: Arrays) -> Any:
+            gradient = mx.grad(weighted, argnums=(0, 1, 2))
+            by_carry, by_rows, by_params = gradient(carry, elements(xs), params, later)
+            return by_carry, [mx.stack(rows) for rows in by_rows], by_params
 
         self.forward = mx.compile(chunk)
         self.backward = mx.compile(pulled)
@@ -78,8 +86,8 @@ class Chunked:
             carry, more = self.forward(carry, part, params)
             value = value + more
             mx.async_eval(carry, value)
-        later = [mx.zeros_like(x) for x in carry]
-        by_params = [mx.zeros_like(x) for x in params]
+        later = [mx.zeros(x.shape) for x in carry]
+        by_params = [mx.zeros(x.shape) for x in params]
         by_parts = []
         for start, part in zip(starts[::-1], parts[::-1], strict=True):
             later, by_xs, more = self.backward(start, part, params, later)
@@ -106,7 +114,10 @@ def beside(
     ratios = {}
     for name, hand in hands.items():
         agree(wanted, hand(*arguments), rtol=1e-3)
-        ratios[name] = compared(f, hand, *arguments, blocks=20)
+        start = perf_counter()
+        hand(*arguments)
+        blocks = min(60, max(5, int(SECONDS / (perf_counter() - start))))
+        ratios[name] = compared(f, hand, *arguments, blocks=blocks)
     name = min(ratios, key=lambda name: ratios[name].hand)
     for other, ratio in ratios.items():
         write(f"  {title}: {other} {milliseconds(ratio.hand)} ms by hand")
@@ -144,8 +155,9 @@ def autoregression() -> Iterator[Line]:
         yield beside(f"AR(2) + gradient, T = {steps:,}", f, hands, arguments, 1.1)
 
 
-@benchmark("mlx rnn")
-def recurrent_network() -> Iterator[Line]:
+def network_by_graphc() -> Callable[..., Any]:
+    """A tanh RNN of 32 units in a batch of 16: the sum of squares, and its gradient by weights."""
+
     def loss(x: Any, w: Any, u: Any, b: Any) -> Any:
         states = graphc.scan(
             lambda row, h: gt.tanh(row @ w + h @ u + b),
@@ -154,27 +166,37 @@ def recurrent_network() -> Iterator[Line]:
         )
         return (states**2).sum()
 
-    def step(carry: Any, x: Any, params: Any) -> Any:
-        h = mx.tanh(mx.addmm(x[0], carry[0], params[0]))
-        return [h], h
-
-    def by(way: Any) -> Any:
-        # The products with what is known before are taken out of the loop.
-        before = mx.compile(lambda x, w, b: x @ w + b)
-        after = mx.compile(lambda x, g: (x.reshape(-1, 32).T @ g.reshape(-1, 32), g.sum((0, 1))))
-
-        def call(x: Any, w: Any, u: Any, b: Any) -> Any:
-            value, ((g,), (by_u,)) = way([before(x, w, b)], [u], [mx.zeros((16, 32))])
-            by_w, by_b = after(x, g)
-            return value, by_w, by_u, by_b
-
-        return evaluated(call)
-
     inputs = [gt.tensor3("x", dtype="float32"), *gt.matrices("w", "u", dtype="float32")]
-    f = with_gradient(loss, [*inputs, gt.vector("b", dtype="float32")], wrt=[1, 2, 3])
-    arguments = random((200, 16, 32), (32, 32), (32, 32), (32,), scale=0.2)
-    hands = {name: by(way) for name, way in ways(step, 200).items()}
-    yield beside("tanh RNN 32 x 16 + gradient, T = 200", f, hands, arguments, 1.1)
+    return with_gradient(loss, [*inputs, gt.vector("b", dtype="float32")], wrt=[1, 2, 3])
+
+
+def network_step(carry: Any, x: Any, params: Any) -> Any:
+    h = mx.tanh(x[0] + carry[0] @ params[0])
+    return [h], h
+
+
+def network_by_hand(way: Callable[..., Any]) -> Callable[..., Any]:
+    """The same; products with what is known before are taken out of the loop."""
+    before = mx.compile(lambda x, w, b: x @ w + b)
+    after = mx.compile(lambda x, g: (x.reshape(-1, 32).T @ g.reshape(-1, 32), g.sum((0, 1))))
+
+    def call(x: Any, w: Any, u: Any, b: Any) -> Any:
+        value, ((g,), (by_u,)) = way([before(x, w, b)], [u], [mx.zeros((16, 32))])
+        by_w, by_b = after(x, g)
+        return value, by_w, by_u, by_b
+
+    return evaluated(call)
+
+
+def network_arguments(steps: int) -> Arrays:
+    return random((steps, 16, 32), (32, 32), (32, 32), (32,), scale=0.2)
+
+
+@benchmark("mlx rnn")
+def recurrent_network() -> Iterator[Line]:
+    hands = {name: network_by_hand(way) for name, way in ways(network_step, 200).items()}
+    title = "tanh RNN 32 x 16 + gradient, T = 200"
+    yield beside(title, network_by_graphc(), hands, network_arguments(200), 1.1)
 
 
 @benchmark("mlx linear")
@@ -245,7 +267,7 @@ def independent_steps() -> Iterator[Line]:
         return mx.softmax(row @ keys) @ values
 
     def stepped(x: Any, *given: Any) -> Any:
-        return mx.stack([mix(*row, *given) for row in elements([x])])
+        return mx.stack([mix(row, *given) for row in elements([x])[0]])
 
     arguments = random((1_000, 32), (32, 32), (32, 32))
     steps = {"eager": evaluated(stepped), "unrolled": evaluated(mx.compile(stepped))}

@@ -20,7 +20,7 @@ import graphc
 import graphc.tensor as gt
 
 ROOT = Path(__file__).parents[1]
-MODES = ("NUMPY", "JAX")
+MODES = ("NUMPY", "JAX", "MLX")
 PUBLISHED = np.array([15099.0, 1469.1])  # Durbin & Koopman: variances of noise and of moves
 STEADY = 0.005  # how near to them the estimates are to come, relatively
 
@@ -114,7 +114,7 @@ def main() -> None:
     draw(picture, years, observed, estimate)
     print(f"Picture: {picture.relative_to(ROOT)}")
 
-    if not np.allclose(fits["NUMPY"][0], estimate, rtol=1e-5):
+    if not all(np.allclose(fits[mode][0], estimate, rtol=1e-5) for mode in MODES):
         sys.exit("The backends disagree.")
     if not np.allclose(estimate, PUBLISHED, rtol=STEADY):
         sys.exit("The estimates are not the published ones.")

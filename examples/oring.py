@@ -19,7 +19,7 @@ import graphc
 import graphc.tensor as gt
 
 ROOT = Path(__file__).parents[1]
-MODES = ("NUMPY", "JAX")
+MODES = ("NUMPY", "JAX", "MLX")
 PUBLISHED = np.array([[15.0429, 7.3786], [-0.2322, 0.1082]])  # rows: estimate, standard error
 FORECAST = 31.0  # degrees Fahrenheit, for the morning of the last launch
 
@@ -89,7 +89,7 @@ def main() -> None:
     draw(picture, temperature, observed, estimate, cov)
     print(f"Picture: {picture.relative_to(ROOT)}")
 
-    if not np.allclose(results["NUMPY"], results["JAX"], rtol=1e-9):
+    if not all(np.allclose(results["NUMPY"], results[mode], rtol=1e-9) for mode in MODES):
         sys.exit("The backends disagree.")
     if not np.allclose(results["NUMPY"], PUBLISHED, rtol=0, atol=1e-4):
         sys.exit("The estimates are not the published ones.")

@@ -19,7 +19,7 @@ import graphc
 import graphc.tensor as gt
 
 ROOT = Path(__file__).parents[1]
-MODES = ("NUMPY", "JAX")
+MODES = ("NUMPY", "JAX", "MLX")
 LAST = 1988  # the last year that the model sees
 
 spots = gt.vector("spots")

@@ -43,9 +43,9 @@ def test_an_example_ends_well(example: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_o_ring_example_agrees_with_the_published_estimates(tmp_path: Path) -> None:
     text = ran(ROOT / "examples" / "oring.py", tmp_path)
-    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:4]}
-    assert set(rows) == {"NUMPY", "JAX", "published"}
-    assert rows["NUMPY"] == rows["JAX"] == rows["published"]
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:5]}
+    assert set(rows) == {"NUMPY", "JAX", "MLX", "published"}
+    assert rows["NUMPY"] == rows["JAX"] == rows["MLX"] == rows["published"]
     assert re.search(r"at 31 °F: 0\.\d+", text)
     assert (tmp_path / "build" / "oring.png").stat().st_size > 10_000
 
@@ -53,9 +53,10 @@ def test_the_o_ring_example_agrees_with_the_published_estimates(tmp_path: Path) 
 @pytest.mark.slow
 def test_the_nile_example_finds_the_published_variances(tmp_path: Path) -> None:
     text = ran(ROOT / "examples" / "nile.py", tmp_path)
-    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:4]}
-    assert set(rows) == {"NUMPY", "JAX", "published"}
-    assert rows["NUMPY"][:3] == rows["JAX"][:3] == ["15098.5", "1469.2", "-632.5456"]
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:5]}
+    assert set(rows) == {"NUMPY", "JAX", "MLX", "published"}
+    for mode in ("NUMPY", "JAX", "MLX"):
+        assert rows[mode][:3] == ["15098.5", "1469.2", "-632.5456"]
     assert rows["published"] == ["15099.0", "1469.1"]
     assert (tmp_path / "build" / "nile.png").stat().st_size > 10_000
 
@@ -79,8 +80,8 @@ def test_the_nile_is_smoothed_as_derivatives_of_its_likelihood_say(
 @pytest.mark.slow
 def test_the_sunspot_example_agrees_with_least_squares(tmp_path: Path) -> None:
     text = ran(ROOT / "examples" / "sunspots.py", tmp_path)
-    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:4]}
-    assert set(rows) == {"NUMPY", "JAX", "lstsq"}
-    assert rows["NUMPY"] == rows["JAX"] == rows["lstsq"]
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:5]}
+    assert set(rows) == {"NUMPY", "JAX", "MLX", "lstsq"}
+    assert rows["NUMPY"] == rows["JAX"] == rows["MLX"] == rows["lstsq"]
     assert rows["lstsq"][1:3] == ["1.38997", "-0.69252"]
     assert (tmp_path / "build" / "sunspots.png").stat().st_size > 10_000

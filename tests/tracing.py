@@ -17,25 +17,27 @@ def traced(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
     """The program that MLX traces of a function, run one operation at a time.
 
     MLX traces it once for all arguments of the same shapes and dtypes, as it does for
-    ``mx.compile``, and it is the program that runs. Contiguous copies are not in it, as MLX cannot
-    save these.
+    ``mx.compile``, and it is the program that runs. MLX cannot save contiguous copies: other copies
+    stand for them. It cannot read a program in another thread than the first: the function runs.
     """
     programs: dict[Any, Callable[..., Any]] = {}
 
     def run(*arrays: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            return function(*arrays)
         key = tuple([(x.shape, x.dtype) for x in arrays])
         if key not in programs:
             programs[key] = _program(function, arrays)
-        return programs[key](*arrays)
+        return [*programs[key](*arrays)]
 
     return run
 
 
 def _program(function: Callable[..., Any], arrays: Sequence[Any]) -> Callable[..., Any]:
-    with _lock, tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
         copy = mx.contiguous
         path = str(Path(folder) / "program.mlxfn")
-        mx.contiguous = lambda x, *_, **__: mx.stop_gradient(x)
+        mx.contiguous = _copied
         try:
             mx.export_function(path, function, *arrays)
         finally:
@@ -43,4 +45,5 @@ def _program(function: Callable[..., Any], arrays: Sequence[Any]) -> Callable[..
         return mx.import_function(path)
 
 
-_lock = threading.RLock()
+def _copied(x: Any, *_: Any, **__: Any) -> Any:
+    return mx.concatenate([x, x[:0]]) if x.ndim else x

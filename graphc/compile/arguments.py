@@ -180,6 +180,8 @@ def _refused(
 
 def _described(given: Any) -> str:
     if hasattr(given, "dtype") and hasattr(given, "shape"):
-        return f"{given.dtype}[{', '.join(map(str, given.shape))}]"
+        # Without the name of the library.
+        dtype = str(given.dtype).rpartition(".")[2]
+        return f"{dtype}[{', '.join(map(str, given.shape))}]"
     text = repr(given)
     return f"{type(given).__name__} {text if len(text) <= 40 else text[:37] + '...'}"

@@ -37,9 +37,11 @@ from graphc.ir import (
     where,
 )
 from graphc.link import Executable, Program
+from graphc.link.fuse import fuse
 from graphc.link.legalize import bake, inline, narrowed
 from graphc.rewrite import optimize
 from graphc.rewrite.lengths import lengths_of
+from graphc.rewrite.passes import Rewritten, selected
 from graphc.tensor import Tensor, as_tensor
 from graphc.tensor.elementwise import Elementwise
 from graphc.tensor.tensor import TABLE
@@ -281,8 +283,7 @@ class Function:
         # Whatever rules there are, of branches only the chosen one is computed.
         self.asked = Graph([*variables, *self._shared], gathered(ends, variables))
         options = self.mode.options
-        asked = narrowed(self.asked, backend.stand_ins(options))
-        rewritten = optimize(asked, excluding=self.mode.excluded, including=self.mode.included)
+        rewritten = _rewritten(self.asked, self.mode)
         graph = inline(rewritten.graph, backend)
         host = backend.analyse(graph)
         if host is not None and host.leaves:
@@ -472,6 +473,15 @@ class Function:
             outputs = rebuild(outputs, replaced(flatten(outputs), copies))
         updates = tuple((copies[x], replaced([new], copies)[0]) for x, new in recipe.updates)
         return Function(replace(recipe, outputs=outputs, updates=updates))  # type: ignore[arg-type]
+
+
+def _rewritten(asked: Graph, mode: Mode) -> Rewritten:
+    """By the rules that the mode has, and with what its backend has one operation for."""
+    names = mode.excluded, mode.included
+    graph = narrowed(asked, mode.backend.stand_ins(mode.options))
+    done = optimize(graph, excluding=names[0], including=names[1])
+    last = fuse(done.graph, mode.backend, selected(*names))
+    return Rewritten(last.graph, (*done.passes, *last.passes))
 
 
 def _of_equal_lengths(new: Node, old: Node) -> bool:

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphc.errors import DynamicShapeError
-from graphc.ir import TINY, Constant, Graph, Leaf, Node, Pick, TensorType, is_inexact
+from graphc.ir import TINY, Constant, Graph, Leaf, Node, Op, Pick, TensorType, is_inexact
 from graphc.loop.loop import Loop
 from graphc.tensor.broadcast import BroadcastTo
 from graphc.tensor.create import Arange
 from graphc.tensor.index import Index, IndexUpdate, Nonzero
 from graphc.tensor.pad import Pad
+from graphc.tensor.reduce import Composite
 from graphc.tensor.sets import Unique
 from graphc.tensor.shape import Length, Reshape, Shape
 from graphc.tensor.specify import SpecifyShape
@@ -93,6 +94,7 @@ def computed(graph: Graph, demanded: Collection[Node], known: Collection[int]) -
         if isinstance(node.op, Length | Shape | Constant) or (
             node.inputs
             and (isinstance(node.op, Nonzero | Unique | Pick) or _is_small(node.type))
+            and not isinstance(node.op, Composite)
             and all(x in nodes for x in node.inputs)
         ):
             nodes.add(node)
@@ -207,12 +209,16 @@ def possible(graph: Graph, readable: Sequence[bool]) -> set[Node]:
     for node in graph.nodes:
         if node in given:
             continue
-        stops = isinstance(node.op, Loop) and node.op.stops
         if isinstance(node.op, Length | Shape | Constant | Leaf) or (
-            node.inputs and not stops and all(x in found for x in node.inputs)
+            node.inputs and not _is_there_alone(node.op) and all(x in found for x in node.inputs)
         ):
             found.add(node)
     return found
+
+
+def _is_there_alone(op: Op) -> bool:
+    """Whether no NumPy reference computes it: a name that a backend has is none of NumPy's."""
+    return isinstance(op, Composite) or (isinstance(op, Loop) and op.stops)
 
 
 def _can_be_read(x: Node) -> bool:

@@ -21,7 +21,6 @@ from graphc.ir import (
     numpy_dtype,
 )
 from graphc.link.backend import Backend
-from graphc.link.fuse import fused
 from graphc.loop.step import Formal
 from graphc.tensor.elementwise import Cast, Elementwise
 from graphc.tensor.reduce import Composite
@@ -32,11 +31,8 @@ __all__ = ["bake", "inline", "narrowed"]
 def inline(graph: Graph, backend: Backend) -> Graph:
     """Named functions taken apart, but for those the backend has a lowering of its own for.
 
-    What it has one operation for and is written out becomes that operation.
-
     So too in the graphs that operations hold.
     """
-    graph = fused(graph, backend)
     done: dict[Node, Node] = {x: x for x in graph.inputs}
     meanings: dict[Node, Node] = {}
     waiting = list(reversed(graph.nodes))

@@ -232,7 +232,7 @@ def _located(error: Exception, node: Node, values: Sequence[Any]) -> Exception:
         return type(error)(error.problem, error.remedy, node.where)
     kind = BoundsError if isinstance(error, IndexError) else OperationError
     given = ", ".join(
-        f"{x.dtype}[{', '.join(map(str, x.shape))}]" if hasattr(x, "shape") else repr(x)
+        f"{_dtype(x)}[{', '.join(map(str, x.shape))}]" if hasattr(x, "shape") else repr(x)
         for x in values
     )
     text = str(error).strip().split("\n")[0]
@@ -241,3 +241,8 @@ def _located(error: Exception, node: Node, values: Sequence[Any]) -> Exception:
         "",
         node.where,
     )
+
+
+def _dtype(x: Any) -> str:
+    """Its name without the library's."""
+    return str(x.dtype).rpartition(".")[2]

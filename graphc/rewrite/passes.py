@@ -12,7 +12,7 @@ from graphc.errors import ArgumentError
 from graphc.ir import Graph, Input, Node, check, check_same_interface, replaced
 from graphc.rewrite.engine import Change, Chooser, Sweep
 from graphc.rewrite.loops import Loops
-from graphc.rewrite.rule import LOOPS, PASSES, RULES, Rule
+from graphc.rewrite.rule import FUSE, LOOPS, PASSES, RULES, Rule
 
 __all__ = ["EVERY", "PassReport", "Rewritten", "names_of", "optimize", "selected"]
 
@@ -196,7 +196,7 @@ def selected(excluding: Iterable[str], including: Iterable[str] | None) -> list[
     """
     out, wanted = names_of(excluding), names_of(including)
     rules = list(RULES.values())
-    known = {EVERY, *PASSES, LOOPS, *RULES, *(rule.subject for rule in rules)}
+    known = {EVERY, *PASSES, LOOPS, FUSE, *RULES, *(rule.subject for rule in rules)}
     for name in sorted(out | wanted):
         if name not in known:
             close = get_close_matches(name, known)
@@ -204,7 +204,7 @@ def selected(excluding: Iterable[str], including: Iterable[str] | None) -> list[
                 f"No rule, pass or subject of rules is called {name!r}.",
                 f"Did you mean {' or '.join(map(repr, close))}?"
                 if close
-                else f"The passes are {', '.join((*PASSES, LOOPS))}.",
+                else f"The passes are {', '.join((*PASSES, LOOPS, FUSE))}.",
             )
     return [rule for rule in rules if _is_selected(rule, out, wanted)]
 

@@ -20,6 +20,7 @@ from graphc.tensor.elementwise import Cast, Elementwise
 from graphc.tensor.tensor import Tensor
 
 __all__ = [
+    "FUSE",
     "LOOPS",
     "PASSES",
     "RULES",
@@ -43,6 +44,9 @@ PASSES = ("canonicalize", "stabilize", "specialize")
 
 LOOPS = "loops"
 """The stage after them, which sees who uses what."""
+
+FUSE = "fuse"
+"""The last stage, which puts operations that a backend has in the place of what they compute."""
 
 Root = type[Op] | Op
 F = TypeVar("F", bound=Callable[..., Any])
@@ -436,7 +440,7 @@ def _number(op: Constant) -> Any:
 
 
 def _enter(rule: Rule) -> None:
-    if rule.step not in {*PASSES, LOOPS}:
+    if rule.step not in {*PASSES, LOOPS, FUSE}:
         raise ArgumentError(f"{rule.name}: no pass {rule.step!r}.", f"Use {', '.join(PASSES)}.")
     if rule.name in RULES:
         raise ArgumentError(f"{rule.name}: there are two rules of this name.", "Rename one.")

@@ -12,11 +12,12 @@ import numpy as np
 from graphc.errors import DTypeError, ShapeError
 from graphc.ir import Check, Op, Shape, TensorType, here, is_inexact, where as where_is
 from graphc.tensor.axes import expand_dims, moveaxis, squeeze, transpose
-from graphc.tensor.elementwise import cast, conj, widened
+from graphc.tensor.elementwise import broadcast_shapes, cast, conj, widened
+from graphc.tensor.reduce import Composite
 from graphc.tensor.shape import behind, ravel
 from graphc.tensor.tensor import Tensor, as_tensor, axes_of, function, operands
 
-__all__ = ["DotGeneral", "contracted", "placed", "without_ones"]
+__all__ = ["DotGeneral", "ProductAndSum", "contracted", "placed", "without_ones"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,39 @@ class DotGeneral(Op):
         op = DotGeneral((i, j), (k, m))
         place = len(k) if batched[0] else len(k) + len(op.free(0, a.ndim))
         return moveaxis(Tensor.make(op, a, b), place, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductAndSum(Composite):
+    """``a @ b + c`` of a, whose last axis is summed over, a matrix b, and c of the product's shape.
+
+    It is put in the place of that as a backend compiles, after all gradients: it has no pullback.
+
+    Attributes:
+        axes: The last axis of a alone.
+    """
+
+    def infer(self, a: TensorType, b: TensorType, c: TensorType) -> TensorType:  # type: ignore[override]
+        y = self.product.infer(a, b)
+        return y.with_shape(broadcast_shapes("add", (y, c)))
+
+    def checks(self, a: TensorType, b: TensorType, c: TensorType) -> Sequence[Check]:
+        last = self.axes[0]
+        axes = enumerate(c.shape, last + 1 - c.ndim)
+        added = [
+            ((1, 1) if axis == last else (0, axis), (2, i))
+            for i, (axis, n) in enumerate(axes)
+            if n != 1
+        ]
+        return [(0, last, 1, 0), *[(*place, *own) for place, own in added]]
+
+    @property
+    def product(self) -> DotGeneral:
+        """What c is added to."""
+        return DotGeneral((self.axes, (0,)))
+
+    def expand(self, a: Tensor, b: Tensor, c: Tensor) -> Tensor:  # type: ignore[override]
+        return Tensor.make(self.product, a, b) + c
 
 
 def contracted(

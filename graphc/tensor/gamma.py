@@ -407,7 +407,8 @@ def _inverse_slope(g: Any, by_a: Any, by_x: Any) -> tuple[Any, Any]:
 
 def gamma_sign(x: Tensor) -> Any:
     # Below 0 it changes at each whole number.
-    return where(less(x, 0), 1 - 2 * (floor(x) % 2), 1)
+    whole = floor(x)
+    return where(less(x, 0), 1 - 2 * (whole - 2 * floor(whole / 2)), 1)
 
 
 @function

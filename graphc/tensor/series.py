@@ -7,13 +7,13 @@ lose the last digits of a narrow one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import lru_cache, wraps
 from math import factorial
 from typing import Any
 
 import numpy as np
 
-from graphc.ir import TensorType, dtype_name, toposort
+from graphc.ir import Node, TensorType, dtype_name, toposort
 from graphc.tensor.elementwise import abs, cast, less, where
 from graphc.tensor.exponential import expm1, log1p
 from graphc.tensor.reduce import sum
@@ -62,12 +62,17 @@ def single(expand: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def computed(expand: Callable[..., Tensor]) -> Callable[..., Any]:
     """The NumPy reference of a row that no library has: what it is made of, step by step."""
 
+    @lru_cache(maxsize=4)
+    def made(types: tuple[TensorType, ...]) -> tuple[list[Tensor], Tensor, list[Node]]:
+        inputs = [type() for type in types]
+        y = expand(*inputs)
+        return inputs, y, toposort([y], inputs)
+
     def reference(*xs: np.ndarray[Any, Any]) -> Any:
         arrays = [np.asarray(x) for x in xs]
-        inputs = [TensorType(dtype_name(x.dtype), x.shape)() for x in arrays]
+        inputs, y, nodes = made(tuple([TensorType(dtype_name(x.dtype), x.shape) for x in arrays]))
         values: dict[Any, Any] = dict(zip(inputs, arrays, strict=True))
-        y = expand(*inputs)
-        for node in toposort([y], inputs):
+        for node in nodes:
             if node not in values:
                 values[node] = node.op.perform(*[values[x] for x in node.inputs])
         return values[y]

@@ -15,8 +15,11 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import ModeError, UnsupportedOperationError
+from graphc.errors import ArgumentError, ModeError, UnsupportedOperationError
+from graphc.link.mlx.arrays import LIMIT
 from graphc.link.mlx.gaps import GAPS
+from graphc.link.mlx.segments import size_of
+from graphc.tensor.elementwise import ROWS
 
 x, z = gt.vector("x"), gt.zvector("z")
 ONES = np.ones(3)
@@ -183,3 +186,74 @@ def test_mlx_that_is_not_installed_is_asked_for() -> None:
     )
     assert line.startswith("mode='MLX' needs the package mlx")
     assert "pip install 'graphc[mlx]'" in line
+
+
+@pytest.mark.parametrize("excluding", [(), ("all",)], ids=["rewritten", "as written"])
+def test_a_length_may_follow_from_what_numpy_has_no_name_for(excluding: tuple[str, ...]) -> None:
+    k, v = gt.lscalar("k"), gt.TensorType("float32", (None,))("v")
+    weights = gt.softmax(gt.ones((k,)).astype("float32") * 2)
+    n = gt.cast(gt.round(weights.sum() * 2), "int64")
+    constant = gt.log_softmax(gt.constant(np.zeros(2, np.float32)))
+    mode = graphc.Mode("MLX", compile=False, excluding=excluding)
+    f = graphc.function([v, k], [v[:n], constant], mode, returns="numpy")
+    found, logs = f(np.arange(4, dtype=np.float32), 3)
+    np.testing.assert_array_equal(found, [0, 1])
+    np.testing.assert_allclose(logs, np.full(2, -np.log(2)), 1e-6)
+
+
+OF_ONE = gt.vector("of_one", dtype="float32")
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        OF_ONE * 2,
+        graphc.scan(lambda a, h: gt.tanh(a * h), sequences=OF_ONE, outputs_info=OF_ONE[0]),
+        OF_ONE[OF_ONE > 0],
+        graphc.cond(OF_ONE[0] > 0, lambda: OF_ONE, lambda: -OF_ONE),
+    ],
+    ids=["straight", "loop", "mask", "branch"],
+)
+@pytest.mark.parametrize("how", ["grad", "vmap", "jvp"])
+def test_a_call_within_a_transformation_of_mlx_is_refused_with_what_to_do(y: Any, how: str) -> None:
+    f = graphc.function([OF_ONE], y, mode=graphc.Mode("MLX", compile=False))
+    ones = mx.ones((3, 50))
+    ways = {
+        "grad": lambda: mx.grad(lambda a: f(a).sum())(ones[0]),
+        "vmap": lambda: mx.vmap(f)(ones),
+        "jvp": lambda: mx.jvp(f, [ones[0]], [ones[0]]),
+    }
+    words = r"mx.compile, mx.grad, mx.vmap(.|\n)*graphc.grad(.|\n)*test_mlx.py:\d+"
+    with pytest.raises(ArgumentError, match=words):
+        ways[how]()
+    assert f(ones[0]).shape == (50,)
+
+
+def test_a_traced_array_of_mlx_becomes_no_other_dtype_and_no_shared_value() -> None:
+    f = graphc.function([OF_ONE], OF_ONE * 2, mode="MLX")
+    w = graphc.shared(np.ones(3, np.float32))
+    for use in (lambda a: f(a.astype(mx.float16)), w.set_value):
+        with pytest.raises(ArgumentError, match="Values are needed of what mx"):
+            mx.vmap(use)(mx.ones((2, 3)))
+
+
+# Lowerings of a thousand operations.
+
+
+def test_a_loop_with_a_special_function_in_its_step_has_shorter_chunks() -> None:
+    b, xs = gt.scalar("b"), gt.vector("xs")
+    hs = graphc.scan(
+        lambda x_t, h, b: gt.betainc(1.5 + h, b, 0.2 + 0.6 * h * x_t),
+        sequences=xs,
+        outputs_info=gt.constant(0.4),
+        non_sequences=b,
+    )
+    outputs = [hs, *graphc.grad((hs * hs).sum(), [b, xs])]
+    given = 2.5, np.linspace(0.3, 0.9, 100)
+    wanted = graphc.function([b, xs], outputs, "NUMPY")(*given)
+    found = graphc.function([b, xs], outputs, "MLX", returns="numpy")(*given)
+    for y, exact in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(y, exact, 1e-11)
+    sizes = [size_of(ROWS[name](*[b] * ROWS[name].arity)) for name in ("betainc", "betaincinv")]
+    assert sizes[0] > 500
+    assert sizes[1] > LIMIT

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -41,8 +43,8 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> Traces:
 
 def sizes(traces: Traces) -> list[int]:
     """How many steps each traced chunk has."""
-    functions = [function for function, *_ in traces]
-    return [f.args[0] for f in functions if isinstance(f, partial)]
+    functions = [f for f, *_ in traces if isinstance(f, partial)]
+    return [f.args[0] for f in functions if isinstance(f.args[0], int)]
 
 
 def grown(x: Any, **how: Any) -> Any:
@@ -256,8 +258,7 @@ print(mx.get_peak_memory())
 @pytest.mark.parametrize(
     ("what", "size"),
     [
-        ("forward", 5000),
-        ("gradient", 1000),
+        ("gradient", 2000),
         *(
             pytest.param(what, size, marks=pytest.mark.slow)
             for what, size in [
@@ -269,13 +270,13 @@ print(mx.get_peak_memory())
         ),
     ],
 )
-def test_nothing_is_too_long_for_the_stack(what: str, size: int) -> None:
+def test_nothing_is_too_long_for_the_stack(what: str, size: int, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", LIMITS, what, str(size)],
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": ""},
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     )
     assert done.returncode == 0, done.stderr[-2000:]
     # What the gradient stores, and little more.

@@ -39,12 +39,43 @@ PROGRAMS = {
 """Programs of ``tests/programs``, and what each has kernels for."""
 
 
+LOOP = """
+import sys
+from tests.contract.loops import CASES
+from tests.contract.test_loops import check
+check(CASES[sys.argv[1]], "MLX", ())
+"""
+
+LOOPS = (
+    *("a map over one sequence", "a carry over a sequence", "taps read backwards"),
+    *("the two states before", "an integer a bool and a float", "bytes that wrap around"),
+    *("stops over a sequence", "a while loop without a bound", "a bound that is an input"),
+    *("fewer steps than elements by an input", "a tuple in reverse", "segments in reverse"),
+    *("three levels", "an inner loop that stops", "one of three branches every step"),
+    *("the hessian of a last state", "a gradient through the last two steps backwards"),
+    *("a batch that stops at one step", "complex and real states"),
+)
+"""A case of each kind of loop, of ``tests/contract/loop_cases``, with all its derivatives."""
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler to test")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_with_fused_kernels_gives_what_numpy_gives(name: str, tmp_path: Path) -> None:
+    run(SCRIPT, name, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no C++ compiler to test")
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_loop_with_fused_kernels_gives_what_a_plain_loop_gives(name: str, tmp_path: Path) -> None:
+    run(LOOP, name, tmp_path)
+
+
+def run(script: str, name: str, tmp_path: Path) -> None:
+    """Raise where a process of its own fails, or makes no kernel."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT, name],
+        [sys.executable, "-W", "error", "-c", script, name],
         capture_output=True,
         text=True,
         check=False,

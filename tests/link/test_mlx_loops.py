@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, OperationError, RuntimeShapeError
-from graphc.ir import Graph, TensorType
+from graphc.ir import Graph, Op, TensorType
+from graphc.link import load
 from graphc.link.mlx import loop as chunks, segments
 from graphc.loop.build import build
 from graphc.loop.loop import ENDLESS, Loop
+from graphc.tensor.tensor import Tensor
 
 RANDOM = np.random.default_rng(5)
 LENGTHS = (0, 1, 7, 8, 9, 31, 32, 33, 63, 64, 65, 100)
@@ -28,7 +31,7 @@ H, W = RANDOM.standard_normal(3), RANDOM.standard_normal((3, 3)) / 2
 
 
 def rows_of(length: int) -> np.ndarray[Any, Any]:
-    return RANDOM.standard_normal((length, 3))
+    return np.random.default_rng(length).standard_normal((length, 3))
 
 
 def compare(inputs: list[Any], outputs: Any, *calls: tuple[Any, ...], **options: Any) -> Any:
@@ -210,9 +213,6 @@ BODIES: dict[str, Callable[[Any, Any], Any]] = {
         outputs_info=h,
         n_steps=50,
     )[-1],
-    "a branch of another shape": lambda x_t, h: (
-        h / 2 + graphc.ifelse(h[0] > 0.2, x_t[:2], x_t).sum()
-    ),
     "three branches": lambda x_t, h: graphc.switch_case(
         gt.cast(gt.floor(gt.abs(h[0]) * 3), "int64"),
         [lambda: gt.tanh(h + x_t), lambda: h - x_t**2, lambda: gt.sin(h) * x_t],
@@ -227,6 +227,15 @@ def test_a_step_may_need_a_value(name: str) -> None:
     slopes = graphc.grad((states**2).sum(), [x, h0], disconnected_inputs="ignore")
     compare([x, h0], [states, *slopes], *((rows_of(k), H) for k in (1, 9, 35)))
     compare([x, h0], states, (rows_of(0), H))
+
+
+def test_branches_of_a_step_may_differ_in_shape() -> None:
+    def step(x_t: Any, h: Any) -> Any:
+        fits = graphc.cond(h[0] > 0.2, lambda: x_t[:2] * w[0, :2], lambda: x_t[:1] * w[0, :1])
+        return h / 2 + fits.sum()
+
+    states = graphc.scan(step, sequences=x, outputs_info=h0)
+    compare([x, h0, w], states, *((rows_of(k), H, W) for k in (0, 1, 9, 35)))
 
 
 @pytest.mark.parametrize(("outer", "inner"), [(2, 2), (40, 2), (2, 40), (40, 40), (9, 300)])
@@ -261,6 +270,36 @@ def test_three_loops_are_nested() -> None:
     states = graphc.scan(step, sequences=x, outputs_info=h0)
     outputs = [states, *graphc.grad((states**2).sum(), [x, h0])]
     compare([x, h0, n], outputs, (rows_of(34), H, 2), (rows_of(3), H, 40))
+
+
+@dataclass(frozen=True, slots=True)
+class Doubled(Op):
+    """An operation of a user's."""
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x
+
+    def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if np.any(x > 1e6):
+            raise ValueError("too large")
+        return np.asarray(x * 2)
+
+    def pullback(self, g: Any, y: Any, x: Any) -> tuple[Any]:
+        return (Tensor.make(Doubled(), g),)
+
+
+@pytest.mark.parametrize("lowered", [False, True], ids=["by NumPy", "by a lowering"])
+def test_a_step_may_hold_an_operation_of_the_users(
+    lowered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = graphc.scan(
+        lambda x_t, h: gt.tanh(Tensor.make(Doubled(), h) + x_t), sequences=x, outputs_info=h0
+    )
+    outputs = [states, *graphc.grad((states**2).sum(), [x, h0])]
+    options = {} if lowered else {"fallback": "numpy"}
+    if lowered:
+        monkeypatch.setitem(load("MLX").lowerings, Doubled, lambda op, x: x * 2)
+    compare([x, h0], outputs, *((rows_of(k), H) for k in (0, 1, 9, 35)), **options)
 
 
 # The ways in which a loop runs.
@@ -325,7 +364,7 @@ def test_sequences_of_other_lengths_are_told() -> None:
 
 
 def test_a_negative_number_of_steps_is_told() -> None:
-    f = graphc.function([a, n], graphc.scan(lambda c: c + 1, outputs_info=a, n_steps=n), "MLX")
+    f = graphc.function([a, n], graphc.scan(gt.sin, outputs_info=a, n_steps=n), "MLX")
     with pytest.raises(ArgumentError, match="-1 steps"):
         f(1.0, -1)
 
@@ -344,3 +383,13 @@ def test_lengths_that_differ_in_a_step_are_told_by_line_and_loop() -> None:
         f(rows_of(40), H, np.ones((3, 2)))
     assert "test_mlx_loops.py:" in str(error.value)
     f(rows_of(40), H, W)
+
+
+def test_an_operation_that_fails_is_told_by_line_loop_and_step() -> None:
+    states = graphc.scan(
+        lambda h: Tensor.make(Doubled(), h) + 1, outputs_info=a, n_steps=40, name="growth"
+    )
+    f = graphc.function([a], states, graphc.Mode("MLX", fallback="numpy"))
+    with pytest.raises(OperationError, match=r"growth, step 19: .*too large") as error:
+        f(1.0)
+    assert "test_mlx_loops.py:" in str(error.value)

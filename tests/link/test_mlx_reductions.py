@@ -143,3 +143,12 @@ def test_float64_goes_by_the_definition_as_mlx_has_its_exponentials_in_float32()
     weights = np.exp(x - x.max(1, keepdims=True))
     np.testing.assert_allclose(y, weights / weights.sum(1, keepdims=True), 1e-13)
     assert mx.abs(mx.softmax(mx.array(x, dtype=mx.float64), 1) - mx.array(y)).max().item() > 0
+
+
+@pytest.mark.parametrize("axes", [(0, 1), (1, 2), (0, 2), (0, 1, 2), (1,)])
+def test_many_narrow_floats_are_added_up_exactly_along_all_axes(axes: tuple[int, ...]) -> None:
+    for shape in [(1000, 1001, 2), (2, 1000, 1001), (700, 3, 700)]:
+        x = np.full(shape, 0.1, np.float32)
+        wanted = x.astype(np.float64).sum(axes)
+        y = on_mlx(lambda x: gt.sum(x, axes), x)
+        np.testing.assert_allclose(y, wanted, 2e-5)

@@ -136,7 +136,7 @@ RUN: list[tuple[Callable[..., Any], dict[Any, Any], tuple[str, ...]]] = [
     (lambda: scan(lambda x_t: x_t * 2, x, n_steps=n), {x: np.ones(3), n: 5}, ("scan: the sequence 0 (x)", "(3,)", "(5)")),
     (lambda: scan(lambda x_t: x_t * 2, x, n_steps=n, go_backwards=True), {x: np.ones(3), n: 4}, ("scan: the sequence 0 (x)", "(3,)", "(4)")),
     (lambda: scan(lambda x_t: x_t * 2, x, n_steps=n), {x: np.ones(3), n: -1}, ("-1 is no length",)),
-    (lambda: scan(lambda h: h * 2, outputs_info=1.0, n_steps=n, name="f"), {n: -1}, ("f: -1 steps", "from 0 on")),
+    (lambda: scan(gt.sin, outputs_info=1.0, n_steps=n, name="f"), {n: -1}, ("f: -1 steps", "from 0 on")),
     (lambda: scan(lambda h: h * 2, outputs_info=dict(initial=x, taps=[-3]), n_steps=2), {x: np.ones(2)}, ("scan: the output 0 (x), its initial values", "(2,)", "(3)")),
     (lambda: loop(lambda c, z: (c, c + z[0] * z[1]), 0.0, (x, y))[1], {x: np.ones(3), y: np.ones(2)}, ("loop: the sequence 1 (y)", "(2,)", "(3)")),
     (lambda: scan(lambda x_t, h: gt.concatenate([h, x_t[None]]), x, y, name="growing"), {x: np.ones(3), y: np.ones(2)}, ("growing: the carry 0 has the shape (2,) before a step, and (3,) after it",)),

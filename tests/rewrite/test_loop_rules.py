@@ -255,14 +255,17 @@ def test_a_loop_that_stops_keeps_its_values(asked: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("like", "n"), [(PLAIN, 0), (BACK, 0), (PLAIN, 1), (BACK, 7)])
+@pytest.mark.parametrize("backend", ["JAX", "MLX"])
 @pytest.mark.parametrize("name", CASES)
-def test_jax_gives_the_same(name: str, like: Loop, n: int) -> None:
+def test_a_backend_gives_the_same(name: str, backend: str, like: Loop, n: int) -> None:
     cell = Cell(None, like)
     outputs = CASES[name](cell)
     values = cell.values(n)
     wanted = evaluate(outputs, dict(zip(cell.inputs, values, strict=True)))
-    mode = graphc.Mode("JAX", including=["all", "linear_recurrence"])
-    found = graphc.function(cell.inputs, outputs, mode=mode, on_unused_input="ignore")(*values)
+    mode = graphc.Mode(backend, including=["all", "linear_recurrence"])
+    found = graphc.function(
+        cell.inputs, outputs, mode=mode, returns="numpy", on_unused_input="ignore"
+    )(*values)
     for a, b in zip(wanted, found, strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
 

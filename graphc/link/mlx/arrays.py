@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -13,8 +14,8 @@ import mlx.core as mx
 import numpy as np
 
 from graphc.config import config
-from graphc.errors import ModeError
-from graphc.ir import TensorType, dtype_name, numpy_dtype
+from graphc.errors import ArgumentError, ModeError
+from graphc.ir import TensorType, dtype_name, here, numpy_dtype, where
 
 __all__ = [
     "DTYPES",
@@ -32,6 +33,7 @@ __all__ = [
     "name_of",
     "to_numpy",
     "tracing",
+    "untransformed",
 ]
 
 DTYPES: dict[str, Any] = {
@@ -77,9 +79,27 @@ def to_numpy(value: Any) -> np.ndarray[Any, Any]:
     """A NumPy array of an MLX array's values, of its own."""
     if not isinstance(value, mx.array):
         return np.asarray(value)
-    if value.dtype == mx.bfloat16:
-        return np.array(value.view(mx.uint16)).view(numpy_dtype("bfloat16"))
-    return np.array(value)
+    try:
+        if value.dtype == mx.bfloat16:
+            return np.array(value.view(mx.uint16)).view(numpy_dtype("bfloat16"))
+        return np.array(value)
+    except ValueError as error:
+        raise untransformed(error) from error
+
+
+EVALUATED = re.compile(r"\[(async_)?eval\].*transformation")
+
+
+def untransformed(error: Exception) -> Exception:
+    """The error, or what to do where it is that MLX transforms what evaluates an array."""
+    if not EVALUATED.search(str(error)):
+        return error
+    return ArgumentError(
+        "Values are needed of what mx.compile, mx.grad, mx.vmap or the like trace.",
+        "Call graphc's functions outside of them; derive by graphc.grad, batch by "
+        "graphc.vectorize, and compile all of it by graphc.function.",
+        where(here()),
+    )
 
 
 def device_of(options: Mapping[str, Any]) -> Any:

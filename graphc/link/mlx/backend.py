@@ -10,6 +10,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from graphc.errors import OperationError
 from graphc.ir import Graph, Node, Pick, TensorType, TupleType, numpy_dtype
 from graphc.link.backend import Backend, Executable
 from graphc.link.host import Host
@@ -21,10 +22,12 @@ from graphc.link.mlx.arrays import (
     host_array,
     name_of,
     to_numpy,
+    untransformed,
 )
 from graphc.link.mlx.compiler import tell_of_missing_compiler
 from graphc.link.mlx.gaps import GAPS, NARROWER
 from graphc.link.mlx.host import analyse, needed
+from graphc.link.mlx.kernels import ends_kernel
 from graphc.link.mlx.segments import Segments, driven_steps
 from graphc.link.program import Program
 from graphc.tensor.index import Index, IndexUpdate
@@ -50,20 +53,27 @@ def compile(program: Program, options: Mapping[str, Any], donated: tuple[int, ..
     known = frozenset(program.host.inputs)
     device = options.get("device") and device_of(options)
 
-    direct = segments.direct
     lock = threading.Lock()
 
-    def results(arguments: Sequence[Any]) -> Sequence[Any]:
-        if direct:
-            return direct(*[x if type(x) is mx.array else device_array(x) for x in arguments])
+    def in_segments(arguments: Sequence[Any]) -> Sequence[Any]:
         pairs = enumerate(arguments)
         values = [to_numpy(x) if i in known else device_array(x) for i, x in pairs]
         return _own(segments.run(*values), arguments)
 
+    direct = segments.direct
+    run = direct.run if direct and not known else None
+    constants = direct.constants if direct else ()
+
     def execute(*arguments: Any) -> Any:
+        arrays = [x if type(x) is mx.array else device_array(x) for x in arguments]
         with lock:
-            found = results(arguments)
-            mx.eval(found)
+            try:
+                found = run(*arrays, *constants) if run else in_segments(arguments)
+                # Unlike eval, async_eval also refuses what mx.grad traces.
+                mx.async_eval(found)
+                mx.eval(found)
+            except (ValueError, OperationError) as error:
+                raise untransformed(error) from error.__cause__
         return found[0] if program.single else found
 
     return _on_device(execute, device) if device else execute
@@ -125,6 +135,8 @@ class MLXBackend(Backend):
             return self._either(node, compute)
         deciding = frozenset(needed(node))
         taken = _as_it_is if isinstance(node.op, CHECKED) else device_array
+        if ends_kernel(node):
+            return lambda *values: mx.contiguous(compute(*map(device_array, values)))
         if not deciding:
             return lambda *values: compute(*map(taken, values))
 

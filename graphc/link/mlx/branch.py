@@ -9,6 +9,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from graphc.errors import GraphcError
 from graphc.ir import Graph
 from graphc.link.mlx.arrays import NotTraceableError, device_array, host_array
 from graphc.link.mlx.backend import backend
@@ -25,7 +26,11 @@ def switch(op: Switch, index: Any, *values: Any) -> Sequence[Any]:
     """While MLX traces, all branches are computed and one is selected, element by element."""
     if not isinstance(index, mx.array):
         return _traced(op.chosen(index), values)
-    found = [_traced(branch, values) for branch in op.branches]
+    try:
+        found = [_traced(branch, values) for branch in op.branches]
+    except GraphcError as error:
+        # Lengths need only fit in the chosen one.
+        raise NotTraceableError from error
     chosen, *others = found[::-1]
     for i, results in reversed([*enumerate(others[::-1])]):
         here = index == i if i else index <= i

@@ -8,9 +8,9 @@ from typing import Any
 import mlx.core as mx
 
 from graphc.link.mlx.backend import backend
-from graphc.tensor.dot import DotGeneral
+from graphc.tensor.dot import DotGeneral, ProductAndSum
 
-__all__: list[str] = []
+__all__ = ["product_and_sum"]
 
 FEW = 2**20
 """So many products of integers, 8 MB, are made before they are added up."""
@@ -34,6 +34,23 @@ def dot_general(op: DotGeneral, a: Any, b: Any) -> Any:
     left = mx.reshape(left, (*batch, math.prod(a.shape[i] for i in rows), terms))
     right = mx.reshape(right, (*batch, terms, math.prod(b.shape[i] for i in columns)))
     return mx.reshape(product(left, right), shape)
+
+
+def product_and_sum(op: ProductAndSum, a: Any, b: Any, c: Any) -> Any:
+    """As one product of matrices."""
+    shape = (*a.shape[:-1], b.shape[-1])
+    if 0 in (*a.shape, *b.shape):
+        return mx.broadcast_to(c, shape)
+    rows = mx.reshape(a, (-1, a.shape[-1]))
+    if c.ndim > 1:
+        c = mx.reshape(mx.broadcast_to(c, shape), (-1, shape[-1]))
+    return mx.reshape(mx.addmm(c, rows, b), shape)
+
+
+# On the CPU MLX copies c first, and fuses the sum no longer with what follows: up to 1.5 times as
+# long (tanh of 1024 x 1024 float32).
+if mx.is_available(mx.Device(mx.gpu)):
+    backend.lower(ProductAndSum)(product_and_sum)
 
 
 def ordered(x: Any, axes: tuple[int, ...]) -> Any:

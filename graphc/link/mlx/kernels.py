@@ -10,19 +10,25 @@ from graphc.tensor.elementwise import Cast, Elementwise, Where
 
 __all__ = ["ends_kernel"]
 
-MOST = 24
-"""How many operations: the time that a C++ compiler takes for a kernel grows faster than they do,
-and equal small kernels are compiled once."""
+MOST = 48
+"""How many of MLX's operations: a C++ compiler takes 20 seconds for some hundreds of them, and
+equal small kernels are compiled once."""
 
-_fused: WeakKeyDictionary[Node, frozenset[int]] = WeakKeyDictionary()
+SEVERAL = {"exp": 9, "sin": 9, "cos": 23, "sigmoid": 11}
+"""How many of them rows of float64 are that MLX has for float32 alone."""
+
+_fused: WeakKeyDictionary[Node, frozenset[tuple[int, int]]] = WeakKeyDictionary()
 
 
 def ends_kernel(node: Node) -> bool:
     """Whether a kernel that MLX makes of an operation and what is before it ends with it."""
-    if not isinstance(node.op, Elementwise | Cast | Where | Barrier):
+    op = node.op
+    if not isinstance(op, Elementwise | Cast | Where | Barrier):
         return False
     before = (_fused.get(x, frozenset()) for x in node.inputs if not isinstance(x.op, Constant))
-    found = frozenset({node.serial}).union(*before)
-    ends = len(found) > MOST
+    is_wide = isinstance(op, Elementwise) and node.type.dtype == "float64"
+    size = SEVERAL.get(op.row, 1) if is_wide else 1
+    found = frozenset({(node.serial, size)}).union(*before)
+    ends = sum(operations for _, operations in found) > MOST
     _fused[node] = frozenset() if ends else found
     return ends

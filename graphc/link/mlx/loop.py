@@ -314,7 +314,8 @@ class _Walk:
     def in_chunks(self, longest: int) -> tuple[Any, ...]:
         """The results, chunk by chunk."""
         op, given = self.op, self.given
-        carry, rows = list(given.init), _Rows(op)
+        # Views would have a kernel of their own in the first step: another run of the C++ compiler.
+        carry, rows = [mx.contiguous(x) for x in given.init], _Rows(op)
         arrays = [x for x in given.consts if isinstance(x, mx.array)]
         known = tuple([key_of(x) for x in given.consts if not isinstance(x, mx.array)])
         walked = taken = 0

@@ -57,29 +57,36 @@ def of_elements(op: Reduction, reduce: Callable[..., Any], x: Any) -> Any:
 
 
 BLOCK = 1024
-"""So many terms are added up one after the other."""
+"""So many terms are added up one after the other where there are many."""
+
+MOST = 8 * BLOCK
+"""So many are few."""
 
 
 def added(x: Any, axes: tuple[int, ...]) -> Any:
-    """The sum; of many narrow floats, that of the sums of blocks.
+    """The sum; of many narrow floats, axis by axis, and that of the sums of blocks.
 
     MLX adds one after the other: of 640,000 squares in float32, that left 2.5e-4 wrong.
     """
     narrow = x.dtype in {mx.float32, mx.complex64}
-    if not narrow or math.prod(x.shape[axis] for axis in axes) <= 8 * BLOCK:
+    if not narrow or math.prod(x.shape[axis] for axis in axes) <= MOST:
         return mx.sum(x, axes)
     if len(axes) == x.ndim:
         x, axes = mx.flatten(x), (0,)
     longest = max(axes, key=lambda axis: x.shape[axis])
-    whole = x.shape[longest] // BLOCK * BLOCK
-    if not whole:
-        return mx.sum(x, axes)
-    blocks = mx.unflatten(x[slice_at_axis(slice(whole), longest)], longest, (-1, BLOCK))
-    sums = mx.sum(blocks, [axis + (axis >= longest) for axis in axes])
-    y = added(sums, (longest - sum(axis < longest for axis in axes),))
-    if whole == x.shape[longest]:
-        return y
-    return y + mx.sum(x[slice_at_axis(slice(whole, None), longest)], axes)
+    rest = tuple(axis - (axis > longest) for axis in axes if axis != longest)
+    return added(added_along(x, longest), rest)
+
+
+def added_along(x: Any, axis: int) -> Any:
+    """The sum along an axis; of a long one that of the sums of blocks."""
+    n = x.shape[axis]
+    if n <= MOST:
+        return mx.sum(x, axis)
+    whole = n // BLOCK * BLOCK
+    blocks = mx.unflatten(x[slice_at_axis(slice(whole), axis)], axis, (-1, BLOCK))
+    y = added_along(mx.sum(blocks, axis + 1), axis)
+    return y if whole == n else y + mx.sum(x[slice_at_axis(slice(whole, None), axis)], axis)
 
 
 @backend.lower(Sum)

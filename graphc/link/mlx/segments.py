@@ -16,7 +16,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from graphc.ir import Constant, Input, Node, Pick
+from graphc.ir import Constant, Input, Node, Op, Pick
 from graphc.link.backend import Backend
 from graphc.link.mlx.arrays import LIMIT, Trace, bounded, device_array, device_of, key_of, tracing
 from graphc.link.mlx.compiler import tell_of_missing_compiler
@@ -25,8 +25,9 @@ from graphc.link.program import Program, Step
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
 from graphc.tensor.cumulative import Recurrence
+from graphc.tensor.elementwise import Elementwise
 
-__all__ = ["DRIVERS", "Segments", "Traced", "constants_of", "driven_steps", "size_of"]
+__all__ = ["DRIVERS", "SIZES", "Segments", "Traced", "constants_of", "driven_steps", "size_of"]
 
 SHORT = 8
 """A loop of no more steps is written out where it stands."""
@@ -38,6 +39,9 @@ Driver = Callable[..., Any]
 
 DRIVERS: dict[type, Callable[[Any, Mapping[str, Any]], Driver]] = {}
 """What makes, of an operation that holds graphs and a mode's options, what runs it from Python."""
+
+SIZES: dict[Op, Callable[[], int]] = {}
+"""How many operations a lowering gives MLX, where it is many."""
 
 
 def constants_of(nodes: Iterable[Node]) -> dict[Any, np.ndarray[Any, Any]]:
@@ -116,12 +120,9 @@ class Segment:
         """Put its results among the values."""
         known = [values[i] for i in self.known]
         key = tuple([key_of(x) for x in known])
-        function = self.functions.get(key)
-        if function is None:
-            function = self._made(known)
-            bounded(self.functions, key, function)
-        elif known:
-            self.functions.move_to_end(key)
+        # Taken out and put at the end: another thread may do the same.
+        function = self.functions.pop(key, None) or self._made(known)
+        bounded(self.functions, key, function)
         arrays = [device_array(values[i]) for i in self.arrays]
         for i, y in zip(self.results, function(*arrays), strict=True):
             values[i] = y
@@ -340,6 +341,8 @@ def is_plain(node: Node, backend: Backend) -> bool:
 def size_of(node: Node) -> int:
     """How many operations MLX is given, where loops are written out."""
     op = node.op
+    if isinstance(op, Elementwise) and op in SIZES:
+        return SIZES[op]()
     times = op.steps or 1 if isinstance(op, Loop) else 1
     return max(1, times * sum(size_of(inner) for held in op.graphs() for inner in held.nodes))
 

@@ -7,69 +7,173 @@ the C++ compiler up to minutes. So each stands alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
-from graphc.ir import Graph, TensorType
+from graphc.ir import Graph, Node, Op, TensorType
 from graphc.link.legalize import inline
 from graphc.link.mlx.arrays import device_array
 from graphc.link.mlx.backend import backend
 from graphc.link.mlx.elementwise import in_float32
 from graphc.link.mlx.reduce import in_wide_floats
+from graphc.link.mlx.segments import SIZES, size_of
 from graphc.link.program import Program, Step
-from graphc.tensor.elementwise import ROWS, Cast, Elementwise, Where
+from graphc.tensor.arithmetic import hypot
+from graphc.tensor.elementwise import (
+    ROWS,
+    Cast,
+    Elementwise,
+    Where,
+    abs,
+    equal,
+    greater,
+    isinf,
+    less,
+    maximum,
+    minimum,
+    sign,
+    sqrt,
+    where,
+)
+from graphc.tensor.exponential import exp, expm1
 from graphc.tensor.normal import ERF
 from graphc.tensor.series import WIDE, polynomial
 from graphc.tensor.special import LogSoftmax, Softmax, erf, erfinv
+from graphc.tensor.tensor import Tensor
+from graphc.tensor.trigonometric import cos, sin, tan
 
-__all__ = ["in_float64", "traced"]
+__all__: list[str] = []
 
 
-def traced(expand: Callable[..., Any]) -> Callable[..., Any]:
+class Apart:
     """A function of graphs as one of float64 arrays of one axis and one length.
 
     Its operations are not fused with each other.
+
+    Attributes:
+        expand: Takes nodes, and gives one or a list of them.
+        arity: How many.
     """
 
-    @cache
-    def program(arity: int) -> Program:
-        inputs = [TensorType("float64", (None,))() for _ in range(arity)]
-        found = expand(*inputs)
-        outputs = found if isinstance(found, list) else [found]
-        return Program(inline(Graph(inputs, outputs), backend), backend, None)
+    def __init__(self, expand: Callable[..., Any], arity: int) -> None:
+        self.expand = expand
+        self.arity = arity
 
-    def compute(*xs: Any) -> Any:
-        made = program(len(xs))
-        values = [*xs, *[None] * (len(made.places) - len(xs))]
-        for place, value in made.constants:
-            values[place] = value
-        for step in made.steps:
-            operands = [values[i] for i in step.operands]
-            values[step.place] = _apart(step, operands)
-        found = [values[i] for i in made.outputs]
+    @cached_property
+    def program(self) -> Program:
+        """What it is made of; it can be known when all lowerings are."""
+        inputs = [TensorType("float64", (None,))() for _ in range(self.arity)]
+        found = self.expand(*inputs)
+        graph = Graph(inputs, found if isinstance(found, list) else [found])
+        return Program(_in_plain_rows(inline(graph, backend)), backend, None)
+
+    def size(self) -> int:
+        """How many operations it has."""
+        return sum(size_of(step.node) for step in self.program.steps)
+
+    def __call__(self, *xs: Any) -> Any:
+        found = _Run(self.program, xs).results()
         return found if len(found) > 1 else found[0]
 
-    return compute
 
+class _Run:
+    """The values of a program for these arguments.
 
-def _apart(step: Step, operands: list[Any]) -> Any:
-    """What a step gives, as no part of a fused kernel: its operands have its shape already."""
-    if not isinstance(step.node.op, Elementwise | Cast | Where):
-        return step.compute(*operands)
-    given = [device_array(x) for x in operands]
-    shape = mx.broadcast_shapes(*[x.shape for x in given])
-    return mx.contiguous(step.compute(*[_repeated(x, shape) for x in given]))
-
-
-def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
-    """An array in another shape, without a copy.
-
-    MLX fuses what broadcasts with its consumers, but not what takes away an axis.
+    Attributes:
+        wide: Values in the shapes of what they have been operands of.
     """
-    return x if x.shape == shape else mx.squeeze(mx.broadcast_to(x, (1, *shape)), 0)
+
+    def __init__(self, program: Program, xs: Sequence[Any]) -> None:
+        self.program = program
+        self.values = [*xs, *[None] * (len(program.places) - len(xs))]
+        for place, value in program.constants:
+            self.values[place] = value
+        self.wide: dict[Any, Any] = {}
+
+    def results(self) -> list[Any]:
+        for step in self.program.steps:
+            self.values[step.place] = self._apart(step)
+        return [self.values[i] for i in self.program.outputs]
+
+    def _apart(self, step: Step) -> Any:
+        """What a step gives, as no part of a fused kernel: its operands have its shape already."""
+        operands = [self.values[i] for i in step.operands]
+        if isinstance(step.node.op, Elementwise | Cast | Where):
+            shape = np.broadcast_shapes(*[x.shape for x in operands])
+            operands = [self._repeated(i, shape) for i in step.operands]
+        y = step.compute(*operands)
+        return mx.contiguous(y) if isinstance(y, mx.array) else y
+
+    def _repeated(self, place: int, shape: tuple[int, ...]) -> Any:
+        """A value in another shape, without a copy.
+
+        MLX fuses what broadcasts with its consumers, but not what takes away an axis.
+        """
+        found = self.wide.get((place, shape))
+        if found is None:
+            x = device_array(self.values[place])
+            found = x if x.shape == shape else mx.squeeze(mx.broadcast_to(x, (1, *shape)), 0)
+            self.wide[place, shape] = found
+        return found
+
+
+# Rows whose lowerings are several operations of MLX, in rows that are one each. As there, e ** x,
+# the sine and the cosine go by what is exact in float64.
+
+
+def _plain_exp(x: Tensor) -> Any:
+    rise = expm1(abs(x)) + 1
+    return where(less(x, 0), 1 / rise, rise)
+
+
+def _plain_sin(x: Tensor) -> Any:
+    t = tan(x / 2)
+    return 2 * t / (1 + t * t)
+
+
+def _plain_cos(x: Tensor) -> Any:
+    half, whole = tan(x / 2), tan(x)
+    square = half * half
+    direct = (1 - half) * (1 + half) / (1 + square)
+    return where(less(abs(whole), 1), direct, 2 * half / (1 + square) / whole)
+
+
+def _plain_hypot(a: Tensor, b: Tensor) -> Any:
+    high, low = maximum(abs(a), abs(b)), minimum(abs(a), abs(b))
+    ratio = low / where(equal(high, 0), 1, high)
+    return where(equal(high, np.inf), high, high * sqrt(1 + ratio * ratio))
+
+
+def _plain_sign(x: Tensor) -> Any:
+    return where(less(x, 0), -1, where(greater(x, 0), 1, x))
+
+
+def _plain_isinf(x: Tensor) -> Any:
+    return equal(abs(x), np.inf)
+
+
+PLAIN: dict[Op, Callable[..., Any]] = {
+    exp: _plain_exp,
+    sin: _plain_sin,
+    cos: _plain_cos,
+    hypot: _plain_hypot,
+    sign: _plain_sign,
+    isinf: _plain_isinf,
+}
+
+
+def _in_plain_rows(graph: Graph) -> Graph:
+    done: dict[Node, Node] = {x: x for x in graph.inputs}
+    for node in graph.nodes:
+        if node not in done:
+            inputs = [done[x] for x in node.inputs]
+            plain = PLAIN.get(node.op) if isinstance(node.op, Elementwise) else None
+            done[node] = plain(*inputs) if plain else node.with_inputs(inputs)
+    return Graph(graph.inputs, [done[y] for y in graph.outputs])
 
 
 def in_float64(row: Elementwise, compute: Callable[..., Any]) -> None:
@@ -100,7 +204,9 @@ def in_either(row: Elementwise, narrow: Callable[[Any], Any]) -> None:
 for _row in ROWS.values():
     if _row.expand in WIDE:
         assert _row.expand is not None
-        in_float64(_row, traced(_row.expand))
+        _apart = Apart(_row.expand, _row.arity)
+        in_float64(_row, _apart)
+        SIZES[_row] = _apart.size
 
 
 def _erf(x: Any) -> Any:
