@@ -22,6 +22,9 @@ from benchmarks.timing import agree, compared, milliseconds
 CHUNK = 40
 """Steps of a chunk by hand; all numbers of steps here are multiples of it."""
 
+MANY = 1_000
+"""Each part of a split array holds all others: of 10,000, that is gigabytes."""
+
 SECONDS = 5.0
 """About how long one way by hand is timed."""
 
@@ -31,7 +34,9 @@ Arrays = Sequence[Any]
 
 def elements(xs: Arrays) -> list[list[Any]]:
     """The elements of each sequence."""
-    return [[mx.squeeze(y, 0) for y in mx.split(x, len(x))] for x in xs]
+    return [
+        list(x) if len(x) > MANY else [mx.squeeze(y, 0) for y in mx.split(x, len(x))] for x in xs
+    ]
 
 
 def walked(step: Step, carry: Arrays, rows: list[list[Any]], params: Arrays) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""graphc: symbolic arrays, derivatives and loops, compiled for JAX or run by NumPy.
+"""graphc: symbolic arrays, derivatives and loops, compiled for JAX or MLX, or run by NumPy.
 
 Example:
     >>> import graphc

@@ -174,6 +174,7 @@ COMPILED: list[Row] = [
     (lambda f: f([x, n], x[n])(THREE, float("nan")), DTypeError, TypeError, ("'n' is wanted as int64[]", "float nan")),
     (lambda f: f([gt.bscalar("b")], n * 0, givens={n: 1}, on_unused_input="ignore")(300), DTypeError, TypeError, ("int8", "int 300")),
     (lambda f: f([x], x)("abc"), ArgumentError, TypeError, ("str 'abc'", "Give numbers")),
+    (lambda f: f([n], n)(2**70), ArgumentError, TypeError, ("int 11805916", "its dtype holds")),
     (lambda f: f([x], x)(None), ArgumentError, TypeError, ("NoneType None",)),
     (lambda f: f([x], x)(y), ArgumentError, TypeError, ("the symbolic y: float64[?]", "Give a value")),
     (lambda f: f([x], x)([1.0, [2.0]]), ArgumentError, TypeError, ("list [1.0, [2.0]]", "inhomogeneous")),

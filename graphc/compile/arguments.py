@@ -121,7 +121,7 @@ def converted(given: Any, wanted: In, target: TensorType, place: int, backend: B
 
 def _array(given: Any, wanted: In, place: int, backend: Backend) -> Any:
     """The argument as an array of a kind that the backend takes, in its own dtype."""
-    remedy = "Give numbers: an array or nested lists."
+    remedy = "Give numbers that its dtype holds: an array or nested lists."
     if isinstance(given, Node):
         given, remedy = f"the symbolic {given!r}", "Give a value: a number or an array."
         raise _refused(ArgumentError, wanted, place, given, remedy)

@@ -83,7 +83,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
             argument of a call has the structure of its input.
         outputs: A symbolic array, or a nested list, tuple or dict of them; a call returns that
             structure. None for a function that only updates.
-        mode: ``"JAX"``, ``"NUMPY"`` or a ``graphc.Mode``; ``config.mode`` by default.
+        mode: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode``; ``config.mode`` by default.
         updates: Pairs, or a dict, of shared variables and their new values, which they take after
             the outputs are computed.
         givens: Pairs, or a dict, of parts of the graph and what stands in their place.

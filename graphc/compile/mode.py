@@ -66,7 +66,9 @@ class Mode:
         # A rule's own name is the narrowest: it would hold against what leaves out more.
         gains = {name for name in self.backend.gains if not self.excluded & _wider(name)}
         object.__setattr__(self, "included", asked | (gains if EVERY in asked else frozenset()))
-        object.__setattr__(self, "options", dict(options))
+        # None is as good as left out, not a value.
+        chosen = {option: value for option, value in options.items() if value is not None}
+        object.__setattr__(self, "options", chosen)
         selected(self.excluded, self.included)
         _check(name, options, self.backend.options)
 

@@ -210,14 +210,14 @@ def possible(graph: Graph, readable: Sequence[bool]) -> set[Node]:
         if node in given:
             continue
         if isinstance(node.op, Length | Shape | Constant | Leaf) or (
-            node.inputs and not _is_there_alone(node.op) and all(x in found for x in node.inputs)
+            node.inputs and not _has_no_reference(node.op) and all(x in found for x in node.inputs)
         ):
             found.add(node)
     return found
 
 
-def _is_there_alone(op: Op) -> bool:
-    """Whether no NumPy reference computes it: a name that a backend has is none of NumPy's."""
+def _has_no_reference(op: Op) -> bool:
+    """Whether NumPy cannot compute it: names that a backend has, and loops that stop."""
     return isinstance(op, Composite) or (isinstance(op, Loop) and op.stops)
 
 

@@ -384,7 +384,8 @@ def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
         if isinstance(error, DTypeError):
             raise
         problem = f"{_short(value)} is no array of numbers: {str(error).rstrip('.')}."
-        raise DTypeError(problem, "", where(here())) from error
+        remedy = "Give numbers, nested lists of them, or a NumPy array."
+        raise DTypeError(problem, remedy, where(here())) from error
     dtype_name(array.dtype)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 

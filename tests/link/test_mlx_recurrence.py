@@ -14,7 +14,15 @@ from graphc.tensor.cumulative import Recurrence
 from tests.contract.tolerance import assert_agree
 from tests.modes import uncompiled
 
-SHAPES = [((50, 3), 0), ((3, 700), 1), ((700, 5), 0), ((40, 100), 0), ((9, 70, 2), 1), ((0, 90), 0)]
+SHAPES = [
+    ((50, 3), 0),
+    ((3, 700), 1),
+    ((700, 5), 0),
+    ((40, 100), 0),
+    ((9, 70, 2), 1),
+    ((0, 90), 0),
+    ((90, 0), 0),
+]
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -63,3 +71,21 @@ def test_states_that_nothing_else_is_as_large_as_are_not_laid_out() -> None:
     for y, laid_out in [(states(h0, n_steps=n)[-1], False), (states(h0, n_steps=n), True)]:
         graph = graphc.function([h0, n], y, "MLX").graph
         assert any(isinstance(x.op, Recurrence) for x in graph.nodes) == laid_out
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_states_of_zero_stay_so_however_large_products_of_factors_are(reverse: bool) -> None:
+    x, h0 = gt.vector("x"), gt.scalar("h0")
+    states = graphc.scan(lambda x_t, h: gt.tanh(h * x_t), x, h0, go_backwards=reverse)
+    linear = graphc.scan(lambda x_t, h: h * x_t, x, h0, go_backwards=reverse)
+    outputs = [linear, *graphc.grad(states[:10].sum(), [x, h0])]
+    given = np.full(1500, 5.0), 0.0
+    found, wanted = (
+        graphc.function([x, h0], outputs, mode, returns="numpy")(*given)
+        for mode in (uncompiled("MLX"), "NUMPY")
+    )
+    for by_mlx, by_numpy in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(by_mlx, by_numpy, 1e-12)
+        assert np.isfinite(by_mlx).all()
+    made = graphc.function([x, h0], linear, uncompiled("MLX"))(np.array([1.0, np.inf] * 9), 0.0)
+    assert np.isnan(np.asarray(made)[1:]).all()

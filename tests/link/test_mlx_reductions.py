@@ -152,3 +152,13 @@ def test_many_narrow_floats_are_added_up_exactly_along_all_axes(axes: tuple[int,
         wanted = x.astype(np.float64).sum(axes)
         y = on_mlx(lambda x: gt.sum(x, axes), x)
         np.testing.assert_allclose(y, wanted, 2e-5)
+
+
+@pytest.mark.parametrize("terms", [10**6, 3 * 2**13, 2**13 + 1, 5])
+def test_a_long_product_of_narrow_floats_keeps_its_digits(terms: int) -> None:
+    a, b = gt.ftensor3("a"), gt.ftensor3("b")
+    product = graphc.function([a, b], gt.matmul(a, b), uncompiled("MLX"), returns="numpy")
+    left = np.random.default_rng(0).uniform(0, 1, (2, 1, terms)).astype(np.float32)
+    right = np.random.default_rng(1).uniform(0, 1, (2, terms, 2)).astype(np.float32)
+    wanted = left.astype(np.float64) @ right
+    np.testing.assert_allclose(product(left, right), wanted, rtol=1e-5)

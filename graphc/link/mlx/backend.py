@@ -70,7 +70,7 @@ def compile(program: Program, options: Mapping[str, Any], donated: tuple[int, ..
             try:
                 found = run(*arrays, *constants) if run else in_segments(arguments)
                 # Unlike eval, async_eval also refuses what mx.grad traces.
-                mx.async_eval(found)
+                mx.async_eval(found)  # type: ignore[no-untyped-call]
                 mx.eval(found)
             except (ValueError, OperationError) as error:
                 raise untransformed(error) from error.__cause__

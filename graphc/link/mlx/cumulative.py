@@ -120,11 +120,13 @@ def _stepping(a: Any, b: Any, axis: int, reverse: bool) -> Any:
     return mx.concatenate(found, axis)
 
 
-def recurring(a: Any, b: Any, axis: int, reverse: bool) -> Any:
+def recurring(
+    a: Any, b: Any, axis: int, reverse: bool, times: Callable[[Any, Any], Any] = mx.multiply
+) -> Any:
     """Every second y by a recurrence of double steps, half as long; then those between.
 
     So it takes a logarithmic number of operations and a linear amount of work. From the end, the
-    steps are counted from there, and no array is turned.
+    steps are counted from there, and no array is turned. ``times`` multiplies a state.
     """
     n = b.shape[axis]
     if n < 2:
@@ -136,13 +138,31 @@ def recurring(a: Any, b: Any, axis: int, reverse: bool) -> Any:
     a_first, b_first, a_second, b_second = a[firsts], b[firsts], a[seconds], b[seconds]
     begins, ends = (_last, _first) if reverse else (_first, _last)
     factor = a_second * begins(a_first, half, axis)
-    term = a_second * begins(b_first, half, axis) + b_second
-    y_second = recurring(factor, term, axis, reverse)
+    term = times(a_second, begins(b_first, half, axis)) + b_second
+    deeper = _keeping_zeros(a) if times is mx.multiply else times
+    y_second = recurring(factor, term, axis, reverse, deeper)
     before = begins(y_second, rest, axis)
-    others = ends(a_first, rest, axis) * before + ends(b_first, rest, axis)
+    others = times(ends(a_first, rest, axis), before) + ends(b_first, rest, axis)
     initial = begins(b_first, 1, axis)
     y_first = mx.concatenate([others, initial] if reverse else [initial, others], axis)
     return _alternating(y_second, y_first, axis) if start else _alternating(y_first, y_second, axis)
+
+
+def _keeping_zeros(a: Any) -> Callable[[Any, Any], Any]:
+    """How products of these factors multiply a state: one of zero stays so, step by step.
+
+    A product of many may be infinite where none of the factors is.
+    """
+    # MLX may reduce nothing without end.
+    if not a.size or not mx.issubdtype(a.dtype, mx.inexact):
+        return mx.multiply
+    are_finite = mx.logical_not(mx.any(mx.isinf(a)))
+
+    def times(product: Any, y: Any) -> Any:
+        is_kept = mx.logical_and(mx.logical_and(mx.isinf(product), y == 0), are_finite)
+        return mx.where(is_kept, y, product * y)
+
+    return times
 
 
 def _first(x: Any, count: int, axis: int) -> Any:

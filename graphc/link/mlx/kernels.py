@@ -26,8 +26,9 @@ def ends_kernel(node: Node) -> bool:
     if not isinstance(op, Elementwise | Cast | Where | Barrier):
         return False
     before = (_fused.get(x, frozenset()) for x in node.inputs if not isinstance(x.op, Constant))
-    is_wide = isinstance(op, Elementwise) and node.type.dtype == "float64"
-    size = SEVERAL.get(op.row, 1) if is_wide else 1
+    size = 1
+    if isinstance(op, Elementwise) and node.type.dtype == "float64":
+        size = SEVERAL.get(op.row, 1)
     found = frozenset({(node.serial, size)}).union(*before)
     ends = sum(operations for _, operations in found) > MOST
     _fused[node] = frozenset() if ends else found
