@@ -34,6 +34,7 @@ SIGNED_ZEROS = (
     "tan", "tanh", "sinh", "arcsin", "arctan", "arctan2", "arcsinh", "arctanh", "expm1", "log1p",
 )  # fmt: skip
 
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", SIGNED_ZEROS)
 def test_a_zero_has_numpys_sign(name: str, backend: str) -> None:
