@@ -177,6 +177,24 @@ def test_arrays_of_one_call_are_not_kept_for_the_next() -> None:
     assert mx.get_active_memory() - before < 64_000
 
 
+def test_another_length_of_a_last_chunk_is_made_of_the_same_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # So it has the same kernels: nothing of a step is fused with the next one.
+    ends = []
+    contiguous = mx.contiguous
+    monkeypatch.setattr(mx, "contiguous", lambda y: (ends.append(1), contiguous(y))[1])
+    uncompiled = graphc.Mode("MLX", compile=False)
+    made = []
+    for steps in (5, 9, chunks.CHUNK):
+        ends.clear()
+        graphc.function([x, h0, a, n], grown(x), uncompiled)(np.ones((steps, 3)), H, 0.5, 1)
+        made.append(len(ends))
+    if mx.default_device().type == mx.cpu:
+        assert made[1] - made[0] == 4
+    assert made[2] < made[0]
+
+
 # How large, and when.
 
 
@@ -188,7 +206,8 @@ def test_chunks_are_evaluated_while_the_next_is_put_together(
     monkeypatch.setattr(mx, "async_eval", lambda *ys: (calls.append(1), evaluate(*ys)))
     f = graphc.function([x, h0, a, n], grown(x), "MLX")
     f(np.ones((320, 3)), H, 0.5, 1)
-    assert len(calls) == 320 // chunks.CHUNK
+    # And the outputs at last.
+    assert len(calls) == 320 // chunks.CHUNK + 1
 
 
 def test_a_long_loop_holds_no_more_memory_than_a_short_one() -> None:

@@ -81,11 +81,16 @@ def _on_device(op: Loop, given: Parts[Any], read: Callable[[Any], Any]) -> Parts
 
 
 class _Step:
-    """A loop's step with its constants, while it is traced."""
+    """A loop's step with its constants, while it is traced.
 
-    def __init__(self, op: Loop, consts: Sequence[Any]) -> None:
+    Attributes:
+        apart: Whether nothing is fused with what is in the next step.
+    """
+
+    def __init__(self, op: Loop, consts: Sequence[Any], *, apart: bool = False) -> None:
         self.op = op
         self.consts = consts
+        self.apart = apart
         own = op.carries + op.sequences
         known = [own + i for i, x in enumerate(consts) if not isinstance(x, mx.array)]
         program = Program(op.step, backend, analyse(op.step, known))
@@ -98,6 +103,8 @@ class _Step:
             trace.spend(self.size)
         found = [device_array(y) for y in self.trace(*carry, *elements, *self.consts)]
         self.op.check_carry(carry, found)
+        if self.apart:
+            found = [mx.contiguous(y) if i < len(carry) else y for i, y in enumerate(found)]
         return found
 
 
@@ -287,7 +294,9 @@ class Driven:
         op, left = self.op, iter(arrays)
         init, xs = list(islice(left, op.carries)), list(islice(left, op.sequences))
         consts = [next(left) if x is None else x for x in fixed]
-        step = _Step(op, consts)
+        # What MLX fuses across steps has kernels of its own for each length.
+        is_last = size < self.most and mx.default_device().type == mx.cpu
+        step = _Step(op, consts, apart=is_last)
         given = Parts(None, None, init, xs, consts)
         if op.stops:
             return _masked(step, given, size, None)
