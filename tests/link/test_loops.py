@@ -63,7 +63,7 @@ def rnn_until() -> Any:
 
 def compare(inputs: list[Any], outputs: list[Any], *calls: tuple[Any, ...]) -> None:
     """Every backend gives what NumPy gives, at every call."""
-    functions = [graphc.function(inputs, outputs, mode=mode) for mode in BACKENDS]
+    functions = [graphc.function(inputs, outputs, mode=mode, returns="numpy") for mode in BACKENDS]
     reference = functions[BACKENDS.index("NUMPY")]
     for arguments in calls:
         expected = reference(*arguments)
