@@ -18,7 +18,8 @@ def traced(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
 
     MLX traces it once for all arguments of the same shapes and dtypes, as it does for
     ``mx.compile``, and it is the program that runs. MLX cannot save contiguous copies: other copies
-    stand for them. It cannot read a program in another thread than the first: the function runs.
+    stand for them. It cannot read a program in another thread than the first, nor save some of its
+    operations: the function runs.
     """
     programs: dict[Any, Callable[..., Any]] = {}
 
@@ -27,19 +28,23 @@ def traced(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
             return function(*arrays)
         key = tuple([(x.shape, x.dtype) for x in arrays])
         if key not in programs:
-            programs[key] = _program(function, arrays)
+            programs[key] = _program(function, arrays) or function
         return [*programs[key](*arrays)]
 
     return run
 
 
-def _program(function: Callable[..., Any], arrays: Sequence[Any]) -> Callable[..., Any]:
+def _program(function: Callable[..., Any], arrays: Sequence[Any]) -> Callable[..., Any] | None:
     with tempfile.TemporaryDirectory() as folder:
         copy = mx.contiguous
         path = str(Path(folder) / "program.mlxfn")
         mx.contiguous = _copied
         try:
             mx.export_function(path, function, *arrays)
+        except ValueError as error:
+            if "Unable to serialize" not in str(error):
+                raise
+            return None
         finally:
             mx.contiguous = copy
         return mx.import_function(path)

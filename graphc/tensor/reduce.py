@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ from graphc.tensor.shape import (
     reshape,
 )
 from graphc.tensor.tensor import Axis, Tensor, as_tensor, axes_of, function
+from graphc.tensor.vectorize import batched as over_batch
 
 __all__ = [
     "All",
@@ -542,8 +543,15 @@ class Composite(Op):
             )
         return x
 
-    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(type(self)(behind(self.axes)), x)
+    def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
+        """Of several operands, what it is made of."""
+        if len(inputs) == 1:
+            return Tensor.make(replace(self, axes=behind(self.axes)), *inputs)
+        flags = zip(inputs, batched, strict=True)
+        fresh = [x.type.with_shape(x.type.shape[1:])() if flag else x for x, flag in flags]
+        swaps = {new: x for new, x in zip(fresh, inputs, strict=True) if new is not x}
+        (y,) = over_batch([self.expand(*fresh)], swaps)
+        return y
 
 
 def _shift(x: Tensor, axes: tuple[int, ...]) -> Tensor:

@@ -54,7 +54,7 @@ def values_of(outputs: Sequence[Node], values: dict[Any, Any]) -> list[np.ndarra
     return evaluate([plain[y] for y in outputs], values)
 
 
-@lru_cache(maxsize=2**12)
+@lru_cache(maxsize=2**12, typed=True)
 def _exp(x: Any) -> Any:
     """Of large integers it is taken as a power of e, which takes longer."""
     return mpmath.exp(x - 0.125) * mpmath.exp(0.125)
@@ -96,7 +96,8 @@ TRUE: dict[Any, Callable[..., Any]] = {
 }
 
 
-@lru_cache(maxsize=2**14)
+# Real and complex numbers that are equal are not one here.
+@lru_cache(maxsize=2**14, typed=True)
 def _true(op: Any, *xs: Any) -> Any:
     """A function's value, remembered, as combinations of operands have each many times."""
     return TRUE[op](*xs)
