@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +29,7 @@ __all__ = [
     "dtype_of",
     "from_numpy",
     "host_array",
+    "host_places",
     "key_of",
     "name_of",
     "to_numpy",
@@ -201,6 +202,11 @@ def device_array(value: Any) -> Any:
         # A length: as a constant, each other one would have its own kernels.
         return mx.full((), int(value), dtype_of(dtype_name(value.dtype)))
     return from_numpy(value) if found is None else found
+
+
+def host_places(values: Iterable[Any], first: int = 0) -> tuple[int, ...]:
+    """The places of those that are on the host, counted from the first one's."""
+    return tuple([i for i, x in enumerate(values, first) if not isinstance(x, mx.array)])
 
 
 def host_array(value: Any) -> Any:

@@ -34,7 +34,7 @@ from graphc.tensor.index import Index, IndexUpdate
 from graphc.tensor.select import Within
 from graphc.tensor.shape import Length, Shape
 
-__all__ = ["backend"]
+__all__ = ["backend", "held_program"]
 
 
 def describe(options: Mapping[str, Any]) -> str:
@@ -208,3 +208,11 @@ backend = MLXBackend(
     gains=frozenset({"linear_recurrence"}),
     gaps=GAPS,
 )
+
+
+def held_program(graph: Graph, known: tuple[int, ...]) -> Program:
+    """A graph that an operation holds, given which of its inputs are on the host.
+
+    It is made anew each time: lowerings may have been entered since.
+    """
+    return Program(graph, backend, analyse(graph, known))

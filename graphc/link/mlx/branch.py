@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import mlx.core as mx
@@ -11,11 +10,9 @@ import numpy as np
 
 from graphc.errors import GraphcError
 from graphc.ir import Graph
-from graphc.link.mlx.arrays import NotTraceableError, device_array, host_array
-from graphc.link.mlx.backend import backend
-from graphc.link.mlx.host import analyse
+from graphc.link.mlx.arrays import NotTraceableError, device_array, host_array, host_places
+from graphc.link.mlx.backend import backend, held_program
 from graphc.link.mlx.segments import DRIVERS, Segments
-from graphc.link.program import Program
 from graphc.loop.branch import Switch
 
 __all__: list[str] = []
@@ -46,13 +43,8 @@ def _either(here: Any, a: Any, b: Any) -> Any:
 
 
 def _traced(branch: Graph, values: Sequence[Any]) -> tuple[Any, ...]:
-    known = tuple(i for i, x in enumerate(values) if not isinstance(x, mx.array))
-    return tuple(map(device_array, _program(branch, known).trace(*values)))
-
-
-@lru_cache(maxsize=1024)
-def _program(branch: Graph, known: tuple[int, ...]) -> Program:
-    return Program(branch, backend, analyse(branch, known))
+    program = held_program(branch, host_places(values))
+    return tuple(map(device_array, program.trace(*values)))
 
 
 def driven(op: Switch, options: Mapping[str, Any]) -> Callable[..., Sequence[Any]]:
@@ -61,9 +53,9 @@ def driven(op: Switch, options: Mapping[str, Any]) -> Callable[..., Sequence[Any
 
     def run(index: Any, *values: Any) -> Sequence[Any]:
         branch = op.chosen(np.asarray(host_array(index)))
-        known = tuple(i for i, x in enumerate(values) if not isinstance(x, mx.array))
+        known = host_places(values)
         if (branch, known) not in segments:
-            segments[branch, known] = Segments(_program(branch, known), options)
+            segments[branch, known] = Segments(held_program(branch, known), options)
         return tuple(map(device_array, segments[branch, known].run(*values)))
 
     return run

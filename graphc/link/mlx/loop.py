@@ -27,12 +27,11 @@ from graphc.link.mlx.arrays import (
     device_array,
     dtype_of,
     host_array,
+    host_places,
     key_of,
 )
-from graphc.link.mlx.backend import backend
-from graphc.link.mlx.host import analyse
+from graphc.link.mlx.backend import backend, held_program
 from graphc.link.mlx.segments import DRIVERS, Segments, Traced, constants_of, size_of
-from graphc.link.program import Program
 from graphc.loop.loop import ENDLESS, Loop, Parts
 
 __all__: list[str] = []
@@ -56,7 +55,7 @@ Step = Callable[..., Sequence[Any]]
 @backend.lower(Loop)
 def loop(op: Loop, *values: Any) -> tuple[Any, ...]:
     """All steps written out, within what MLX traces."""
-    given = _on_device(op, op.parts(values), host_array)
+    given = _on_device(op, op.parts(values))
     n = op.number_of_steps(given)
     if n == ENDLESS:
         raise NotTraceableError
@@ -68,14 +67,13 @@ def loop(op: Loop, *values: Any) -> tuple[Any, ...]:
     return _written_out(step, given, n, n if count is None else int(count))
 
 
-def _on_device(op: Loop, given: Parts[Any], read: Callable[[Any], Any]) -> Parts[Any]:
+def _on_device(op: Loop, given: Parts[Any]) -> Parts[Any]:
     """Arrays, but for what is to be known."""
     deciding = set(op.host_inputs())
     first = (op.steps is None) + op.counted + op.carries + op.sequences
-    consts = [
-        read(x) if first + i in deciding else device_array(x) for i, x in enumerate(given.consts)
-    ]
-    steps = None if given.steps is None else read(given.steps)
+    places = enumerate(given.consts, first)
+    consts = [host_array(x) if i in deciding else device_array(x) for i, x in places]
+    steps = None if given.steps is None else host_array(given.steps)
     init, xs = ([device_array(x) for x in part] for part in (given.init, given.xs))
     return Parts(steps, given.count, init, xs, consts)
 
@@ -91,9 +89,7 @@ class _Step:
         self.op = op
         self.consts = consts
         self.apart = apart
-        own = op.carries + op.sequences
-        known = [own + i for i, x in enumerate(consts) if not isinstance(x, mx.array)]
-        program = Program(op.step, backend, analyse(op.step, known))
+        program = held_program(op.step, host_places(consts, op.carries + op.sequences))
         self.size = len(program.steps)
         self.trace = told_of(op.title, program.trace)
 
@@ -272,11 +268,9 @@ class Driven:
     def body(self, consts: Sequence[Any]) -> Segments:
         """A step as a program of its own."""
         op = self.op
-        own = op.carries + op.sequences
-        known = tuple(own + i for i, x in enumerate(consts) if not isinstance(x, mx.array))
+        known = host_places(consts, op.carries + op.sequences)
         if known not in self.bodies:
-            program = Program(op.step, backend, analyse(op.step, known))
-            self.bodies[known] = Segments(program, self.options)
+            self.bodies[known] = Segments(held_program(op.step, known), self.options)
         return self.bodies[known]
 
     def chunk(self, size: int, consts: Sequence[Any], known: Any) -> Traced:
@@ -315,7 +309,7 @@ class _Walk:
         self.driven = driven
         self.op = driven.op
         self.values = values
-        self.given = _on_device(driven.op, values, host_array)
+        self.given = _on_device(driven.op, values)
         self.steps = driven.op.number_of_steps(self.given)
         count = values.count
         self.most = self.steps if count is None else min(int(host_array(count)), self.steps)
