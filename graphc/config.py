@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 __all__ = ["Config", "config"]
 
 FLOATS = ("float16", "float32", "float64")
+
+RECOMPILE = ("warn", "raise", "ignore")
+
+DIRECTORY = "GRAPHC_CACHE_DIR"
+"""The environment variable of ``cache_dir``."""
+
+OFF = "off"
+"""The directory that means none."""
 
 
 class Config:
@@ -21,6 +32,17 @@ class Config:
             ``graphc.Mode``.
         specializations: How many executables one function keeps for different values of
             integer arguments that decide shapes.
+        programs: How many compiled programs are kept in memory for functions of equal structure.
+        cache_dir: The directory, a ``Path``, where compiled programs are kept for later
+            processes; None, or ``"off"``, keeps none. By default what the environment variable
+            ``GRAPHC_CACHE_DIR`` says, a path or ``off``, and else ``graphc`` in the user's cache
+            directory; None for a user who has no home.
+        cache_bytes: How many bytes that directory may hold; the least recently used entries go.
+        recompile: What is done about a function that is compiled again and again for a reason
+            that can be mended: ``"warn"``, ``"raise"`` or ``"ignore"``.
+        warn_on_captured_constants: Whether an array of 10 or more elements that becomes a constant
+            of a graph warns, unless ``gt.constant`` says that it is meant; once for what is built
+            between two calls of ``graphc.function``.
 
     Example:
         >>> from graphc import config
@@ -31,26 +53,50 @@ class Config:
         'float64'
     """
 
-    __slots__ = ("floatX", "mode", "specializations")
+    __slots__ = (
+        "cache_bytes",
+        "cache_dir",
+        "floatX",
+        "mode",
+        "programs",
+        "recompile",
+        "specializations",
+        "warn_on_captured_constants",
+    )
 
+    cache_bytes: int
+    cache_dir: Path | None
     floatX: str  # noqa: N815 (the name that users of the field know)
     mode: Any
+    programs: int
+    recompile: str
     specializations: int
+    warn_on_captured_constants: bool
 
     def __init__(self) -> None:
+        self.cache_bytes = 2**30
         self.floatX = "float64"
         self.mode = "JAX"
+        self.programs = 256
+        self.recompile = "warn"
         self.specializations = 64
+        self.warn_on_captured_constants = False
+
+    def __getattr__(self, name: str) -> Any:
+        """The default of ``cache_dir``, once it is asked for: the environment may change before."""
+        if name != "cache_dir":
+            raise AttributeError(_unknown(name), name=name, obj=self)
+        self.cache_dir = default_directory(os.environ, sys.platform)
+        return self.cache_dir
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == "floatX" and value not in FLOATS:
-            raise ValueError(f"config.floatX = {value!r}: use one of {', '.join(FLOATS)}.")
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if name == "specializations" and not (whole and value >= 1):
-            raise ValueError(f"config.{name} = {value!r}: use a positive integer.")
         if name not in self.__slots__:
-            raise AttributeError(f"No setting {name!r}; there are {', '.join(self.__slots__)}.")
-        object.__setattr__(self, name, value)
+            raise AttributeError(_unknown(name), name=name, obj=self)
+        if name in CHECKS:
+            is_right, wanted = CHECKS[name]
+            if not is_right(value):
+                raise ValueError(f"config.{name} = {value!r}: use {wanted}.")
+        object.__setattr__(self, name, directory(value) if name == "cache_dir" else value)
 
     @contextmanager
     def change_flags(self, **settings: Any) -> Iterator[None]:
@@ -63,6 +109,58 @@ class Config:
         finally:
             for name, value in before.items():
                 setattr(self, name, value)
+
+
+def _unknown(name: str) -> str:
+    return f"No setting {name!r}; there are {', '.join(Config.__slots__)}."
+
+
+def _positive(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_path(value: Any) -> bool:
+    return value is None or (isinstance(value, str | os.PathLike) and os.fspath(value) != "")
+
+
+def _among(*values: str) -> tuple[Callable[[Any], bool], str]:
+    return lambda value: isinstance(value, str) and value in values, f"one of {', '.join(values)}"
+
+
+POSITIVE = (_positive, "a positive integer")
+
+CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "cache_bytes": POSITIVE,
+    "cache_dir": (_is_path, "a path, or None for no cache on disk"),
+    "floatX": _among(*FLOATS),
+    "programs": POSITIVE,
+    "recompile": _among(*RECOMPILE),
+    "specializations": POSITIVE,
+    "warn_on_captured_constants": (lambda value: isinstance(value, bool), "True or False"),
+}
+"""What a setting must be, in code and in words."""
+
+
+def directory(value: str | os.PathLike[str] | None) -> Path | None:
+    """An absolute path; None where that is None or ``"off"``."""
+    if value is None or value == OFF:
+        return None
+    return Path(os.path.abspath(os.path.expanduser(value)))  # noqa: PTH100, PTH111 (no home, no error)
+
+
+def default_directory(environment: Mapping[str, str], platform: str) -> Path | None:
+    """Where a user of that environment has the cache; nothing is read from the disk."""
+    if chosen := environment.get(DIRECTORY):
+        return directory(chosen)
+    if platform == "win32":
+        local = environment.get("LOCALAPPDATA")
+        return Path(local, "graphc", "Cache") if local else None
+    if platform != "darwin" and os.path.isabs(base := environment.get("XDG_CACHE_HOME", "")):  # noqa: PTH117
+        return Path(base, "graphc")
+    home = os.path.expanduser("~")  # noqa: PTH111 (a user without a home is no error)
+    if not os.path.isabs(home):  # noqa: PTH117
+        return None
+    return Path(home, *(("Library", "Caches") if platform == "darwin" else (".cache",)), "graphc")
 
 
 config = Config()
