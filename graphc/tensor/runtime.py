@@ -1,0 +1,126 @@
+"""Python numbers that a program is given when it runs, rather than having them written into it."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError
+from graphc.ir import Node, here, numpy_dtype, where
+
+__all__ = ["Runtime", "runtime"]
+
+
+class Runtime:
+    """What marked numbers are beside being numbers; ``runtime`` makes them.
+
+    Attributes:
+        number: The plain number.
+        weak: Whether it takes the dtype of an array that it meets, as a Python number does.
+    """
+
+    number: Any
+    weak: bool
+
+    def array(self, dtype: str | None = None) -> np.ndarray[Any, Any]:
+        """The number as a 0-d array, the same one each time: a graph knows it by its identity."""
+        known: dict[str | None, np.ndarray[Any, Any]] = self.__dict__.setdefault("_arrays", {})
+        if dtype not in known:
+            made = np.array(self.number, None if dtype is None else numpy_dtype(dtype))
+            return known.setdefault(dtype, made)
+        return known[dtype]
+
+    # NumPy takes a float for weak only where it is a float and no more.
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(x, Node) for x in args):
+            return NotImplemented
+        return getattr(ufunc, method)(*map(_plain, args), **kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if any(issubclass(x, Node) for x in types):
+            return NotImplemented
+        return func(*map(_plain, args), **{name: _plain(x) for name, x in kwargs.items()})
+
+    def __repr__(self) -> str:
+        return f"runtime({self.number!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return runtime, (self.number,)
+
+    def __copy__(self) -> Runtime:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Runtime:
+        return self
+
+
+def _plain(x: Any) -> Any:
+    """The value with plain numbers in place of marked ones."""
+    if isinstance(x, list | tuple):
+        return [_plain(part) for part in x]
+    return x.number if isinstance(x, Runtime) else x
+
+
+class _Float(Runtime, float): ...
+
+
+class _Int(Runtime, int): ...
+
+
+class _Bool(Runtime, int): ...  # Python allows no class below bool
+
+
+class _Complex(Runtime, complex): ...
+
+
+_CLASSES: tuple[tuple[tuple[type, ...], type[Any]], ...] = (
+    ((bool, np.bool_), _Bool),
+    ((int, np.integer), _Int),
+    ((float, np.floating), _Float),
+    ((complex, np.complexfloating), _Complex),
+)
+
+
+def runtime(x: builtins.bool | builtins.int | builtins.float | builtins.complex | Any) -> Any:
+    """A number that stays a number to Python, and is passed to a program when it runs.
+
+    A Python number beside a symbolic array is part of the graph, so that another number makes
+    another program. A marked one is a leaf: equal graphs with other numbers are one program.
+    By itself it is the number, to NumPy, JAX and MLX as well, and arithmetic gives plain numbers.
+    What decides a shape, a Python ``if`` or an index takes the number as it is.
+
+    Args:
+        x: A bool, int, float or complex number, or one of NumPy's scalars.
+
+    Returns:
+        The same number, marked. A Python number is weak as ever: beside a float32 array it is
+        float32. A scalar of NumPy's keeps its dtype in graphs and in NumPy; JAX and MLX take it
+        for a Python number.
+
+    Raises:
+        ArgumentError: It is no number.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> rate = runtime(0.1)
+        >>> rate + 1
+        1.1
+        >>> (gt.vector("x", dtype="float32") * rate).type
+        float32[?]
+    """
+    if isinstance(x, Runtime):
+        return x
+    made = next((made for kinds, made in _CLASSES if isinstance(x, kinds)), None)
+    if made is None:
+        raise ArgumentError(
+            f"runtime({x!r}): a {type(x).__name__} is no number.",
+            "Arrays of ten or more elements are passed at run time anyhow; others are inputs.",
+            where(here()),
+        )
+    marked = made(x)
+    marked.number = x
+    marked.weak = not isinstance(x, np.generic)
+    return marked
