@@ -72,22 +72,23 @@ def _spread(node: Node, waiting: dict[Node, Any], reached: set[Node]) -> None:
         parts = waiting.setdefault(several, [None] * len(several.type.items))
         parts[node.op.index] = _added(parts[node.op.index], g)
         return
-    parts = _pulled_back(node, g)
+    wanted = [x in reached and is_inexact(getattr(x.type, "dtype", "")) for x in node.inputs]
+    parts = _pulled_back(node, g, wanted)
     if len(parts) != len(node.inputs):
         raise GradientError(
             f"{node.op.name} has {len(node.inputs)} inputs, and its pullback gave {len(parts)}.",
             "Return one gradient for each input, None where there is none.",
         )
-    for x, part in zip(node.inputs, parts, strict=True):
-        if part is not None and x in reached and is_inexact(getattr(x.type, "dtype", "")):
+    for x, part, asked in zip(node.inputs, parts, wanted, strict=True):
+        if asked and part is not None:
             waiting[x] = _added(waiting.get(x), _checked(node, x, part))
 
 
-def _pulled_back(node: Node, g: Any) -> Sequence[Any]:
+def _pulled_back(node: Node, g: Any, wanted: Sequence[bool]) -> Sequence[Any]:
     op = node.op
     if op.rearranges and any(x.inputs for x in node.inputs):
         return _rearranged(node, g)
-    return op.pullback(g, node, *node.inputs)
+    return op.pullback_to(wanted, g, node, *node.inputs)
 
 
 def _rearranged(node: Node, g: Tensor) -> Sequence[Any]:

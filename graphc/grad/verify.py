@@ -10,7 +10,7 @@ import numpy as np
 from graphc.errors import GradientError, VerificationError
 from graphc.grad.reverse import grad
 from graphc.ir import TensorType, is_float
-from graphc.tensor import Tensor, as_tensor, sum
+from graphc.tensor import Tensor, as_tensor, constant, sum
 
 __all__ = ["verify_grad"]
 
@@ -67,7 +67,7 @@ def verify_grad(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     limits = (abs_tol or tolerance, rel_tol or tolerance)
     shape = y.eval(dict(zip(xs, points, strict=True)), mode=mode or "NUMPY").shape
     for _ in range(n_tests):
-        cost = sum(y * rng.uniform(0.5, 1.5, shape).astype(y.dtype))
+        cost = sum(y * constant(rng.uniform(0.5, 1.5, shape), dtype=y.dtype))
         _compare(cost, xs, points, step, limits, mode or "NUMPY")
 
 

@@ -26,7 +26,17 @@ from graphc.ir.graph import Graph, refuse_missing, replaced
 from graphc.ir.node import TINY, Constant, Input, Leaf, Node, Parameter, Pick, picks, toposort
 from graphc.ir.op import Check, Op, encode
 from graphc.ir.print import dprint, pprint, preview, tree
-from graphc.ir.site import INTERNAL, Site, derived_from, frames_up, here, where
+from graphc.ir.site import (
+    INTERNAL,
+    Site,
+    derived_from,
+    frames_up,
+    here,
+    is_own,
+    mark_own,
+    where,
+)
+from graphc.ir.slot import Slot
 from graphc.ir.types import Shape, TensorType, TupleType, Type
 
 __all__ = [
@@ -45,6 +55,7 @@ __all__ = [
     "Pick",
     "Shape",
     "Site",
+    "Slot",
     "TensorType",
     "TupleType",
     "Type",
@@ -65,6 +76,8 @@ __all__ = [
     "is_inexact",
     "is_integer",
     "is_numeric",
+    "is_own",
+    "mark_own",
     "numpy_dtype",
     "paths",
     "picks",

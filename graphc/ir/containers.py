@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 __all__ = ["flatten", "flatten_like", "is_container", "paths", "rebuild", "value_class"]
@@ -99,9 +100,13 @@ def is_container(value: Any) -> bool:
         >>> is_container(()), is_container(1.5)
         (True, False)
     """
-    if isinstance(value, dict | tuple | list):
-        return True
-    return is_dataclass(value) and not isinstance(value, type) and type(value) not in _VALUES
+    cls: Any = type(value)
+    return _is_container_class(cls)
+
+
+@cache
+def _is_container_class(cls: Any) -> bool:
+    return issubclass(cls, dict | tuple | list) or (is_dataclass(cls) and cls not in _VALUES)
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -109,6 +114,8 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def _map(container: Any, f: Callable[[Any], Any]) -> Any:
+    if not is_container(container):
+        return f(container)
     if isinstance(container, dict):
         return {key: _map(value, f) for key, value in container.items()}
     if isinstance(container, tuple):
@@ -117,6 +124,4 @@ def _map(container: Any, f: Callable[[Any], Any]) -> Any:
         return type(container)(*parts) if named else tuple(parts)
     if isinstance(container, list):
         return [_map(value, f) for value in container]
-    if is_container(container):
-        return replace(container, **{k: _map(v, f) for k, v in _fields(container).items()})
-    return f(container)
+    return replace(container, **{k: _map(v, f) for k, v in _fields(container).items()})

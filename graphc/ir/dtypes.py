@@ -26,6 +26,7 @@ __all__ = [
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("bfloat16", "float16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
+INEXACT = frozenset((*FLOATS, *COMPLEX))
 DTYPES = ("bool", *INTEGERS, *FLOATS, *COMPLEX)
 
 
@@ -91,7 +92,7 @@ def is_complex(dtype: str) -> bool:
 
 def is_inexact(dtype: str) -> bool:
     """Whether values are rounded, real or complex: the dtypes that have derivatives."""
-    return dtype in FLOATS or dtype in COMPLEX
+    return dtype in INEXACT
 
 
 def is_numeric(dtype: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
 from graphc.errors import FrozenError, MissingInputError
 from graphc.ir.node import Input, Leaf, Node, Parameter, Wiring, rebuilt, toposort, wired
-from graphc.ir.op import Op
 
 __all__ = ["Graph", "replaced"]
 
@@ -34,13 +34,13 @@ class Graph:
         True
     """
 
-    __slots__ = ("_key", "inputs", "leaves", "nodes", "outputs")
+    __slots__ = ("_keyed", "inputs", "leaves", "nodes", "outputs")
 
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
     nodes: tuple[Node, ...]
     leaves: tuple[Node, ...]
-    _key: str | None
+    _keyed: tuple[str, tuple[Node, ...]] | None
 
     def __init__(self, inputs: Iterable[Node], outputs: Iterable[Node]) -> None:
         put = object.__setattr__
@@ -51,7 +51,7 @@ class Graph:
         refuse_missing([node for node in needed if isinstance(node.op, Input)], self.inputs)
         put(self, "nodes", (*dict.fromkeys(self.inputs), *needed))
         put(self, "leaves", tuple(node for node in needed if isinstance(node.op, Leaf)))
-        put(self, "_key", None)
+        put(self, "_keyed", None)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise FrozenError(f"Graph.{name} = {value!r}: a graph never changes.")
@@ -82,11 +82,27 @@ class Graph:
 
         Graphs of equal keys are equal, but for the arrays that they hold as leaves.
         """
-        key = self._key
-        if key is None:
-            key = _key(self)
-            object.__setattr__(self, "_key", key)
-        return key
+        return self._in_order()[0]
+
+    def canonical(self) -> tuple[Node, ...]:
+        """The nodes in the key's own order: of graphs of equal keys they correspond, one by one.
+
+        The graph's inputs come first, and no node before its inputs.
+
+        Example:
+            >>> import graphc.tensor as gt
+            >>> x = gt.scalar("x")
+            >>> [node.op.name for node in Graph([x], [gt.exp(gt.sin(x))]).canonical()]
+            ['x', 'sin', 'exp']
+        """
+        return self._in_order()[1]
+
+    def _in_order(self) -> tuple[str, tuple[Node, ...]]:
+        keyed = self._keyed
+        if keyed is None:
+            keyed = _keyed(self)
+            object.__setattr__(self, "_keyed", keyed)
+        return keyed
 
     def users(self) -> dict[Node, list[Node]]:
         """For each node, the nodes it is an input of."""
@@ -109,47 +125,46 @@ def _rebuilt(wiring: Wiring, inputs: list[int], outputs: list[int]) -> Graph:
     return Graph([nodes[i] for i in inputs], [nodes[i] for i in outputs])
 
 
-def _key(graph: Graph) -> str:
-    """The nodes' tokens and wiring, in an order that the age of nodes has no part in.
+def _keyed(graph: Graph) -> tuple[str, tuple[Node, ...]]:
+    """A hash of the nodes' tokens and wiring, in an order that the age of nodes has no part in.
 
     Commuting operands are visited in the order of their own digests. These take every leaf of a
     type for the same; which is which, the wiring by numbers tells.
     """
-    given: dict[Node, int] = {x: i for i, x in enumerate(graph.inputs)}
-    tokens: dict[Op, bytes] = {}
-    digests: dict[Node, bytes] = {}
+    given = {x: i for i, x in enumerate(graph.inputs)}
+    tokens: dict[Node, str] = {}
+    operands: dict[Node, Sequence[Node]] = {}
+    digests: dict[Node, int] = dict(given)
     for node in graph.nodes:
         if node in given:
-            digests[node] = f"input {given[node]} {node.type!r}".encode()
             continue
-        token = tokens.get(node.op)
-        if token is None:
-            token = tokens[node.op] = node.op.token().encode()
-        parts = [digests[x] for x in node.inputs]
-        if node.op.is_commutative():
-            parts.sort()
-        digests[node] = blake2b(b" ".join([token, *parts]), digest_size=12).digest()
+        op = node.op
+        token = tokens[node] = op.token()
+        xs = sorted(node.inputs, key=digests.__getitem__) if op.is_commutative() else node.inputs
+        operands[node] = xs
+        # Python's hash of integers is the same in every process; that of a text is not.
+        digests[node] = hash((_number(token), *[digests[x] for x in xs]))
+    lines = [f"{i} {x.type!r}" for x, i in given.items()]
     numbers = dict(given)
-    whole = blake2b(b" ".join([digests[x] for x in graph.inputs]), digest_size=20)
-    stack = list(graph.outputs)[::-1]
-    while stack:
-        node = stack[-1]
-        operands = (
-            sorted(node.inputs, key=digests.__getitem__)
-            if node.op.is_commutative()
-            else node.inputs
-        )
-        waiting = [] if node in numbers else [x for x in operands if x not in numbers]
-        if waiting:
-            stack += waiting[::-1]
-            continue
-        stack.pop()
-        if node not in numbers:
-            numbers[node] = len(numbers)
-            wiring = " ".join([str(numbers[x]) for x in operands])
-            whole.update(tokens[node.op] + f" {wiring}\n".encode())
-    whole.update(" ".join([str(numbers[y]) for y in graph.outputs]).encode())
-    return whole.hexdigest()
+    begun: list[tuple[Node | None, Iterator[Node]]] = [(None, iter(graph.outputs))]
+    while begun:
+        done, waiting = begun[-1]
+        for x in waiting:
+            if x not in numbers:
+                begun.append((x, iter(operands[x])))
+                break
+        else:
+            begun.pop()
+            if done is not None:
+                lines.append(f"{tokens[done]} {[numbers[x] for x in operands[done]]}")
+                numbers[done] = len(numbers)
+    lines.append(f"{[numbers[y] for y in graph.outputs]}")
+    return blake2b("\n".join(lines).encode(), digest_size=20).hexdigest(), tuple(numbers)
+
+
+@lru_cache(4096)
+def _number(token: str) -> int:
+    return int.from_bytes(blake2b(token.encode(), digest_size=8).digest())
 
 
 def refuse_missing(missing: Sequence[Node], inputs: Iterable[Node]) -> None:

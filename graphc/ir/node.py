@@ -13,7 +13,7 @@ import numpy as np
 
 from graphc.errors import FrozenError, InvalidGraphError
 from graphc.ir.dtypes import dtype_name, numpy_dtype
-from graphc.ir.op import Op, distinct
+from graphc.ir.op import Op, distinct, encode, is_plain, type_by_plain
 from graphc.ir.site import Site, derived_from, here, where
 from graphc.ir.types import TensorType, TupleType, Type
 
@@ -97,7 +97,8 @@ class Node:
             known = entry()
             if known is not None:
                 return known  # type: ignore[return-value]
-        made = op.infer(*[node.type for node in inputs])
+        types = [node.type for node in inputs]
+        made = type_by_plain(op, tuple(types)) if is_plain(op) else op.infer(*types)
         with _lock:
             entry = _table.get(key)
             known = entry() if entry is not None else None
@@ -247,6 +248,9 @@ class Constant(Op):
     def perform(self) -> np.ndarray[Any, Any]:
         return self.value
 
+    def token(self) -> str:
+        return f"constant {self.dtype}{self.shape} {encode(self.data)}"
+
 
 class Leaf(Op):
     """An array that the graph refers to and never compares: passed at run time, like an input."""
@@ -306,19 +310,18 @@ def toposort(outputs: Iterable[Node], known: Iterable[Node] = ()) -> list[Node]:
     """
     order: list[Node] = []
     done = set(known)
+    begun: set[Node] = set()
     stack = list(outputs)
     stack.reverse()
     while stack:
-        node = stack[-1]
+        node = stack.pop()
         if node in done:
-            stack.pop()
             continue
-        waiting = [x for x in node.inputs if x not in done]
-        if waiting:
-            waiting.reverse()
-            stack.extend(waiting)
-        else:
-            stack.pop()
+        if node in begun or not node.inputs:
             done.add(node)
             order.append(node)
+        else:
+            begun.add(node)
+            stack.append(node)
+            stack += node.inputs[::-1]
     return order

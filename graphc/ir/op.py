@@ -7,7 +7,7 @@ import enum
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphc.errors import InvalidGraphError, UnsupportedOperationError
@@ -76,6 +76,10 @@ class Op:
             f"{self.name} has no derivative.", f"Give {type(self).__qualname__} a pullback."
         )
 
+    def pullback_to(self, wanted: Sequence[bool], g: Any, y: Any, *inputs: Any) -> Sequence[Any]:
+        """The same; of inputs that no gradient is wanted by, it may be None."""
+        return self.pullback(g, y, *inputs)
+
     def pushforward(self, tangents: Sequence[Any], y: Any, *inputs: Any) -> Any:
         """The result's tangent given the inputs', or NotImplemented to derive it from pullback."""
         return NotImplemented
@@ -124,12 +128,50 @@ class Op:
 
     def token(self) -> str:
         """Its class and parameters in a form that is the same in every process."""
-        return _token(self)
+        return _plain_token(self) if is_plain(self) else _token(self)
+
+    def unwritten(self) -> Any:
+        """What it depends on beside its token, comparable within this process; None if nothing.
+
+        That is its class where it is not graphc's own: another one may have the same name.
+        """
+        cls: Any = type(self)
+        return None if _is_own(cls) else cls
+
+
+@cache
+def _is_own(cls: type) -> bool:
+    return cls.__module__.startswith("graphc.")
 
 
 @cache
 def _class_name(cls: Any) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+@lru_cache(4096)
+def type_by_plain(op: Op, types: tuple[Type, ...]) -> Type:
+    """The result's type, worked out once for equal operations on equal types."""
+    return op.infer(*types)
+
+
+@lru_cache(4096)
+def _plain_token(op: Op) -> str:
+    return _token(op)
+
+
+def is_plain(op: Op) -> bool:
+    """Whether it is graphc's own and of parameters that hold no data: what follows is remembered.
+
+    A user's type rule may go by more than it is given.
+    """
+    cls: Any = type(op)
+    return _is_plain_class(cls)
+
+
+@cache
+def _is_plain_class(cls: Any) -> bool:
+    return _is_own(cls) and dataclasses.is_dataclass(cls) and _words(cls) <= PLAIN - {"bytes"}
 
 
 def _token(op: Op) -> str:
@@ -155,11 +197,19 @@ def distinct(op: Op) -> Any:
 @cache
 def _loose_fields(cls: Any) -> tuple[str, ...]:
     """All parameters, where Python's equality of one could confuse two operations."""
+    is_own = _is_own(cls)
     if not dataclasses.is_dataclass(cls) or cls.__eq__ is object.__eq__:
         return ()
+    # Of a user's class nobody knows whether its parameters are what the annotations say.
+    if is_own and _words(cls) <= PLAIN:
+        return ()
+    return tuple(field.name for field in dataclasses.fields(cls))
+
+
+def _words(cls: Any) -> set[str]:
+    """The words of its parameters' annotations."""
     fields = dataclasses.fields(cls)
-    words = {word for field in fields for word in re.findall(r"\w+", str(field.type))}
-    return () if words <= PLAIN else tuple(field.name for field in fields)
+    return {word for field in fields for word in re.findall(r"\w+", str(field.type))}
 
 
 PLAIN = {"int", "str", "bytes", "tuple", "None", "Shape", "StaticShape"}
@@ -196,6 +246,11 @@ FORMS: dict[type, Callable[[Any], str]] = {
 """How a parameter of each kind is written; the first kind that fits."""
 
 
+@cache
+def _form(cls: Any) -> Callable[[Any], str] | None:
+    return next((form for kind, form in FORMS.items() if issubclass(cls, kind)), None)
+
+
 def encode(value: Any) -> str:
     """A parameter of an operation as text, the same in every process.
 
@@ -204,9 +259,10 @@ def encode(value: Any) -> str:
     """
     if isinstance(value, tuple):
         return f"({','.join(map(encode, value))})"
-    for kind, form in FORMS.items():
-        if isinstance(value, kind):
-            return form(value)
+    cls: Any = type(value)
+    form = _form(cls)
+    if form is not None:
+        return form(value)
     if hasattr(value, "key"):
         return str(value.key())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

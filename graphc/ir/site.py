@@ -8,12 +8,13 @@ import threading
 from pathlib import Path
 from types import CodeType, FrameType
 
-__all__ = ["INTERNAL", "Site", "derived_from", "frames_up", "here", "where"]
+__all__ = ["INTERNAL", "Site", "derived_from", "frames_up", "here", "is_own", "mark_own", "where"]
 
 INTERNAL = "<graphc "
 """How the file names of generated code begin."""
 
 _ROOT = str(Path(__file__).resolve().parent.parent) + "/"
+_owned: tuple[str, ...] = (_ROOT, INTERNAL)
 
 Site = tuple[CodeType, int]
 """A code object and the offset of an instruction in it: a line, before anyone asks which."""
@@ -32,25 +33,38 @@ def here() -> Site | None:
         return _origin.site
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not _is_own(frame):
+        if not is_own(frame):
             return frame.f_code, frame.f_lasti
         frame = frame.f_back
     return None
 
 
-def _is_own(frame: FrameType) -> bool:
+def is_own(frame: FrameType) -> bool:
     """Whether it runs code of graphc's, or code generated for it, or what caches its results."""
     name = frame.f_code.co_filename
     if name == "<string>":  # as of a dataclass
         return str(frame.f_globals.get("__name__", "")).startswith("graphc.")
-    return name.startswith((_ROOT, INTERNAL)) or name == functools.__file__
+    return _is_own_file(name)
+
+
+@functools.lru_cache(4096)
+def _is_own_file(name: str) -> bool:
+    return name.startswith(_owned) or name == functools.__file__
+
+
+def mark_own(prefix: str) -> None:
+    """Take files whose names begin so for no user's code: those of a library built on graphc."""
+    global _owned  # noqa: PLW0603 (one table for the process)
+    if prefix not in _owned:
+        _owned += (prefix,)
+    _is_own_file.cache_clear()
 
 
 def frames_up() -> int:
     """How many frames up from its caller the user's code is: a ``stacklevel`` for warnings."""
     frame: FrameType | None = sys._getframe(1)
     level = 1
-    while frame is not None and _is_own(frame):
+    while frame is not None and is_own(frame):
         frame = frame.f_back
         level += 1
     return level
@@ -72,6 +86,7 @@ class derived_from:  # noqa: N801 (reads as a statement)
         _origin.site = self.before
 
 
+@functools.lru_cache(1024)
 def where(site: Site | None) -> str | None:
     """The ``file:line`` of a site.
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import Constant, Node, here, is_integer, where
+from graphc.tensor.captured import within
 from graphc.tensor.elementwise import cast, minimum
 from graphc.tensor.tensor import Tensor, as_tensor
 
@@ -72,7 +73,8 @@ def called(
             f"Their order is: {order}.",
             where(here()),
         ) from error
-    return step(*given)
+    with within(step):
+        return step(*given)
 
 
 def number_of_steps(title: str, given: Any, what: str = "n_steps") -> Count | None:

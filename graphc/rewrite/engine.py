@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.errors import InvalidGraphError
-from graphc.ir import Constant, Input, Leaf, Node, derived_from
+from graphc.ir import Constant, Input, Leaf, Node, Slot, derived_from
 from graphc.rewrite.rule import PASSES, EquationRule, Root, Rule, kind, sort
 
 __all__ = ["Change", "Chooser", "Sweep"]
@@ -18,7 +18,7 @@ TOLD = "loop"
 MOST_CHANGES_A_NODE = 50
 """Rules that grow a graph without end are stopped here; graphs of real programs need about 3."""
 
-ATOMS = frozenset({Constant, Input, Leaf})
+ATOMS = frozenset({Constant, Input, Leaf, Slot})
 """What stands for itself."""
 
 Chosen = Mapping[str, tuple[Rule, ...]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,9 +93,15 @@ class DotGeneral(Op):
         return y.reshape((*batch, *rows, *columns))
 
     def pullback(self, g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> Sequence[Any]:
+        return self.pullback_to((True, True), g, y, a, b)
+
+    def pullback_to(
+        self, wanted: Sequence[bool], g: Tensor, y: Tensor, a: Tensor, b: Tensor
+    ) -> Sequence[Any]:
         if not is_inexact(a.dtype):
             return None, None
-        return self._by(0, g, a, b), self._by(1, g, b, a)
+        by_a, by_b = wanted
+        return self._by(0, g, a, b) if by_a else None, self._by(1, g, b, a) if by_b else None
 
     def _by(self, side: int, g: Tensor, x: Tensor, other: Tensor) -> Tensor:
         """The gradient by one operand: g summed with the other over the other's free axes."""
@@ -172,22 +179,42 @@ def contracted(
 
     A label stands once at most in each of the three; one that is summed over stands in both.
     """
+    plan = _plan(tuple(left), tuple(right), tuple(out))
+    if plan is None:
+        return placed(a, left, out) * placed(b, right, out)
+    made = Tensor.make(plan.op, b, a) if plan.swaps else Tensor.make(plan.op, a, b)
+    return made if plan.order is None else transpose(made, plan.order)
+
+
+class Plan(NamedTuple):
+    """A product of labelled axes as one operation, its operands' order, and its result's axes."""
+
+    op: DotGeneral
+    swaps: bool
+    order: tuple[int, ...] | None
+
+
+@lru_cache(4096)
+def _plan(
+    left: tuple[Hashable, ...], right: tuple[Hashable, ...], out: tuple[Hashable, ...]
+) -> Plan | None:
+    """How two arrays are multiplied, if not elementwise."""
     common = [x for x in left if x in right]
     batch = [x for x in out if x in common]
     summed = [x for x in common if x not in batch]
     free = [[x for x in side if x not in common] for side in (left, right)]
     if not summed and not (free[0] and free[1]):
-        return placed(a, left, out) * placed(b, right, out)
-    sides = [(a, left, free[0]), (b, right, free[1])]
-    if [*batch, *free[0], *free[1]] != [*out] == [*batch, *free[1], *free[0]]:
-        sides.reverse()
-    (a, left, first), (b, right, second) = sides
+        return None
+    swaps = [*batch, *free[0], *free[1]] != [*out] == [*batch, *free[1], *free[0]]
+    if swaps:
+        left, right = right, left
+        free.reverse()
     op = DotGeneral(
         (tuple(map(left.index, summed)), tuple(map(right.index, summed))),
         (tuple(map(left.index, batch)), tuple(map(right.index, batch))),
     )
-    made = [*batch, *first, *second]
-    return transpose(Tensor.make(op, a, b), [made.index(x) for x in out])
+    made = [*batch, *free[0], *free[1]]
+    return Plan(op, swaps, None if made == [*out] else tuple(map(made.index, out)))
 
 
 def placed(x: Tensor, labels: Sequence[Hashable], out: Sequence[Any]) -> Tensor:
@@ -201,6 +228,8 @@ def without_ones(
     xs: Sequence[Tensor], labels: Sequence[list[Any]], which: Sequence[Any]
 ) -> tuple[list[Tensor], list[list[Any]]]:
     """The arrays without the axes of static length 1 that give way to another array's."""
+    if not which:
+        return list(xs), list(labels)
     long = {
         label
         for x, names in zip(xs, labels, strict=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -226,6 +226,21 @@ def with_rank(x: Tensor, ndim: int) -> Tensor:
     return TABLE["expand_dims"](x, new) if new else x
 
 
+class Each:
+    """A slope that is written operand by operand, as one alone may be wanted."""
+
+    def __init__(self, *parts: Pullback) -> None:
+        self.parts = parts
+
+    def of(self, wanted: Sequence[bool], g: Tensor, y: Tensor, *xs: Tensor) -> list[Any]:
+        """The gradients that are wanted, and None for others."""
+        pairs = zip(self.parts, wanted, strict=True)
+        return [part(g, y, *xs) if asked else None for part, asked in pairs]
+
+
+Slope = Pullback | Each
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Elementwise(Op):
     """A row of the table: one function, applied to each element. Call it to build a node.
@@ -248,7 +263,7 @@ class Elementwise(Op):
     meaning: str
     domain: Domain
     reference: Callable[..., Any]
-    slope: Pullback | None
+    slope: Slope | None
     arity: int
     commutes: bool = False
     holomorphic: bool = True
@@ -264,6 +279,9 @@ class Elementwise(Op):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _row, (self.row,)
+
+    def unwritten(self) -> Any:
+        return None if ROWS.get(self.row) is self else self
 
     def token(self) -> str:
         return self.row
@@ -304,14 +322,7 @@ class Elementwise(Op):
         return (b, a) if swap else (a, b)
 
     def infer(self, *types: TensorType) -> TensorType:
-        rule = self.domain(types[0].dtype)
-        if rule is None or any(t.dtype != rule[0] for t in types):
-            raise DTypeError(
-                f"{self.row}({', '.join(map(repr, types))}): operands of one dtype are wanted.",
-                f"Build it with gt.{self.row}, which casts them.",
-                where_is(here()),
-            )
-        return TensorType(rule[1], broadcast_shapes(self.row, types))
+        return _inferred(self, types)
 
     def checks(self, *types: TensorType) -> Sequence[Check]:
         return broadcast_checks(types)
@@ -320,17 +331,29 @@ class Elementwise(Op):
         return self.reference(*xs)
 
     def pullback(self, g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Any]:
+        return self.pullback_to((True,) * len(xs), g, y, *xs)
+
+    def pullback_to(
+        self, wanted: Sequence[bool], g: Tensor, y: Tensor, *xs: Tensor
+    ) -> Sequence[Any]:
         if self.slope is None:
             return (None,) * len(xs)
         mask, g = split_mask(g)
         around = self.holomorphic and is_complex(g.dtype)
-        parts = self.slope(conj(g) if around else g, y, *xs)
+        g = conj(g) if around else g
+        parts = self._slopes(wanted, g, y, *xs)
         return [
-            part
-            if part is None or isinstance(part, GradientError)
-            else _cotangent(conj(part) if around else part, mask, x)
-            for part, x in zip(parts, xs, strict=True)
+            _cotangent(conj(part) if around else part, mask, x)
+            if asked and _is_there(part)
+            else part
+            for part, asked, x in zip(parts, wanted, xs, strict=True)
         ]
+
+    def _slopes(self, wanted: Sequence[bool], g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Any]:
+        assert self.slope is not None
+        if isinstance(self.slope, Each):
+            return self.slope.of(wanted, g, y, *xs)
+        return self.slope(g, y, *xs)  # type: ignore[no-any-return]
 
     def pushforward(self, tangents: Sequence[Tensor | None], y: Tensor, *xs: Tensor) -> Any:
         if self.slope is None:
@@ -343,7 +366,8 @@ class Elementwise(Op):
                 continue
             if tangent.dtype != y.dtype:
                 tangent = cast(tangent, y.dtype)
-            part = _defined(self.slope(tangent, y, *xs)[i])
+            wanted = [j == i for j in range(len(xs))]
+            part = _defined(self._slopes(wanted, tangent, y, *xs)[i])
             if part is not None:
                 total = part if total is None else add(total, part)
         if total is not None and total.type.shape != y.type.shape:
@@ -352,6 +376,18 @@ class Elementwise(Op):
 
     def batch(self, size: Any, batched: Sequence[bool], *xs: Tensor) -> Tensor:
         return self(*aligned(batched, xs))
+
+
+@lru_cache(4096)
+def _inferred(op: Elementwise, types: tuple[TensorType, ...]) -> TensorType:
+    rule = op.domain(types[0].dtype)
+    if rule is None or any(t.dtype != rule[0] for t in types):
+        raise DTypeError(
+            f"{op.row}({', '.join(map(repr, types))}): operands of one dtype are wanted.",
+            f"Build it with gt.{op.row}, which casts them.",
+            where_is(here()),
+        )
+    return TensorType(rule[1], broadcast_shapes(op.row, types))
 
 
 def split_mask(g: Tensor) -> tuple[Tensor | None, Tensor]:
@@ -371,6 +407,10 @@ def split_mask(g: Tensor) -> tuple[Tensor | None, Tensor]:
             break
         mask = condition if mask is None else logical_and(mask, condition)
     return mask, g  # type: ignore[return-value]
+
+
+def _is_there(part: Any) -> bool:
+    return part is not None and not isinstance(part, GradientError)
 
 
 def _defined(part: Any) -> Any:
@@ -455,7 +495,7 @@ def binary(  # noqa: PLR0913 (the columns of the table)
     name: str,
     meaning: str,
     domain: Domain,
-    slope: Pullback | None = None,
+    slope: Slope | None = None,
     reference: Callable[..., Any] | None = None,
     *,
     commutes: bool = False,
@@ -476,7 +516,7 @@ def several(  # noqa: PLR0913 (the columns of the table)
     name: str,
     meaning: str,
     domain: Domain,
-    slope: Pullback | None,
+    slope: Slope | None,
     reference: Callable[..., Any],
     *,
     expand: Callable[..., Any] | None = None,
@@ -502,9 +542,20 @@ def undefined(row: str, operand: str, x: Tensor) -> GradientError | None:
 # Arithmetic.
 
 add = binary("add", "a + b", same, lambda g, y, a, b: (g, g), commutes=True)
-subtract = binary("subtract", "a - b", numeric, lambda g, y, a, b: (g, -g))
-multiply = binary("multiply", "a * b", same, lambda g, y, a, b: (g * b, g * a), commutes=True)
-divide = binary("divide", "a / b", quotient, lambda g, y, a, b: (g / b, -(g * y / b)))
+subtract = binary("subtract", "a - b", numeric, Each(lambda g, y, a, b: g, lambda g, y, a, b: -g))
+multiply = binary(
+    "multiply",
+    "a * b",
+    same,
+    Each(lambda g, y, a, b: g * b, lambda g, y, a, b: g * a),
+    commutes=True,
+)
+divide = binary(
+    "divide",
+    "a / b",
+    quotient,
+    Each(lambda g, y, a, b: g / b, lambda g, y, a, b: -(g * y / b)),
+)
 floor_divide = binary(
     "floor_divide",
     "The largest integer not above a / b; an integer divided by zero gives 0",

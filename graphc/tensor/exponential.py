@@ -26,8 +26,10 @@ __all__ = ["log_sigmoid"]
 def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
     if isinstance(b.op, Constant) and b.op.shape == ():
         exponent = b.op.value.item()
-        if exponent in (0, 1, 2):
-            return (TABLE["zeros_like"](y), g, g * 2 * a)[int(exponent.real)], None
+        if exponent in (1, 2):
+            return (g if exponent == 1 else g * 2 * a), None
+        if exponent == 0:
+            return TABLE["zeros_like"](y), None
         return g * exponent * a ** (exponent - 1), None
     # At b = 0 the slope by the base is 0, not 0 * a**-1.
     still = equal(b, 0)

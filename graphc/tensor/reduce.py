@@ -288,13 +288,7 @@ class ArgMin(ArgExtreme):
 
 
 def _reduced(op: type[Reduction], x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
-    axes = axes_of(
-        op(
-            (),
-        ).name,
-        axis,
-        x.ndim,
-    )
+    axes = axes_of(op.__name__.lower().rstrip("_"), axis, x.ndim)
     y = Tensor.make(op(axes), x) if axes or op in {All, Any_} else x
     return restored(y, axes) if keepdims else y
 

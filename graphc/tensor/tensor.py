@@ -27,6 +27,7 @@ from graphc.ir import (
     promote,
     where,
 )
+from graphc.tensor.captured import tell_of_captured
 from graphc.tensor.dispatch import (
     DIFFERENT,
     IN_PLACE,
@@ -35,6 +36,7 @@ from graphc.tensor.dispatch import (
     arguments_for,
     whole_arguments,
 )
+from graphc.tensor.runtime import Runtime
 
 __all__ = ["TABLE", "Axis", "Tensor", "as_tensor", "axes_of", "constant", "function", "operands"]
 
@@ -369,10 +371,20 @@ def constant(value: Any, name: str | None = None, dtype: Any = None, *, bake: bo
     """
     if isinstance(value, Node):
         return value
+    if isinstance(value, Runtime):
+        return _constant_of_runtime(value, name, dtype, bake)
     array = _array(value, dtype)
     if array.size < TINY or bake:
         return Tensor.make(Constant.of(array))
     return Tensor.make(Leaf(array, name))
+
+
+def _constant_of_runtime(value: Runtime, name: str | None, dtype: Any, bake: bool) -> Any:
+    if bake:
+        return constant(value.number, name, dtype)
+    if dtype is None and value.weak:
+        dtype = _scalar_dtype(value.number)
+    return Tensor.make(Leaf(value.array(None if dtype is None else dtype_name(dtype)), name))
 
 
 def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
@@ -431,6 +443,8 @@ def as_tensor(x: Any, name: str | None = None, ndim: int | None = None, dtype: A
             x = TABLE["stack"]([as_tensor(part) for part in x])
         else:
             x = constant(x, name, dtype)
+            if config.warn_on_captured_constants and isinstance(x.op, Leaf):
+                tell_of_captured(x)
     if isinstance(x.type, TupleType):
         raise DTypeError(f"{x!r} is several arrays, not one.", "Use one of them.")
     if dtype is not None and x.dtype != dtype_name(dtype):
@@ -444,7 +458,7 @@ def as_tensor(x: Any, name: str | None = None, ndim: int | None = None, dtype: A
 
 def has_symbols(parts: Any) -> bool:
     return any(
-        isinstance(part, Node) or (isinstance(part, list | tuple) and has_symbols(part))
+        isinstance(part, Node | Runtime) or (isinstance(part, list | tuple) and has_symbols(part))
         for part in parts
     )
 
@@ -455,12 +469,14 @@ def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor], str]:
     Raises:
         DTypeError: A Python integer that the other operands' dtype can't hold.
     """
-    dtypes = {x.dtype for x in values if isinstance(x, Tensor)}
-    if len(dtypes) == 1 and all(isinstance(x, Tensor) for x in values):
-        return list(values), dtypes.pop()
-    xs = [x if type(x) in WEAK else as_tensor(x) for x in values]
+    first = values[0]
+    if isinstance(first, Tensor):
+        dtype = first.type.dtype
+        if all(isinstance(x, Tensor) and x.type.dtype == dtype for x in values):
+            return list(values), dtype
+    xs = [x if _is_weak(x) else as_tensor(x) for x in values]
     strong = [x.dtype for x in xs if isinstance(x, Tensor)]
-    weak = [x for x in xs if not isinstance(x, Tensor)]
+    weak = [_number(x) for x in xs if not isinstance(x, Tensor)]
     if not strong:
         dtype = promote(*map(_scalar_dtype, weak))
     else:
@@ -468,6 +484,14 @@ def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor], str]:
         for x in weak:
             dtype = _with_weak(dtype, x)
     return [_in_dtype(op, x, dtype) for x in xs], dtype
+
+
+def _is_weak(x: Any) -> bool:
+    return type(x) in WEAK or (isinstance(x, Runtime) and x.weak)
+
+
+def _number(x: Any) -> Any:
+    return x.number if isinstance(x, Runtime) else x
 
 
 def _with_weak(dtype: str, x: Scalar) -> str:
@@ -489,11 +513,14 @@ def _in_dtype(op: str, x: Any, dtype: str) -> Tensor:
         bounds = np.iinfo(dtype)
         if not bounds.min <= x <= bounds.max:
             raise DTypeError(
-                f"{op}: the Python integer {x} does not fit {dtype}, the other operand's dtype.",
+                f"{op}: the Python integer {int(x)} does not fit {dtype}, the other operand's "
+                "dtype.",
                 "Cast the array to a wider dtype first.",
                 where(here()),
             )
-    return Tensor.make(Constant.of(np.array(x, numpy_dtype(dtype))))
+    if isinstance(x, Runtime):
+        return Tensor.make(Leaf(x.array(dtype)))
+    return Tensor.make(Constant(np.array(x, numpy_dtype(dtype)).tobytes(), dtype, ()))
 
 
 def axes_of(op: str, axis: Axis, ndim: int) -> tuple[int, ...]:

@@ -1,0 +1,39 @@
+"""The place of a leaf: what stands for an array in a program that any such array is given to."""
+
+from __future__ import annotations
+
+from graphc.ir.node import Leaf
+from graphc.ir.types import Type
+
+__all__ = ["Slot"]
+
+
+class Slot(Leaf):
+    """A leaf without its array: the leaf at that place among those of a graph.
+
+    Attributes:
+        place: Which leaf of the graph, in the order of ``Graph.canonical``.
+    """
+
+    __slots__ = ("given_type", "place")
+
+    def __init__(self, place: int, type: Type, name: str | None = None) -> None:
+        self.place = place
+        self.given_type = type
+        self.given_name = name
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Slot and (other.place, other.given_type, other.given_name) == (
+            self.place,
+            self.given_type,
+            self.given_name,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.place, self.given_type))
+
+    def infer(self) -> Type:  # type: ignore[override]
+        return self.given_type
+
+    def token(self) -> str:
+        return f"leaf {self.given_type!r}"
