@@ -1,4 +1,4 @@
-"""The Python examples of the Markdown pages run as doctests, one test a page; MLX without g++."""
+"""The Markdown pages' examples as doctests, one test a page; MLX without g++; no cache on disk."""
 
 import doctest
 import os
@@ -13,6 +13,9 @@ import pytest
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
+
+# Nothing comes from an earlier run; tests of the cache on disk have directories of their own.
+os.environ["GRAPHC_CACHE_DIR"] = "off"
 
 KERNELS = Path(tempfile.mkdtemp(prefix="graphc-tests-"))
 """Where MLX puts the kernels it compiles; it has no lock, so each process has one of its own."""
@@ -38,6 +41,17 @@ def pytest_configure() -> None:
 def pytest_unconfigure() -> None:
     """Leave nothing behind."""
     shutil.rmtree(KERNELS, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _programs_of_its_own() -> Iterator[None]:
+    """Each test compiles for itself, and may build in a loop what a user should not."""
+    from graphc.compile.cache import PROGRAMS  # noqa: PLC0415 (MLX needs its directory first)
+    from graphc.config import config  # noqa: PLC0415
+
+    PROGRAMS.clear()
+    with config.change_flags(recompile="ignore"):
+        yield
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

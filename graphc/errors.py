@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = [
     "ArgumentError",
     "BoundsError",
+    "CapturedConstantWarning",
     "DTypeError",
     "DisconnectedInputError",
     "DynamicShapeError",
@@ -19,6 +20,8 @@ __all__ = [
     "MissingInputError",
     "ModeError",
     "OperationError",
+    "RecompileError",
+    "RecompileWarning",
     "RuntimeShapeError",
     "ShapeError",
     "SymbolicValueError",
@@ -109,8 +112,30 @@ class VerificationError(GraphcError, AssertionError):
 
 
 class OperationError(GraphcError, RuntimeError):
-    """An operation that failed when a compiled function was called."""
+    """An operation that failed when a compiled function was called, or as JAX traced it."""
 
 
 class ModeError(GraphcError, ValueError):
     """A mode that names no backend, or an option the backend does not have."""
+
+
+class RecompileError(GraphcError, RuntimeError):
+    """A compilation that was asked not to happen, or other compilations than were expected."""
+
+
+class CapturedConstantWarning(UserWarning):
+    """An array became part of a graph that was not said to be a constant."""
+
+
+class RecompileWarning(UserWarning):
+    """A function is compiled or built again and again for a reason that can be mended.
+
+    Args:
+        text: What changed, and what to do about it.
+        cause: The kind of it: ``"captured value"``, ``"Python scalar"``, ``"static parameter"``,
+            ``"shape"``, ``"dtype"``, ``"structure"`` or ``"mode"``.
+    """
+
+    def __init__(self, text: str, cause: str = "") -> None:
+        super().__init__(text)
+        self.cause = cause

@@ -21,9 +21,10 @@ SUBJECTS = {
 }
 BACKENDS = sorted(path.parent for path in (ROOT / "link").glob("*/backend.py"))
 COMMON = {
-    *("__init__.py", "backend.py", "arrays.py", "gaps.py", "compiler.py"),
+    *("__init__.py", "backend.py", "arrays.py", "gaps.py", "compiler.py", "probes.py"),
     # Lengths that it does not know, what is on the host, what is compiled between that, as what.
-    *("bounded.py", "bounded_index.py", "host.py", "segments.py", "kernels.py"),
+    *("traced.py", "executables.py", "kinds.py", "specialized.py", "saved.py"),
+    *("bounded.py", "bounded_index.py", "host.py", "segments.py", "kernels.py", "watch.py"),
 }
 """What all subjects have in common."""
 LIBRARIES = {"jax": ("link/jax", "interop"), "mlx": ("link/mlx", "interop")}

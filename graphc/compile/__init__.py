@@ -1,5 +1,6 @@
 """What a user calls: functions, shared variables, modes."""
 
+import graphc.compile.evaluate  # noqa: F401 (makes it a method)
 from graphc.compile.arguments import In, Out
 from graphc.compile.function import Function, clone_replace, function
 from graphc.compile.mode import Mode, get_mode

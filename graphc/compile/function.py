@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
-from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
 
 from graphc.compile.arguments import MISSING, In, Out, converted, goes_into, is_weak
+from graphc.compile.cache import compiled
+from graphc.compile.events import Stats
 from graphc.compile.mode import Mode, get_mode
+from graphc.compile.pipeline import Asked, Built, built
 from graphc.compile.plan import Plan
 from graphc.compile.quick import quick
+from graphc.compile.recompile import WORTH, Sighting, called, sight
+from graphc.compile.records import Compiled
 from graphc.compile.shared import Shared
 from graphc.compile.state import stateful
-from graphc.errors import ArgumentError, DTypeError, UnusedInputError
+from graphc.errors import (
+    ArgumentError,
+    DTypeError,
+    GraphcError,
+    RecompileError,
+    UnusedInputError,
+)
 from graphc.ir import (
     Constant,
     Graph,
     Input,
     Leaf,
     Node,
+    TensorType,
     flatten,
     flatten_like,
     gathered,
@@ -36,15 +48,9 @@ from graphc.ir import (
     toposort,
     where,
 )
-from graphc.link import Executable, Program
-from graphc.link.fuse import fuse
-from graphc.link.legalize import bake, inline, narrowed
-from graphc.rewrite import optimize
-from graphc.rewrite.lengths import lengths_of
-from graphc.rewrite.passes import Rewritten, selected
+from graphc.link import Executable, Ledger, Program
 from graphc.tensor import Tensor, as_tensor
-from graphc.tensor.elementwise import Elementwise
-from graphc.tensor.tensor import TABLE
+from graphc.tensor.captured import end_of_trace
 
 __all__ = ["Function", "function"]
 
@@ -129,6 +135,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
         returns,
     )
     _check_inputs(ins, [*wanted, *(new for _, new in pairs)], on_unused_input)
+    end_of_trace()
     return Function(recipe)
 
 
@@ -259,83 +266,111 @@ class Function:
         name: What messages call it.
         mode: Where it runs.
         asked: What it was asked to compute; the shared variables' new values are its last outputs.
-        graph: What it computes: that, rewritten.
+        leaves: The captured arrays of that, in the order that graphs of equal keys share.
+        stats: What compiling it cost, and why.
+        sighting: What is remembered of it.
     """
 
+    stats: Stats
+    sighting: Sighting
+
     def __init__(self, recipe: Recipe) -> None:
+        start = perf_counter()
         self._recipe = recipe
         self.name = recipe.name
         self.mode = recipe.mode
         self._ins: list[In] = flatten(recipe.inputs)
+        self._shared, self._asked = _asked(recipe, [wanted.variable for wanted in self._ins])
+        self.asked = self._asked.graph
+        self.leaves = self._asked.leaves()
+        self._compiled, self._made = compiled(self._asked, self.leaves)
+        program = self._compiled
         backend = self.mode.backend
-        outputs = flatten(recipe.outputs) if recipe.outputs is not None else []
-        self._outputs = len(outputs)
-        ends = [*outputs, *(new for _, new in recipe.updates)]
-        variables = [wanted.variable for wanted in self._ins]
-        # A computed node that is an input is nothing but an input here, or a rewrite of something
-        # else could give that very node.
-        cut = {x: Node.input(x.type) for x in variables if not isinstance(x.op, Input)}
-        if cut:
-            ends = replaced(ends, cut)
-            variables = [cut.get(x, x) for x in variables]
-        found = [x for x in toposort(ends, variables) if isinstance(x, Shared)]
-        self._shared = sorted({*found, *(x for x, _ in recipe.updates)}, key=lambda x: x.serial)
-        # Whatever rules there are, of branches only the chosen one is computed.
-        self.asked = Graph([*variables, *self._shared], gathered(ends, variables))
-        options = self.mode.options
-        rewritten = _rewritten(self.asked, self.mode)
-        graph = inline(rewritten.graph, backend)
-        host = backend.analyse(graph)
-        if host is not None and host.leaves:
-            graph = bake(graph, host.leaves)
-            host = backend.analyse(graph)
-        backend.check(graph, host.nodes if host else (), options)
-        self.graph = graph
-        self._passes = rewritten.passes
-        single = isinstance(recipe.outputs, Tensor) and not recipe.updates
-        self._program = Program(graph, backend, host, single=single)
-        self._prepare()
-
-    def _prepare(self) -> None:
-        """Compile, and choose the way that calls take."""
-        backend, options, graph = self.mode.backend, self.mode.options, self.graph
-        new = graph.outputs[self._outputs :]
-        values = dict(zip(self._shared, graph.inputs[len(self._ins) :], strict=True))
-        changed = [values[x] for x, _ in self._recipe.updates]
-        donated = self._donated(dict(zip(changed, new, strict=True)))
-        passed = set(graph.inputs) | set(graph.leaves)
-        times = Counter(graph.outputs)
-        fresh = [y not in passed and times[y] == 1 for y in new]
-        updates = [(x, own) for (x, _), own in zip(self._recipe.updates, fresh, strict=True)]
-        leaves = [backend.array(x.op.array, x.type, options) for x in graph.leaves]  # type: ignore[attr-defined]
-        places = tuple(len(self._ins) + i for i in donated)
-        execute = backend.compile(self._program, options, places)
-        if self._shared:
-            types = {x: value.type for x, value in values.items()}
-            execute = stateful(execute, types, updates, donated, backend, options)
-            execute = partial(execute, leaves=leaves) if leaves else execute
-            leaves = []
-        self._execute: Executable = _finished(execute, self._finisher(), leaves)
+        self._arrays = [_held(x, type, self.mode) for x, type in self._captured(program)]
+        changed = [x for x, _ in recipe.updates]
+        self._execute: Executable = self._bound(program, changed, self._arrays)
         self._kinds: frozenset[Any] = frozenset(backend.kinds)
-        self._types = [x.type for x in graph.inputs[: len(self._ins)]]
+        self._types = program.outline.arguments[: len(self._ins)]
         self._dtypes = [(type.numpy_dtype, backend.own_dtype(type)) for type in self._types]
         self._strict = any(wanted.strict for wanted in self._ins)
-        self._flat = all(isinstance(x, In) for x in self._recipe.inputs)
-        if self._flat and not self._strict:
-            self.__class__ = quick(Function, self._dtypes, self._kinds, self._execute)
+        self._flat = all(isinstance(x, In) for x in recipe.inputs)
+        self.__class__ = _Young
+        sight(self, seconds=perf_counter() - start)
 
-    def _donated(self, updated: Mapping[Node, Node]) -> list[int]:
-        """Which shared variables' buffers may be reused, given the new values of some."""
-        graph, host = self.graph, self._program.host
-        # What decides a shape is read on the host, and what NumPy computes can fail halfway.
-        kept = {*graph.outputs, *(graph.inputs[i] for i in (host.inputs if host else ()))}
-        if "fallback" in self.mode.options:
-            return []
+    @property
+    def key(self) -> str:
+        """The structural key of what was asked."""
+        return self.asked.key()
+
+    @property
+    def pattern(self) -> tuple[Any, ...]:
+        """How the graph's inputs and outputs are a call's arguments, results and updates."""
+        return self._asked.arguments, self._asked.updated, self._asked.single
+
+    def _captured(self, program: Compiled) -> list[tuple[Any, TensorType]]:
+        """The arrays that a program takes, and as what."""
+        types = program.outline.arguments[program.outline.inputs :]
         return [
-            i
-            for i, x in enumerate(graph.inputs[len(self._ins) :])
-            if x in updated and x not in kept and _of_equal_lengths(updated[x], x)
+            (self.leaves[i].op.array, type)  # type: ignore[attr-defined]
+            for i, type in zip(program.slots, types, strict=True)
         ]
+
+    def _bound(self, program: Compiled, changed: Sequence[Shared], arrays: list[Any]) -> Executable:
+        """What runs a program with captured arrays and this function's shared variables.
+
+        Args:
+            program: Takes the arguments, the variables' values and the arrays.
+            changed: The variables that get new values.
+            arrays: The captured ones, which may be put into another form later.
+        """
+        backend, options = self.mode.backend, self.mode.options
+        execute, outline = program.execute, program.outline
+        if self._shared:
+            first = len(self._ins)
+            types = outline.arguments[first : outline.inputs]
+            shared = dict(zip(self._shared, types, strict=True))
+            updates = [*zip(changed, program.fresh, strict=False)]
+            donated = [i - first for i in program.donated]
+            execute = stateful(execute, shared, updates, donated, backend, options)
+            execute = partial(execute, leaves=arrays) if arrays else execute
+            arrays = []
+        return _finished(execute, self._finisher(), arrays)
+
+    def _settle(self) -> None:
+        """Have later calls take the shortest way."""
+        backend, options = self.mode.backend, self.mode.options
+        types = [type for _, type in self._captured(self._compiled)]
+        pairs = zip(self._arrays, types, strict=True)
+        self._arrays[:] = [
+            x if isinstance(x, backend.kinds[-1]) else backend.array(x, type, options)
+            for x, type in pairs
+        ]
+        is_plain = self._flat and not self._strict
+        settled = quick(Function, self._dtypes, self._kinds, self._execute)
+        self.__class__ = settled if is_plain else Function
+
+    @cached_property
+    def _own(self) -> Built:
+        """The program made of this function's own graph, with the lines of its own code."""
+        return built(self._asked) if self._made is None else self._made
+
+    @property
+    def _program(self) -> Program:
+        return self._own.program
+
+    @cached_property
+    def graph(self) -> Graph:
+        """What it computes: what was asked, rewritten."""
+        own = self._own.graph
+        swaps = dict(zip(own.inputs, self.asked.inputs, strict=True))
+        same = {x: new for x, new in swaps.items() if x.type is new.type}
+        same |= {
+            x: self.leaves[x.op.place]  # type: ignore[attr-defined]
+            for x in own.leaves
+            if self.leaves[x.op.place].type is x.type  # type: ignore[attr-defined]
+        }
+        inputs = [same.get(x, x) for x in own.inputs]
+        return Graph(inputs, replaced(own.outputs, same))
 
     def _finisher(self) -> Callable[[Any], Any] | None:
         """What makes the outputs of what was computed; None where that is them."""
@@ -343,7 +378,7 @@ class Function:
         numpy = self.mode.backend.numpy if self._recipe.returns == "numpy" else None
         if outputs is None:
             return lambda results: None
-        if self._program.single:
+        if self._asked.single:
             return numpy
         if isinstance(outputs, Tensor):
             return lambda results: numpy(results[0]) if numpy else results[0]
@@ -370,7 +405,10 @@ class Function:
             if self._strict or x.__class__ not in kinds or x.dtype not in either:
                 args = self._converted(args)
                 break
-        return self._execute(*args)
+        try:
+            return self._execute(*args)
+        except GraphcError as error:
+            raise self._told(error, args) from error.__cause__
 
     def _arranged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         """The arguments by place, one for each array."""
@@ -428,6 +466,20 @@ class Function:
 
     # Telling.
 
+    def _told(self, error: GraphcError, args: Sequence[Any]) -> GraphcError:
+        """The error with this function's names and lines, where it shares another's program."""
+        if self._made is None and not isinstance(error, RecompileError):
+            own = replace(self._own, donated=())
+            program = Compiled(self._asked, own, Ledger())
+            arrays = [_held(x, type, self.mode) for x, type in self._captured(program)]
+            execute = self._bound(program, (), arrays)
+            with suppress(Exception):  # only then is it another error
+                try:
+                    execute(*args)
+                except GraphcError as found:
+                    return found
+        return error
+
     def _signature(self) -> str:
         return ", ".join(f"{x.label or i}: {x.variable.type!r}" for i, x in enumerate(self._ins))
 
@@ -447,13 +499,14 @@ class Function:
               return v1
             rewritten: ...
         """
+        own = self._own
         return Plan(
             repr(self),
             self.mode,
-            self._program,
-            self._passes,
-            self.graph.inputs[len(self._ins) :],
-            self._outputs,
+            own.program,
+            own.passes,
+            own.graph.inputs[len(self._ins) :],
+            self._asked.results,
         )
 
     # Copying.
@@ -475,21 +528,27 @@ class Function:
         return Function(replace(recipe, outputs=outputs, updates=updates))  # type: ignore[arg-type]
 
 
-def _rewritten(asked: Graph, mode: Mode) -> Rewritten:
-    """By the rules that the mode has, and with what its backend has one operation for."""
-    names = mode.excluded, mode.included
-    graph = narrowed(asked, mode.backend.stand_ins(mode.options))
-    done = optimize(graph, excluding=names[0], including=names[1])
-    last = fuse(done.graph, mode.backend, selected(*names))
-    return Rewritten(last.graph, (*done.passes, *last.passes))
+class _Young(Function):
+    # One that was not called often yet: its calls are counted, and the first is judged.
+    __doc__ = Function.__doc__
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        with called(self):
+            if self.stats.calls >= WORTH:
+                self._settle()
+            return Function.__call__(self, *args, **kwargs)
 
 
-def _of_equal_lengths(new: Node, old: Node) -> bool:
-    """Whether one is known to have the shape of the other; elementwise, an operand's is enough."""
-    same = [new]
-    if isinstance(new.op, Elementwise):
-        same += [x for x in new.inputs if x.type.ndim == new.type.ndim and 1 not in x.type.shape]
-    return any(lengths_of(x) == lengths_of(old) for x in same)
+SMALL = 2**20
+"""Bytes of an array that the first calls take as NumPy's: a device takes longer to get it."""
+
+
+def _held(array: np.ndarray[Any, Any], type: TensorType, mode: Mode) -> Any:
+    """An array's values of now."""
+    if array.nbytes > SMALL:
+        return mode.backend.array(array, type, mode.options)
+    with np.errstate(over="ignore"):
+        return np.array(array, type.numpy_dtype)
 
 
 def _finished(
@@ -503,75 +562,30 @@ def _finished(
     return lambda *args: finish(execute(*args, *leaves))
 
 
-_evaluated: OrderedDict[Any, Function] = OrderedDict()
-_evaluating = threading.Lock()
-EVALUATED = 32
-"""How many functions ``eval`` keeps, the least recently used one going first."""
-
-
-def evaluate(x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = None) -> Any:
-    """A symbolic array's value.
-
-    Args:
-        x: The array.
-        values: Values for the inputs it depends on, by the input or its name.
-        mode: Where to compute it; ``config.mode`` by default.
-
-    Returns:
-        A NumPy array.
-
-    Raises:
-        MissingInputError: It depends on an input that has no value.
-        ArgumentError: A name that no input has.
-
-    Example:
-        >>> import graphc.tensor as gt
-        >>> x = gt.scalar("x")
-        >>> float((x + 1).eval({"x": 2.0}, mode="NUMPY"))
-        3.0
-    """
-    given = _values_by_node(x, {} if values is None else values)
-    chosen = get_mode(mode)
-    rules = chosen.excluded, chosen.included
-    key = (x, tuple(given), chosen.name, rules, tuple(sorted(chosen.options.items())))
-    with _evaluating:
-        known = _evaluated.get(key)
-        if known is not None:
-            _evaluated.move_to_end(key)
-    if known is None:
-        known = function(list(given), x, mode=chosen, on_unused_input="ignore", returns="numpy")
-        if known.graph.leaves:
-            return known(*given.values())  # which holds their values of now, not of the next time
-        with _evaluating:
-            _evaluated[key] = known
-            if len(_evaluated) > EVALUATED:
-                _evaluated.popitem(last=False)
-    return known(*given.values())
-
-
-def _values_by_node(x: Tensor, values: Mapping[Any, Any]) -> dict[Node, Any]:
-    if not isinstance(values, Mapping):
-        raise ArgumentError(
-            f"eval of {x!r}: a dict of values is wanted, not {values!r}.", "", where(here())
-        )
-    given: dict[Node, Any] = {}
-    inputs = []
-    if any(isinstance(key, str) for key in values):
-        inputs = [node for node in toposort([x]) if isinstance(node.op, Input)]
-    for key, value in values.items():
-        found = [node for node in inputs if node.name == key] if isinstance(key, str) else [key]
-        if len(found) != 1 or not isinstance(found[0], Tensor):
-            many = (
-                f"{len(found)} inputs are called {key!r}" if found[1:] else f"{key!r} is no input"
-            )
-            raise ArgumentError(
-                f"eval of {x!r}: {many}.", "Give values by the inputs themselves.", where(here())
-            )
-        given[found[0]] = value
-    return given
-
-
-TABLE["eval"] = evaluate
+def _asked(recipe: Recipe, variables: list[Node]) -> tuple[list[Shared], Asked]:
+    """The shared variables, and the graph of all that a function takes and gives."""
+    outputs = flatten(recipe.outputs) if recipe.outputs is not None else []
+    ends = [*outputs, *(new for _, new in recipe.updates)]
+    # A computed node that is an input is nothing but an input here, or a rewrite of something
+    # else could give that very node.
+    cut: dict[Node, Node] = {
+        x: Node.input(x.type) for x in variables if not isinstance(x.op, Input)
+    }
+    if cut:
+        ends = replaced(ends, cut)
+        variables = [cut.get(x, x) for x in variables]
+    found = [x for x in toposort(ends, variables) if isinstance(x, Shared)]
+    shared = sorted({*found, *(x for x, _ in recipe.updates)}, key=lambda x: x.serial)
+    places = {x: len(variables) + i for i, x in enumerate(shared)}
+    asked = Asked(
+        # Whatever rules there are, of branches only the chosen one is computed.
+        Graph([*variables, *shared], gathered(ends, variables)),
+        len(variables),
+        tuple([places[x] for x, _ in recipe.updates]),
+        isinstance(recipe.outputs, Tensor) and not recipe.updates,
+        recipe.mode,
+    )
+    return shared, asked
 
 
 def clone_replace(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from graphc.config import config
+from graphc.config import RECOMPILE, config
 from graphc.errors import ModeError
 from graphc.link import Backend, load
 from graphc.rewrite.passes import EVERY, names_of, selected
 from graphc.rewrite.rule import RULES
 
 __all__ = ["Mode", "get_mode"]
+
+EVERYWHERE: Mapping[str, tuple[Any, ...]] = {"recompile": RECOMPILE}
+"""The options that modes of all backends have."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +33,19 @@ class Mode:
             reference. MLX has ``compile=False``, which runs operations one by one, and
             ``float64="downcast"``, which computes in float32 (and complex64) what is declared as
             float64 (and complex128), as GPUs have neither.
+        recompile: What is done about functions of this mode that are compiled again and again for a
+            reason that can be mended: ``"warn"``, ``"raise"`` or ``"ignore"``; None leaves it to
+            ``config.recompile``. ``graphc.recompile`` comes before both.
 
     Attributes:
         name: The backend's.
         excluded: The names of rewrites left out.
         included: The names of rewrites applied, where they are not left out.
         options: The backend's own.
+        recompile: What is done about needless compilations; no part of what programs are found by.
 
     Raises:
-        ModeError: No such backend, or an option that it does not have.
+        ModeError: No such backend, or an option that it does not have, or not that value.
         ArgumentError: No rule, pass or subject has that name.
 
     Example:
@@ -52,12 +60,15 @@ class Mode:
     excluded: frozenset[str]
     included: frozenset[str]
     options: Mapping[str, Any]
+    recompile: str | None
 
     def __init__(
         self,
         name: str,
         excluding: Iterable[str] = (),
         including: Iterable[str] = (EVERY,),
+        *,
+        recompile: str | None = None,
         **options: Any,
     ) -> None:
         object.__setattr__(self, "name", name)
@@ -70,7 +81,8 @@ class Mode:
         chosen = {option: value for option, value in options.items() if value is not None}
         object.__setattr__(self, "options", chosen)
         selected(self.excluded, self.included)
-        _check(name, options, self.backend.options)
+        object.__setattr__(self, "recompile", recompile)
+        _check(name, {**options, "recompile": recompile}, {**self.backend.options, **EVERYWHERE})
 
     @property
     def backend(self) -> Backend:
@@ -78,17 +90,23 @@ class Mode:
         return load(self.name)
 
     def __repr__(self) -> str:
+        told = f", recompile={self.recompile!r}" if self.recompile else ""
+        return f"Mode({self.written}{told})"
+
+    @property
+    def written(self) -> str:
+        """What it prints of what programs depend on."""
         asked = self.included - self.backend.gains
         parts = [repr(self.name)]
         parts += [f"excluding={sorted(self.excluded)!r}"] if self.excluded else []
         parts += [f"including={sorted(self.included)!r}"] if asked != {EVERY} else []
         parts += [f"{k}={v!r}" for k, v in self.options.items()]
-        return f"Mode({', '.join(parts)})"
+        return ", ".join(parts)
 
     def change(self, **changes: Any) -> Mode:
         """The same mode with other rewrites or other options."""
-        merged = {"excluding": self.excluded, "including": self.included, **self.options, **changes}
-        return Mode(self.name, **merged)
+        present = {"excluding": self.excluded, "including": self.included, **self.options}
+        return Mode(self.name, **{**present, "recompile": self.recompile, **changes})
 
     def excluding(self, *names: str) -> Mode:
         """The same mode without these rewrites.
@@ -137,7 +155,7 @@ def _check(name: str, options: Mapping[str, Any], known: Mapping[str, tuple[Any,
     if unknown:
         raise ModeError(
             f"Mode({name!r}) has no option {', '.join(unknown)}.",
-            f"It has {', '.join(sorted(known))}." if known else "It has none.",
+            f"It has {', '.join(sorted(known))}.",
         )
     for option, value in options.items():
         values = known[option]
@@ -163,4 +181,10 @@ def get_mode(mode: str | Mode | None) -> Mode:
         return given
     if not isinstance(given, str):
         raise ModeError(f"mode={given!r}: a name or a graphc.Mode is wanted.")
-    return Mode(given)
+    return _plain(given)
+
+
+@cache
+def _plain(name: str) -> Mode:
+    """A backend with its defaults; to make one takes as long as to build a small graph."""
+    return Mode(name)

@@ -8,11 +8,20 @@ its number of inputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
+from graphc.errors import GraphcError
 from graphc.ir import INTERNAL
 
-__all__ = ["quick"]
+__all__ = ["code_of", "quick"]
+
+
+@lru_cache(1024)
+def code_of(source: str, what: str) -> CodeType:
+    """Generated source text as code: functions of equal signature share it."""
+    return compile(source, f"{INTERNAL}{what}>", "exec")
 
 
 def quick(
@@ -42,11 +51,15 @@ def quick(
     source = f"""
 def __call__(self, {"".join(f"{a}=absent, " for a in names)}/, *rest, **named):
     if {" and ".join([*right, "not rest", "not named"])}:
-        return execute({", ".join(names)})
+        try:
+            return execute({", ".join(names)})
+        except GraphcError as error:
+            raise self._told(error, ({"".join(f"{a}, " for a in names)})) from error.__cause__
     args = [a for a in ({"".join(f"{a}, " for a in names)}) if a is not absent]
     return base.__call__(self, *args, *rest, **named)
 """
     namespace: dict[str, Any] = {
+        "GraphcError": GraphcError,
         "absent": object(),
         "base": base,
         "execute": execute,
@@ -54,7 +67,7 @@ def __call__(self, {"".join(f"{a}=absent, " for a in names)}/, *rest, **named):
         **{f"d{i}": dtype for i, (dtype, _) in enumerate(dtypes)},
         **{f"o{i}": own for i, (_, own) in enumerate(dtypes)},
     }
-    exec(compile(source, f"{INTERNAL}quick call>", "exec"), namespace)
+    exec(code_of(source, "quick call"), namespace)
     members = {
         "__call__": namespace["__call__"],
         "__doc__": base.__doc__,

@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from graphc.compile.quick import code_of
 from graphc.compile.shared import Shared, Store
 from graphc.errors import ArgumentError
-from graphc.ir import INTERNAL, TensorType, here, where
+from graphc.ir import TensorType, here, where
 from graphc.link import Backend, Executable, as_numpy
 
 __all__ = ["stateful"]
@@ -78,7 +79,7 @@ def stateful(
             f"release{i}": store.lock.release,
             f"present{i}": _Present(store, types[i], i in given_away, backend, options),
         }
-    exec(compile(source, f"{INTERNAL}state>", "exec"), namespace)
+    exec(code_of(source, "state"), namespace)
     call: Executable = namespace["call"]
     return call
 

@@ -21,6 +21,8 @@ from graphc.errors import ModeError, UnsupportedOperationError
 from graphc.ir import Check, Constant, Graph, Input, Node, Op, Pick, TensorType, here, where
 from graphc.link.checks import equal_lengths
 from graphc.link.host import Host, analyse
+from graphc.link.ledger import Ledger
+from graphc.link.outline import Outline
 from graphc.tensor.elementwise import Elementwise
 from graphc.tensor.shape import Length, Shape
 
@@ -65,8 +67,8 @@ class Backend:
         name: What ``mode=`` calls it.
         array: An array of any kind as this backend's, of that type; a copy unless it is its own.
         numpy: One of the backend's arrays as a NumPy array.
-        compile: Turns a program into what runs; takes the options of the mode and the arguments
-            whose buffers may be reused.
+        compile: Makes what runs a program; takes its outline, what gives the program itself, the
+            options of the mode, the arguments whose buffers may be reused, and a ledger.
         kinds: The classes of arrays that it takes as they are.
         eager: Values are at hand while the program runs, so that shapes may depend on them.
         describe: The device and versions in a line, given the options.
@@ -79,7 +81,9 @@ class Backend:
     name: str
     array: Callable[[Any, TensorType, Mapping[str, Any]], Any]
     numpy: Callable[[Any], Any]
-    compile: Callable[[Program, Mapping[str, Any], tuple[int, ...]], Executable]
+    compile: Callable[
+        [Outline, Callable[[], Program], Mapping[str, Any], tuple[int, ...], Ledger], Executable
+    ]
     kinds: tuple[type, ...]
     eager: bool
     describe: Callable[[Mapping[str, Any]], str]
@@ -88,6 +92,8 @@ class Backend:
     gaps: tuple[Gap, ...] = ()
     # Several results are a tuple on every backend.
     lowerings: dict[Any, Callable[..., Any]] = field(default_factory=lambda: {Pick: Pick.perform})
+    entered: list[Any] = field(default_factory=list)
+    """The operations that got a lowering after all of the backend's own: by users."""
 
     def lower(self, *ops: type[Op] | Elementwise) -> Callable[[F], F]:
         """Enter the decorated function as the lowering of these operations.
@@ -99,6 +105,8 @@ class Backend:
         def enter(f: F) -> F:
             for op in ops:
                 self.lowerings[op] = f
+            if self.name in _loaded:
+                self.entered.extend(ops)
             return f
 
         return enter
@@ -137,6 +145,14 @@ class Backend:
             DynamicShapeError: A shape depends on values that are not there while it compiles.
         """
         return None if self.eager else analyse(graph)
+
+    def facts(self, program: Program) -> Mapping[str, Any]:
+        """What of a program its outline is to tell this backend: plain values."""
+        return {}
+
+    def build(self, options: Mapping[str, Any]) -> str:
+        """What its executables depend on beside the program: versions, the device."""
+        return self.describe(options)
 
     def around(
         self, node: Node, compute: Callable[..., Any], *, on_host: bool

@@ -15,6 +15,7 @@ from graphc.ir import (
     Leaf,
     Node,
     Op,
+    Slot,
     TensorType,
     derived_from,
     is_inexact,
@@ -79,16 +80,13 @@ def _meaning(node: Node, backend: Backend) -> Node | None:
         return expand(*node.inputs)
 
 
-def bake(graph: Graph, places: tuple[int, ...]) -> Graph:
-    """Leaves at these places, whose values decide shapes, made part of the graph."""
-    if not places:
-        return graph
-    baked: dict[Node, Node] = {}
-    for i in places:
-        leaf = graph.leaves[i]
-        assert isinstance(leaf.op, Leaf)
-        baked[leaf] = Node.make(Constant.of(leaf.op.array))
-    return graph.substitute(baked)
+def bake(graph: Graph, arrays: Mapping[Node, np.ndarray[Any, Any]]) -> Graph:
+    """Leaves whose values decide shapes made part of the graph, with these arrays."""
+    baked = {
+        leaf: Node.make(Constant.of(_cast(array, leaf.type.dtype)))
+        for leaf, array in arrays.items()
+    }
+    return graph.substitute(baked) if baked else graph
 
 
 def narrowed(graph: Graph, dtypes: Mapping[str, str]) -> Graph:
@@ -132,7 +130,9 @@ def _other_op(op: Any, dtypes: Mapping[str, str]) -> Op:
     match op:
         case Constant(dtype=dtype) if dtype in dtypes:
             return Constant.of(_cast(op.value, dtypes[dtype]))
-        case Leaf(array=array) if array.dtype.name in dtypes:
+        case Slot(given_type=TensorType(dtype=dtype, shape=shape)) if dtype in dtypes:
+            return Slot(op.place, TensorType(dtypes[dtype], shape), op.given_name)
+        case Leaf(array=array) if type(op) is Leaf and array.dtype.name in dtypes:
             return Leaf(_cast(array, dtypes[array.dtype.name]), op.given_name)
         case Constant() | Leaf():
             return op

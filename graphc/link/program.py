@@ -82,6 +82,10 @@ class Program:
         """Its text as one straight-line function."""
         return Source(self)
 
+    def write(self) -> None:
+        """Write out what ``run`` runs, which it otherwise does itself when first called."""
+        _ = self.source
+
     def run(self, *arguments: Any) -> tuple[Any, ...]:
         """The outputs for these inputs and leaves.
 

@@ -9,7 +9,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.compile.function import EVALUATED, _evaluated
+from graphc.compile.evaluate import EVALUATED, _evaluated
 from graphc.errors import ArgumentError, MissingInputError
 
 x, y = gt.vector("x"), gt.vector("y")

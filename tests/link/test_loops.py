@@ -21,7 +21,7 @@ from graphc.errors import (
 )
 from graphc.ir import Graph, TensorType
 from graphc.link import analyse, names
-from graphc.link.jax.backend import Traced
+from graphc.link.jax.traced import Traced
 from graphc.loop.build import build
 from graphc.loop.loop import ENDLESS, Loop
 
@@ -129,7 +129,7 @@ def test_the_program_of_a_scan_is_the_one_written_by_hand() -> None:
     f = graphc.function([x, h0, w], rnn(), mode="JAX")
     with jax.enable_x64(True):
         arguments = sequences(50), H, W
-        ours = jax.make_jaxpr(Traced(f._program).function)(*arguments)
+        ours = jax.make_jaxpr(Traced(f._compiled.outline, lambda: f._program).function)(*arguments)
         theirs = jax.make_jaxpr(by_hand)(*arguments)
     for one in (ours, theirs):
         assert [str(e.primitive) for e in one.eqns] == ["scan"]

@@ -14,6 +14,7 @@ from graphc.errors import OperationError
 from graphc.ir import Graph, Node, Pick, TensorType, TupleType, numpy_dtype
 from graphc.link.backend import Backend, Executable
 from graphc.link.host import Host
+from graphc.link.ledger import Ledger
 from graphc.link.mlx.arrays import (
     array,
     device_array,
@@ -29,6 +30,8 @@ from graphc.link.mlx.gaps import GAPS, NARROWER
 from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.kernels import ends_kernel
 from graphc.link.mlx.segments import Segments, driven_steps
+from graphc.link.mlx.watch import Watch
+from graphc.link.outline import Outline
 from graphc.link.program import Program
 from graphc.tensor.index import Index, IndexUpdate
 from graphc.tensor.select import Within
@@ -40,20 +43,37 @@ __all__ = ["backend", "held_program"]
 def describe(options: Mapping[str, Any]) -> str:
     """MLX's version and the device."""
     device = device_of(options)
-    name = mx.device_info(device).get("device_name", "of unknown make")
-    return f"MLX {version('mlx')}, on {device.type.name} ({name})"
+    found = _descriptions.get(repr(device))
+    if found is None:
+        name = mx.device_info(device).get("device_name", "of unknown make")
+        found = f"MLX {version('mlx')}, on {device.type.name} ({name})"
+        _descriptions[repr(device)] = found
+    return found
 
 
-def compile(program: Program, options: Mapping[str, Any], donated: tuple[int, ...]) -> Executable:
-    """What runs the program's segments, and evaluates its outputs once."""
-    segments = Segments(program, options)
+_descriptions: dict[str, str] = {}
+"""By device. To find one out takes as long as many calls, and every new function asks."""
+
+
+def compile(
+    outline: Outline,
+    program: Callable[[], Program],
+    options: Mapping[str, Any],
+    donated: tuple[int, ...],
+    ledger: Ledger,
+) -> Executable:
+    """What runs the program's segments, and evaluates its outputs once.
+
+    It holds no array but the program's constants: functions of equal structure share it.
+    """
+    segments = Segments(program(), options)
     if options.get("compile", True):
         tell_of_missing_compiler(device_of(options))
-    assert program.host is not None
-    known = frozenset(program.host.inputs)
+    known = frozenset(outline.static)
     device = options.get("device") and device_of(options)
 
     lock = threading.Lock()
+    watch = Watch(outline, ledger)
 
     def in_segments(arguments: Sequence[Any]) -> Sequence[Any]:
         pairs = enumerate(arguments)
@@ -66,7 +86,9 @@ def compile(program: Program, options: Mapping[str, Any], donated: tuple[int, ..
 
     def execute(*arguments: Any) -> Any:
         arrays = [x if type(x) is mx.array else device_array(x) for x in arguments]
-        with lock:
+        with lock, watch.over(arguments):
+            if watch.is_new:
+                watch.compiles()
             try:
                 found = run(*arrays, *constants) if run else in_segments(arguments)
                 # Unlike eval, async_eval also refuses what mx.grad traces.
@@ -74,7 +96,7 @@ def compile(program: Program, options: Mapping[str, Any], donated: tuple[int, ..
                 mx.eval(found)
             except (ValueError, OperationError) as error:
                 raise untransformed(error) from error.__cause__
-        return found[0] if program.single else found
+        return found[0] if outline.single else found
 
     return _on_device(execute, device) if device else execute
 

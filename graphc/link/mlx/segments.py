@@ -21,6 +21,7 @@ from graphc.link.backend import Backend
 from graphc.link.mlx.arrays import LIMIT, Trace, bounded, device_array, device_of, key_of, tracing
 from graphc.link.mlx.compiler import tell_of_missing_compiler
 from graphc.link.mlx.host import analyse, needed
+from graphc.link.mlx.watch import watching
 from graphc.link.program import Program, Step
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
@@ -63,6 +64,7 @@ class Traced:
     Attributes:
         function: Takes arrays, and gives a list of them.
         constants: The values, by what tells them apart.
+        shapes: Those of the arrays that it was traced for.
     """
 
     def __init__(
@@ -72,6 +74,7 @@ class Traced:
         options: Mapping[str, Any],
     ) -> None:
         self.function = function
+        self.shapes: set[Any] = set()
         self.is_compiled = options.get("compile", True)
         self.keys = tuple(constants)
         with tracing(None):
@@ -83,10 +86,17 @@ class Traced:
 
     def trace(self, *arrays: Any) -> list[Any]:
         """The results, while MLX traces."""
+        # Without a compiler, or with compile=False, it is called for known shapes too.
+        shapes = tuple([x.shape for x in arrays])
+        watch = watching()
+        if watch is not None and shapes not in self.shapes:
+            watch.compiles()
         known = len(arrays) - len(self.keys)
         constants = dict(zip(self.keys, arrays[known:], strict=True))
         with tracing(Trace(constants) if self.is_compiled else None):
-            return [device_array(y) for y in self.function(*arrays[:known])]
+            found = [device_array(y) for y in self.function(*arrays[:known])]
+        self.shapes.add(shapes)
+        return found
 
     def __call__(self, *arrays: Any) -> Any:
         return self.run(*arrays, *self.constants)

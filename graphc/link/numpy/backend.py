@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from graphc.ir import Node, Op, TensorType
 from graphc.link.backend import Backend, Executable
+from graphc.link.ledger import Ledger
+from graphc.link.outline import Outline
 from graphc.link.program import Program
 from graphc.tensor.elementwise import Elementwise
 
@@ -20,10 +24,33 @@ def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> np.ndarra
     return np.array(value, type.numpy_dtype)
 
 
-def compile(program: Program, options: Mapping[str, Any], donated: tuple[int, ...]) -> Executable:
+def compile(
+    outline: Outline,
+    program: Callable[[], Program],
+    options: Mapping[str, Any],
+    donated: tuple[int, ...],
+    ledger: Ledger,
+) -> Executable:
     """The function itself; what is not a number comes out without a warning, as elsewhere."""
-    dtypes = [y.type.numpy_dtype for y in program.graph.outputs]
-    run = program.run
+    dtypes = [type.numpy_dtype for type in outline.results]
+    single = outline.single
+    lock = threading.Lock()
+    run: Callable[..., Any]
+
+    def first(*arguments: Any) -> Any:
+        """The results, once the program is written out."""
+        nonlocal run
+        with lock:
+            if run is first:
+                start = perf_counter()
+                made = program()
+                made.write()
+                seconds = perf_counter() - start
+                ledger.made("compile", [x.shape for x in arguments], {}, seconds)
+                run = made.run
+        return run(*arguments)
+
+    run = first
 
     def execute(*arguments: Any) -> Any:
         with np.errstate(all="ignore"):
@@ -37,7 +64,7 @@ def compile(program: Program, options: Mapping[str, Any], donated: tuple[int, ..
                 y = y.copy()
             taken.add(id(y))
             results.append(y)
-        return results[0] if program.single else results
+        return results[0] if single else results
 
     return execute
 

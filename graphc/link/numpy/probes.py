@@ -1,0 +1,26 @@
+"""What is tried of NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from graphc.link.probe import Finding, Probe
+
+__all__ = ["PROBES"]
+
+
+def blas() -> Finding:
+    """Linear algebra."""
+    # The mode is one of NumPy's; without it the same is printed.
+    config: Any = np.show_config(mode="dicts")
+    blas = config.get("Build Dependencies", {}).get("blas", {})
+    name = f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip()
+    a = np.array([[2.0, 1.0], [1.0, 3.0]])
+    is_right = np.allclose(scipy.linalg.solve(a, a @ a), a)
+    return Finding("linear algebra", name, "", wrong=not is_right)
+
+
+PROBES: tuple[Probe, ...] = (blas,)
