@@ -1,0 +1,84 @@
+"""JAX functions in graphs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from graphc.errors import ArgumentError
+from graphc.ir import here, where
+
+__all__ = ["Wrapped", "wrap_jax"]
+
+
+class Wrapped:
+    """A JAX function that takes and gives symbolic arrays; a method where a class has it."""
+
+    __wrapped__: Callable[..., Any]
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # A program that has no JAX functions does not load JAX.
+        return import_module("graphc.interop.jax_captured").call(self.__wrapped__, args, kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        bind = getattr(self.__wrapped__, "__get__", None)
+        return self if instance is None or bind is None else Wrapped(bind(instance, owner))
+
+    def __repr__(self) -> str:
+        return f"wrap_jax({self.__wrapped__!r})"
+
+
+def wrap_jax(jax_function: Any = None) -> Any:
+    """A JAX function as one of symbolic arrays.
+
+    It is part of the graph, with derivatives of any order and batches, which are JAX's own. The
+    arrays that it captures (from closures, defaults, ``functools.partial``, ``self``, globals) are
+    read each time it is called, and are inputs of the result like arguments: other values compile
+    nothing again, and there is a gradient by captured symbolic arrays. Captured arrays of fewer
+    than 10 elements and Python numbers are part of the program.
+
+    The function is called with JAX arrays, while JAX traces it. Within it 64-bit dtypes are on:
+    ``jnp.zeros(3)`` is float64. It runs in JAX in every mode that can call it: as part of the
+    program with ``mode="JAX"``, by itself with ``mode="NUMPY"`` and where
+    ``fallback="numpy"`` is given.
+
+    Args:
+        jax_function: Takes and gives JAX arrays, nested in tuples, lists, dicts and other pytrees.
+            Without it, the result is a decorator.
+
+    Returns:
+        A function. Its arguments are symbolic arrays and arrays, nested in any way; anything else
+        among them, as Python numbers, strings and functions, is given as it is, and is part of the
+        program. It gives symbolic arrays, nested as the function's results are. Lengths are known
+        as far as they follow from the known lengths of arguments. Called by a function that JAX
+        traces, it is that function itself.
+
+    Raises:
+        ArgumentError: It is no function; when called, it gives what is no array.
+        SymbolicValueError: When called: it asks for the value of an array, as a Python ``if`` does.
+        OperationError: When called: JAX cannot trace it.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> import jax.numpy as jnp
+        >>> @graphc.wrap_jax
+        ... def polar(x, y):
+        ...     return {"radius": jnp.hypot(x, y), "angle": jnp.arctan2(y, x)}
+        >>> x, y = gt.scalar("x"), gt.scalar("y")
+        >>> radius = polar(x, y)["radius"]
+        >>> f = graphc.function([x, y], [radius, graphc.grad(radius, x)])
+        >>> [round(float(r), 3) for r in f(3.0, 4.0)]
+        [5.0, 0.6]
+    """
+    if jax_function is None:
+        return wrap_jax
+    if not callable(jax_function):
+        raise ArgumentError(
+            f"wrap_jax: {jax_function!r} is no function.", "Give a function.", where(here())
+        )
+    return Wrapped(jax_function)
