@@ -22,11 +22,16 @@ from graphc.compile import (
     Out,
     Shared,
     clone_replace,
+    events,
     function,
     get_mode,
     shared,
 )
+from graphc.compile.events import expect_compiles, internal
+from graphc.compile.place import mark_internal
+from graphc.compile.recompile import recompile
 from graphc.config import config
+from graphc.errors import CapturedConstantWarning, RecompileWarning
 from graphc.ir import Graph, Op, dprint, pprint
 
 # PyTensor's name for the module; its function `grad` takes the name of the folder.
@@ -47,6 +52,7 @@ from graphc.grad import (  # noqa: E402
     verify_grad,
     zero_grad,
 )
+from graphc.interop import wrap_jax  # noqa: E402
 from graphc.loop import (  # noqa: E402
     cond,
     foldl,
@@ -61,6 +67,7 @@ from graphc.loop import (  # noqa: E402
     while_loop,
 )
 from graphc.rewrite import explain  # noqa: E402
+from graphc.tensor.runtime import runtime  # noqa: E402
 from graphc.tensor.vectorize import vectorize, vectorize_graph  # noqa: E402
 
 # PyTensor has these beside its arrays too; a lower layer cannot import them.
@@ -69,6 +76,7 @@ vars(sys.modules["graphc.tensor"]).update(grad=grad, hessian=hessian, jacobian=j
 __version__ = "0.1.0"
 
 __all__ = [
+    "CapturedConstantWarning",
     "Function",
     "Graph",
     "In",
@@ -76,6 +84,7 @@ __all__ = [
     "Mode",
     "Op",
     "Out",
+    "RecompileWarning",
     "Rop",
     "Shared",
     "clone_replace",
@@ -84,6 +93,8 @@ __all__ = [
     "disconnected_grad",
     "dprint",
     "errors",
+    "events",
+    "expect_compiles",
     "explain",
     "foldl",
     "foldr",
@@ -96,13 +107,17 @@ __all__ = [
     "hessian",
     "hessian_vector_product",
     "ifelse",
+    "internal",
     "jacobian",
     "loop",
     "map",
+    "mark_internal",
     "pprint",
     "pullback",
     "pushforward",
+    "recompile",
     "reduce",
+    "runtime",
     "scan",
     "shared",
     "switch_case",
@@ -111,5 +126,6 @@ __all__ = [
     "vectorize_graph",
     "verify_grad",
     "while_loop",
+    "wrap_jax",
     "zero_grad",
 ]

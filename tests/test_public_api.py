@@ -25,6 +25,7 @@ FUNCTIONS = {
     for name, value in PUBLIC.items()
     if callable(value)
     and not isinstance(value, Elementwise)
+    and not (isinstance(value, type) and issubclass(value, Warning))
     and name.split(".")[-1] not in CONSTRUCTORS
 }
 
@@ -62,6 +63,7 @@ def test_gradient_is_the_module_of_barriers_too() -> None:
 # PyTensor's arguments, after the arrays that come first.
 
 PYTENSOR = {
+    "graphc.wrap_jax": "jax_function=None allow_eval",
     "graphc.In": "variable name=None value update mutable strict=False allow_downcast=None "
     "autoname implicit borrow shared",
     "graphc.Lop": "f wrt eval_points consider_constant=None disconnected_inputs='raise' "

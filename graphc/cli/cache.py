@@ -1,0 +1,85 @@
+"""``graphc cache``: what is kept on disk."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from typing import Any
+
+from graphc.compile.disk import Disk
+from graphc.config import config
+
+__all__ = ["clear", "described", "found", "info", "path"]
+
+OFF = "the cache is off: GRAPHC_CACHE_DIR says so, or the user has no home"
+
+UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def info(*, json: bool) -> int:
+    """Print where it is and what it holds; 1 where it is not used though it should be."""
+    state = found()
+    text = json_module.dumps(state) if json else "\n".join(described(state))
+    sys.stdout.write(f"{text}\n")
+    return int(state["problem"] is not None)
+
+
+def clear() -> int:
+    """Remove all entries; 1 where there is no cache, or they cannot be removed."""
+    directory = config.cache_dir
+    if directory is None:
+        return _failed(OFF)
+    try:
+        removed = Disk(directory, config.cache_bytes).clear()
+    except OSError as error:
+        return _failed(str(error))
+    sys.stdout.write(f"{removed} entries removed from {directory}\n")
+    return 0
+
+
+def path() -> int:
+    """Print the directory; 1 where there is none."""
+    if config.cache_dir is None:
+        return _failed(OFF)
+    sys.stdout.write(f"{config.cache_dir}\n")
+    return 0
+
+
+def found() -> dict[str, Any]:
+    """What there is to say of the cache."""
+    directory = config.cache_dir
+    if directory is None:
+        return {"directory": None, "entries": 0, "bytes": 0, "limit": 0, "problem": None}
+    state = Disk(directory, config.cache_bytes).info()
+    return {
+        "directory": str(directory),
+        "entries": state.entries,
+        "bytes": state.bytes,
+        "limit": config.cache_bytes,
+        "problem": state.problem,
+    }
+
+
+def described(state: dict[str, Any]) -> list[str]:
+    """The same in lines."""
+    if state["directory"] is None:
+        return [OFF]
+    lines = [
+        state["directory"],
+        f"{state['entries']} entries, {_amount(state['bytes'])} of {_amount(state['limit'])}",
+    ]
+    problem = state["problem"]
+    return [*lines, f"not used: {problem}"] if problem else lines
+
+
+def _amount(size: float) -> str:
+    """A number of bytes as one reads it."""
+    unit = 0
+    while size >= 1000 and unit < len(UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.0f} {UNITS[unit]}" if unit == 0 else f"{size:.1f} {UNITS[unit]}"
+
+
+def _failed(why: str) -> int:
+    sys.stderr.write(f"graphc: {why}\n")
+    return 1

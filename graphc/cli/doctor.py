@@ -1,0 +1,171 @@
+"""``graphc doctor``: what is found on this machine, and what graphc does about it.
+
+Each backend is looked at in a process of its own, so that a library which crashes or hangs as it is
+imported is a line of the report.
+"""
+
+from __future__ import annotations
+
+import json as json_module
+import platform
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from graphc.cli import cache
+from graphc.compile.stamp import stamp
+from graphc.config import config
+from graphc.errors import ModeError
+from graphc.link import load, names
+from graphc.link.probe import probed
+
+__all__ = ["run"]
+
+SECONDS = 120
+"""What a backend may take; the first start of a GPU's driver takes many."""
+
+CHILD = """
+import json, sys
+sys.path[:] = json.loads(sys.argv.pop(1))
+from graphc.cli import main
+sys.exit(main())
+"""
+"""What looks at one backend, with the modules of this process."""
+
+PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "mlx", "filelock")
+
+
+def run(backend: str | None, *, json: bool) -> int:
+    """Print what is found; 1 where something is to be mended.
+
+    Args:
+        backend: The one to look at, in this process; None for all, and for all else.
+        json: Print one line of JSON.
+    """
+    if backend is not None:
+        report = examined(backend)
+        lines, wrong = _backend_lines(backend, report), _is_wrong(backend, report)
+    else:
+        report = everything()
+        lines = _lines(report)
+        wrong = report["cache"]["problem"] is not None or any(
+            _is_wrong(name, found) for name, found in report["backends"].items()
+        )
+    text = json_module.dumps(report) if json else "\n".join(lines)
+    sys.stdout.write(f"{text}\n")
+    return int(wrong)
+
+
+def everything() -> dict[str, Any]:
+    """The report of all that there is."""
+    children = {name: _start(name) for name in names()}
+    return {
+        "graphc": {"path": str(Path(__file__).parents[1]), "stamp": stamp().hex()},
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "platform": platform.platform(),
+        "packages": {name: _version(name) for name in ("graphc", *PACKAGES)},
+        "cache": cache.found(),
+        "mode": str(config.mode),
+        "backends": {name: _answer(child) for name, child in children.items()},
+    }
+
+
+def examined(name: str) -> dict[str, Any]:
+    """The report of a backend; errors of any kind are part of it."""
+    try:
+        backend = load(name)
+        about = backend.describe({})
+    except ModeError as error:
+        is_missing = isinstance(error.__cause__, ModuleNotFoundError)
+        state = "missing" if is_missing else "broken"
+        return {"state": state, "about": error.problem, "remedy": error.remedy, "probes": []}
+    except Exception as error:  # whatever a library raises that does not work here
+        return _broken(f"{type(error).__name__}: {error}")
+    found = [finding._asdict() for finding in probed(name)]
+    return {"state": "found", "about": about, "remedy": "", "probes": found}
+
+
+def _broken(about: str) -> dict[str, Any]:
+    remedy = "Reinstall its library, or use another mode."
+    return {"state": "broken", "about": about, "remedy": remedy, "probes": []}
+
+
+def _start(name: str) -> subprocess.Popen[str]:
+    arguments = [json_module.dumps(sys.path), "doctor", "--json", "--backend", name]
+    return subprocess.Popen(
+        [sys.executable, "-c", CHILD, *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+
+
+def _answer(child: subprocess.Popen[str]) -> dict[str, Any]:
+    """What a process found, or how it ended."""
+    try:
+        answer, complaint = child.communicate(timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.communicate()
+        return _broken(f"it did not answer in {SECONDS} s")
+    # A library may have printed something before.
+    last = (answer.strip().splitlines() or [""])[-1]
+    with suppress(ValueError):
+        found = json_module.loads(last)
+        if isinstance(found, dict) and "state" in found:
+            return found
+    told = (complaint.strip().splitlines() or ["it said nothing"])[-1]
+    return _broken(f"its process {_ending(child.returncode)}: {told}")
+
+
+def _ending(code: int) -> str:
+    if code >= 0:
+        return f"exited with {code}"
+    known = code in {-number for number in signal.Signals}
+    return f"was ended by {signal.Signals(-code).name if known else -code}"
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _is_wrong(name: str, report: dict[str, Any]) -> bool:
+    """Whether something is to be mended; a backend that nobody asked for may be missing."""
+    if report["state"] == "missing":
+        return bool(name == config.mode)
+    return report["state"] == "broken" or any(probe["wrong"] for probe in report["probes"])
+
+
+def _lines(report: dict[str, Any]) -> list[str]:
+    packages = [f"{name} {number}" for name, number in report["packages"].items() if number]
+    first, *others = cache.described(report["cache"])
+    lines = [
+        f"graphc    {report['graphc']['path']}",
+        f"python    {report['python']} on {report['platform']}",
+        f"packages  {', '.join(packages)}",
+        f"cache     {first}",
+        *[f"          {line}" for line in others],
+    ]
+    for name, found in report["backends"].items():
+        lines += ["", *_backend_lines(name, found)]
+    return lines
+
+
+def _backend_lines(name: str, found: dict[str, Any]) -> list[str]:
+    state = "" if found["state"] == "found" else f"{found['state']}: "
+    lines = [f"{name:<9} {state}{found['about']}"]
+    lines += [f"          {found['remedy']}"] if found["remedy"] else []
+    for probe in found["probes"]:
+        mark = "WRONG: " if probe["wrong"] else ""
+        lines.append(f"  {mark}{probe['what']}: {probe['found']}")
+        lines += [f"          {probe['so']}"] if probe["so"] else []
+    return lines

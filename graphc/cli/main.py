@@ -1,0 +1,91 @@
+"""``graphc cache`` and ``graphc doctor``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from graphc.cli import cache, doctor
+from graphc.link import names
+
+__all__ = ["main"]
+
+WHERE = (
+    "The cache is where GRAPHC_CACHE_DIR in the environment says, a path or 'off', and else in the "
+    "user's cache directory."
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says, and give the exit status.
+
+    Args:
+        arguments: Those after the program's name; by default the process's.
+
+    Returns:
+        0 where all is well, 1 where something is not; a wrong command line exits with 2.
+
+    Raises:
+        SystemExit: The command line is wrong, or asks for help.
+
+    Example:
+        >>> main(["cache", "path"])  # here GRAPHC_CACHE_DIR is "off"
+        1
+    """
+    given = _parser().parse_args(arguments)
+    try:
+        code: int = given.run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `graphc doctor | head -1` has what it wants
+        sys.stderr.close()
+        return 1
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="graphc", description="What graphc keeps on disk, and what it finds on this machine."
+    )
+    parser.add_argument("--version", action="version", version=f"graphc {installed('graphc')}")
+    parts = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_cache(parts.add_parser("cache", help="compiled programs on disk", description=WHERE))
+    _add_doctor(
+        parts.add_parser(
+            "doctor",
+            help="backends, devices, compiler and cache, and what was probed",
+            description="What is found on this machine, what was probed, and what graphc does "
+            "about it. The status is 1 where something is to be mended.",
+        )
+    )
+    return parser
+
+
+def _add_cache(parser: argparse.ArgumentParser) -> None:
+    parts = parser.add_subparsers(required=True, metavar="COMMAND")
+    info = parts.add_parser("info", help="where it is, how much it holds, and whether it is used")
+    info.add_argument("--json", action="store_true", help="for programs to read")
+    info.set_defaults(run=lambda given: cache.info(json=given.json))
+    clear = parts.add_parser("clear", help="remove all entries")
+    clear.set_defaults(run=lambda given: cache.clear())
+    path = parts.add_parser("path", help="print its directory")
+    path.set_defaults(run=lambda given: cache.path())
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="for programs to read")
+    parser.add_argument(
+        "--backend",
+        choices=names(),
+        help="look at this one alone, and in this very process: what crashes it is not caught",
+    )
+    parser.set_defaults(run=lambda given: doctor.run(given.backend, json=given.json))
+
+
+def installed(package: str) -> str:
+    """The version of a package, or that there is none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "of unknown version"

@@ -1,0 +1,305 @@
+"""The command line, in processes of its own."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphc.cli import doctor, main
+from graphc.cli.cache import described
+from graphc.compile.disk import Disk
+from graphc.link.probe import Finding, _result, probed
+
+NAME = "0123456789abcdef"
+
+BLOCK = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {blocked!r}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+sys.meta_path.insert(0, Missing())
+"""
+"""Runs before anything else in a process and those it starts."""
+
+
+def graphc(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command, run."""
+    return subprocess.run(
+        [sys.executable, "-m", "graphc", *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def without(folder: Path, *packages: str) -> dict[str, str]:
+    """An environment in which these are not installed."""
+    (folder / "sitecustomize.py").write_text(BLOCK.format(blocked=packages))
+    return {"PYTHONPATH": str(folder)}
+
+
+def broken(folder: Path, how: str) -> dict[str, str]:
+    """An environment in which MLX does that as it is imported, and JAX is not there."""
+    (folder / "mlx").mkdir()
+    (folder / "mlx" / "__init__.py").write_text("")
+    (folder / "mlx" / "core.py").write_text(how)
+    return without(folder, "jax", "jaxlib")
+
+
+# The cache.
+
+
+def test_the_path_is_printed(tmp_path: Path) -> None:
+    found = graphc("cache", "path", GRAPHC_CACHE_DIR=str(tmp_path / "x"))
+    assert (found.returncode, found.stdout) == (0, f"{tmp_path / 'x'}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["path", "clear"])
+def test_a_cache_that_is_off_has_neither_path_nor_entries(command: str) -> None:
+    found = graphc("cache", command, GRAPHC_CACHE_DIR="off")
+    assert (found.returncode, found.stdout) == (1, "")
+    assert "the cache is off" in found.stderr
+
+
+def test_the_cache_is_told_of_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Whoever edits graphc while its tests run has them pass.
+    monkeypatch.setattr("graphc.compile.disk.edited_since_import", lambda: False)
+    disk = Disk(tmp_path / "cache", 10**6)
+    for i in range(3):
+        disk.save(f"{i:016x}", bytes(100_000))
+    size = disk.info().bytes
+    directory = {"GRAPHC_CACHE_DIR": str(disk.directory)}
+    told = graphc("cache", "info", **directory)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout == f"{disk.directory}\n3 entries, 300.2 kB of 1.1 GB\n"
+    found = json.loads(graphc("cache", "info", "--json", **directory).stdout)
+    assert found == {
+        "directory": str(disk.directory),
+        "entries": 3,
+        "bytes": size,
+        "limit": 2**30,
+        "problem": None,
+    }
+    cleared = graphc("cache", "clear", **directory)
+    assert cleared.stdout == f"3 entries removed from {disk.directory}\n"
+    assert list(disk.directory.iterdir()) == []
+
+
+def test_a_cache_that_was_never_used_is_empty(tmp_path: Path) -> None:
+    directory = str(tmp_path / "nowhere")
+    assert graphc("cache", "info", GRAPHC_CACHE_DIR=directory).stdout.startswith(directory)
+    assert graphc("cache", "clear", GRAPHC_CACHE_DIR=directory).returncode == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs the modes of POSIX")
+def test_a_cache_that_is_not_trusted_is_told_of(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    told = graphc("cache", "info", GRAPHC_CACHE_DIR=str(tmp_path))
+    assert told.returncode == 1
+    assert f"not used: {tmp_path} can be written to by others; run: chmod go-w" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(999, "999 bytes"), (1000, "1.0 kB"), (2**30, "1.1 GB"), (10**16, "10000.0")]
+)
+def test_sizes_are_told_in_units_of_a_thousand(size: int, text: str) -> None:
+    state = {"directory": "d", "entries": 0, "bytes": size, "limit": 1, "problem": None}
+    assert text in described(state)[1]
+
+
+# The command line itself.
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [[], ["nonsense"], ["cache"], ["cache", "nonsense"], ["doctor", "--backend", "TPU"]],
+    ids=" ".join,
+)
+def test_a_wrong_command_line_is_told_what_there_is(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: graphc")
+
+
+@pytest.mark.parametrize("arguments", [[], ["cache"], ["cache", "info"], ["doctor"]], ids=" ".join)
+def test_every_command_explains_itself(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*arguments, "--help"])
+    assert ended.value.code == 0
+    assert "--help" in capsys.readouterr().out
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert graphc("--version").stdout == f"graphc {version('graphc')}\n"
+
+
+def test_the_installed_command_is_this_one() -> None:
+    scripts = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "scripts"
+    ]
+    assert scripts == {"graphc": f"{main.__module__.rpartition('.')[0]}:{main.__name__}"}
+
+
+def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
+    found = subprocess.run(
+        f"{sys.executable} -m graphc doctor | head -1",
+        shell=True,
+        env={**os.environ, **without(tmp_path, "jax", "mlx")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.startswith("graphc")
+    assert found.stderr == ""
+
+
+# The doctor.
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    """What it finds here."""
+    found = graphc("doctor", "--json")
+    assert found.stderr == ""
+    assert found.returncode == 0, found.stdout
+    report: dict[str, Any] = json.loads(found.stdout)
+    return report
+
+
+def test_versions_are_those_installed(report: dict[str, Any]) -> None:
+    assert report["python"] == f"CPython {platform.python_version()}"
+    for name in ("graphc", "numpy", "scipy", "jax", "jaxlib", "filelock"):
+        assert report["packages"][name] == version(name)
+
+
+def test_every_backend_is_found_and_says_what_it_is(report: dict[str, Any]) -> None:
+    import jax  # noqa: PLC0415
+
+    assert sorted(report["backends"]) == ["JAX", "MLX", "NUMPY"]
+    found = {name: found["about"] for name, found in report["backends"].items()}
+    assert f"NumPy {version('numpy')}" in found["NUMPY"]
+    assert f"JAX {jax.__version__}, on {jax.devices()[0].platform}:0" in found["JAX"]
+
+
+def test_what_is_probed_is_told_with_what_graphc_does_about_it(report: dict[str, Any]) -> None:
+    found = {
+        (name, probe["what"].partition(",")[0]): probe["found"]
+        for name, backend in report["backends"].items()
+        for probe in backend["probes"]
+    }
+    assert found["JAX", "float64"] == "computed in 64 bits"
+    assert found["JAX", "executables on disk"] == "saved and loaded"
+    if report["backends"]["MLX"]["state"] == "found":
+        assert found["MLX", "mlx.core.compile"] == "right"
+        assert found["MLX", "views that run backwards"].startswith("read ")
+        assert found["MLX", "C++ compiler"] in {shutil.which("g++"), "there is no g++"}
+    assert not any(x["wrong"] for b in report["backends"].values() for x in b["probes"])
+
+
+def test_the_report_is_told_in_lines(report: dict[str, Any]) -> None:
+    lines = doctor._lines(report)
+    assert any(line.startswith("JAX       JAX ") for line in lines)
+    assert "  executables on disk: saved and loaded" in lines
+    assert any(line.startswith("cache     the cache is off") for line in lines)
+
+
+def test_a_backend_that_is_missing_has_its_line_for_installing(tmp_path: Path) -> None:
+    found = graphc("doctor", "--backend", "MLX", **without(tmp_path, "mlx"))
+    assert found.returncode == 0, found.stderr
+    assert "MLX       missing: " in found.stdout
+    assert "pip install 'graphc[mlx]'" in found.stdout
+
+
+def test_without_the_default_backend_something_is_to_be_mended(tmp_path: Path) -> None:
+    found = graphc("doctor", "--json", **without(tmp_path, "jax", "mlx"))
+    assert (found.returncode, found.stderr) == (1, "")
+    states = {name: x["state"] for name, x in json.loads(found.stdout)["backends"].items()}
+    assert states == {"JAX": "missing", "MLX": "missing", "NUMPY": "found"}
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("raise RuntimeError('no such driver')", "RuntimeError: no such driver"),
+        ("raise ImportError('libcuda.so.1: cannot open')", "libcuda.so.1: cannot open"),
+        ("import os; os.abort()", "its process was ended by SIGABRT"),
+        ("import os; os._exit(7)", "its process exited with 7: it said nothing"),
+        ("print('[7]'); raise SystemExit('gone')", "its process exited with 1: gone"),
+    ],
+    ids=lambda text: text.partition("(")[0],
+)
+def test_a_backend_that_is_broken_is_a_line_of_the_report(
+    tmp_path: Path, how: str, told: str
+) -> None:
+    found = graphc("doctor", **broken(tmp_path, how))
+    assert (found.returncode, found.stderr) == (1, "")
+    (line,) = [line for line in found.stdout.splitlines() if line.startswith("MLX")]
+    assert line.startswith("MLX       broken: ")
+    assert told in line
+    assert "NUMPY     NumPy" in found.stdout
+
+
+def test_a_backend_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "SECONDS", 0.2)
+    child = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert doctor._answer(child)["state"] == "broken"
+    assert child.returncode is not None
+
+
+def test_a_probe_that_fails_is_a_finding() -> None:
+    def probe() -> Finding:
+        """Something."""
+        raise KeyError("x")
+
+    assert _result(probe) == Finding("Something", "KeyError: 'x'", "", wrong=True)
+
+
+def test_executables_that_cannot_be_saved_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("jax")
+    probed("JAX")
+    monkeypatch.setattr("graphc.link.jax.probes.pack", lambda lowered, compiled: None)
+    (found,) = [finding for finding in probed("JAX") if finding.what == "executables on disk"]
+    assert "rewritten graph" in found.so
+    assert not found.wrong
+
+
+def test_kernels_that_read_wrong_are_told_of_and_do_no_harm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mx = pytest.importorskip("mlx.core")
+    monkeypatch.setattr("graphc.link.mlx.probes._compiled", lambda f: lambda x: f(x) * 0)
+    found = {finding.what: finding for finding in probed("MLX")}
+    assert found["views that run backwards"].found == "read wrong by kernels"
+    assert not found["views that run backwards"].wrong
+    assert found["mlx.core.compile"].wrong
+    assert mx.sum(mx.array([1.0, 2.0])[::-1]).item() == 3.0
+
+
+def test_without_a_compiler_it_is_told_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    mx = pytest.importorskip("mlx.core")
+    if mx.default_device() != mx.Device(mx.cpu, 0):
+        pytest.skip("a GPU needs no C++ compiler")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    found = {finding.what: finding for finding in probed("MLX")}["C++ compiler"]
+    assert "one by one" in found.so
