@@ -12,6 +12,7 @@ import numpy as np
 
 import graphc
 from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
+    cache,
     call,
     compile,
     first,
@@ -20,6 +21,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     mlx_loops,
     rewrite,
     steady,
+    warm,
 )
 from benchmarks.table import BENCHMARKS, show, write
 

@@ -493,3 +493,24 @@ def test_a_gradient_needs_only_what_it_needs() -> None:
     unused = gt.exp(z)
     cost = (z * 2).sum() + graphc.disconnected_grad(unused).sum()
     assert unused not in toposort([graphc.grad(cost, z)])
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda x, data: ((data @ x - 1.5) ** 2).mean(),
+        lambda x, data: gt.log(1 + gt.exp(-(data @ x) * data[:, 0])).mean(),
+        lambda x, data: (2.5 / (data - x)).sum(),
+    ],
+    ids=["squares", "logistic", "quotients"],
+)
+def test_a_gradient_makes_no_node_that_it_does_not_use(loss: Callable[..., Any]) -> None:
+    x = gt.tensor("x", shape=(4,))
+    data = gt.constant(RNG.normal(size=(3, 4)))
+    cost = loss(x, data)
+    first = gt.scalar().serial
+    gradient = graphc.grad(cost, x)
+    last = gt.scalar().serial
+    used = [node for node in toposort([gradient]) if node.serial > first]
+    assert used
+    assert len(used) == last - first - 1

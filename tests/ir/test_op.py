@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import graphc.tensor as gt
-from graphc.errors import InvalidGraphError, UnsupportedOperationError
+from graphc.errors import InvalidGraphError, ShapeError, UnsupportedOperationError
 from graphc.ir import Graph, Op, TensorType, encode
 from graphc.tensor import Tensor
 
@@ -111,3 +111,28 @@ def test_what_an_operation_lacks_is_named(use: Any, missing: str) -> None:
 def test_an_operation_without_a_type_rule_makes_no_node() -> None:
     with pytest.raises(NotImplementedError, match="Bare has no type rule"):
         Tensor.make(type("Bare", (Op,), {})(), gt.scalar())
+
+
+def test_a_type_that_does_not_fit_is_told_with_the_line_of_now() -> None:
+    x, y = gt.tensor(shape=(3,)), gt.tensor(shape=(4,))
+    lines = []
+    for a, b in [(x, y), (x, y)]:
+        with pytest.raises(ShapeError) as told:
+            a + b
+        lines.append(told.value.where)
+    with pytest.raises(ShapeError) as elsewhere:
+        x + y
+    assert lines[0] == lines[1] != elsewhere.value.where
+
+
+def test_the_type_rule_of_a_users_operation_is_asked_each_time() -> None:
+    asked = []
+
+    @dataclass(frozen=True, slots=True)
+    class Asked(Op):
+        def infer(self, x: Any) -> Any:
+            asked.append(x)
+            return x
+
+    kept = [Tensor.make(Asked(), gt.vector()) for _ in range(2)]
+    assert len(asked) == len(kept)
