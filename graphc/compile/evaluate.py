@@ -54,7 +54,7 @@ def evaluate(x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = 
     if known is None:
         known = function(list(given), x, mode=chosen, on_unused_input="ignore", returns="numpy")
         known.sighting.disown()
-        if known.graph.leaves:
+        if known.leaves:
             return known(*given.values())  # which holds their values of now, not of the next time
         with _evaluating:
             _evaluated[key] = known
