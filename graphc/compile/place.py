@@ -14,8 +14,7 @@ from typing import Any
 
 from graphc.compile.events import is_internal
 from graphc.errors import ArgumentError
-from graphc.ir import INTERNAL, Site
-from graphc.ir import is_own, mark_own
+from graphc.ir import INTERNAL, Site, is_own, mark_own
 
 __all__ = ["FOLDER", "Place", "frames", "level_of", "mark_internal", "place", "variables"]
 

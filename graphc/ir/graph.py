@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -126,10 +126,10 @@ def _rebuilt(wiring: Wiring, inputs: list[int], outputs: list[int]) -> Graph:
 
 
 def _keyed(graph: Graph) -> tuple[str, tuple[Node, ...]]:
-    """A hash of the nodes' tokens and wiring, in an order that the age of nodes has no part in.
+    """A hash of the nodes' tokens and wiring, in an order that is hardly that of their age.
 
     Commuting operands are visited in the order of their own digests. These take every leaf of a
-    type for the same; which is which, the wiring by numbers tells.
+    type for the same, and the older one comes first; which is which, the wiring by numbers tells.
     """
     given = {x: i for i, x in enumerate(graph.inputs)}
     tokens: dict[Node, str] = {}
@@ -145,20 +145,23 @@ def _keyed(graph: Graph) -> tuple[str, tuple[Node, ...]]:
         # Python's hash of integers is the same in every process; that of a text is not.
         digests[node] = hash((_number(token), *[digests[x] for x in xs]))
     lines = [f"{i} {x.type!r}" for x, i in given.items()]
+    wiring: list[list[int]] = []
     numbers = dict(given)
-    begun: list[tuple[Node | None, Iterator[Node]]] = [(None, iter(graph.outputs))]
-    while begun:
-        done, waiting = begun[-1]
-        for x in waiting:
-            if x not in numbers:
-                begun.append((x, iter(operands[x])))
-                break
+    begun: set[Node] = set()
+    stack = [*graph.outputs][::-1]
+    while stack:
+        node = stack.pop()
+        if node in numbers:
+            continue
+        if node in begun or not operands[node]:
+            lines.append(tokens[node])
+            wiring.append([numbers[x] for x in operands[node]])
+            numbers[node] = len(numbers)
         else:
-            begun.pop()
-            if done is not None:
-                lines.append(f"{tokens[done]} {[numbers[x] for x in operands[done]]}")
-                numbers[done] = len(numbers)
-    lines.append(f"{[numbers[y] for y in graph.outputs]}")
+            begun.add(node)
+            stack.append(node)
+            stack += operands[node][::-1]
+    lines.append(f"{wiring} {[numbers[y] for y in graph.outputs]}")
     return blake2b("\n".join(lines).encode(), digest_size=20).hexdigest(), tuple(numbers)
 
 
