@@ -120,7 +120,10 @@ def _positive(value: Any) -> bool:
 
 
 def _is_path(value: Any) -> bool:
-    return value is None or (isinstance(value, str | os.PathLike) and os.fspath(value) != "")
+    if not isinstance(value, str | os.PathLike):
+        return value is None
+    path = os.fspath(value)
+    return isinstance(path, str) and path != "" and "\0" not in path
 
 
 def _among(*values: str) -> tuple[Callable[[Any], bool], str]:
@@ -143,7 +146,7 @@ CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 def directory(value: str | os.PathLike[str] | None) -> Path | None:
     """An absolute path; None where that is None or ``"off"``."""
-    if value is None or value == OFF:
+    if value is None or (isinstance(value, str) and value.lower() == OFF):
         return None
     return Path(os.path.abspath(os.path.expanduser(value)))  # noqa: PTH100, PTH111 (no home, no error)
 

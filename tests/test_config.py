@@ -27,6 +27,8 @@ HOME = Path.home()
         ({"GRAPHC_CACHE_DIR": "z"}, "linux", Path.cwd() / "z"),
         ({"GRAPHC_CACHE_DIR": "~/z"}, "linux", HOME / "z"),
         ({"GRAPHC_CACHE_DIR": "off", "XDG_CACHE_HOME": "/x"}, "linux", None),
+        ({"GRAPHC_CACHE_DIR": "OFF"}, "linux", None),
+        ({"GRAPHC_CACHE_DIR": "./off"}, "linux", Path.cwd() / "off"),
         ({"GRAPHC_CACHE_DIR": "", "XDG_CACHE_HOME": "/x"}, "linux", Path("/x/graphc")),
     ],
 )
@@ -78,3 +80,9 @@ def test_importing_makes_no_directory(tmp_path: Path) -> None:
     )
     assert found.stdout.strip() == str(tmp_path / "graphc")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong", ["", "a\0b", b"/tmp", 3, True], ids=repr)
+def test_what_names_no_directory_is_refused(wrong: object) -> None:
+    with pytest.raises(ValueError, match="use a path, or None"):
+        Config().cache_dir = wrong

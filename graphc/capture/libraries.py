@@ -6,12 +6,15 @@ import sys
 import sysconfig
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
+from types import MethodDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any
 
 __all__ = ["is_library_file", "is_library_module", "public_name", "version_of"]
 
 _GRAPHC = str(Path(__file__).resolve().parent.parent)
+
+
+METHODS = (MethodDescriptorType, WrapperDescriptorType)
 
 
 def _roots() -> tuple[str, ...]:
@@ -57,8 +60,10 @@ def public_name(value: Any) -> str | None:
         >>> public_name(math.sin), public_name(lambda x: x)
         ('math.sin', None)
     """
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    name = name or getattr(value, "__name__", None)
+    # Of a compiled class's method the class alone tells the module.
+    owner = value.__objclass__ if isinstance(value, METHODS) else value
+    module, name = getattr(owner, "__module__", None), getattr(value, "__qualname__", None)
+    name = name if isinstance(name, str) else getattr(value, "__name__", None)
     if not isinstance(module, str) or not isinstance(name, str):
         return None
     found: Any = sys.modules.get(module)

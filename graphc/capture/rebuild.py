@@ -27,7 +27,7 @@ def rebuild(stripped: Stripped, leaves: Iterable[Any]) -> Callable[..., Any]:
             arrays, what JAX traces.
 
     Raises:
-        ArgumentError: Their number is another.
+        ArgumentError: Their number is another, or the first is no stripped function.
 
     Example:
         >>> import numpy as np
@@ -38,6 +38,11 @@ def rebuild(stripped: Stripped, leaves: Iterable[Any]) -> Callable[..., Any]:
         >>> float(rebuild(stripped, leaves)(2.0)), float(rebuild(stripped, [3 * w])(2.0))
         (24.0, 72.0)
     """
+    if not isinstance(stripped, Stripped):
+        raise ArgumentError(
+            f"rebuild({stripped!r}, ...): it is no stripped function.",
+            "Give both parts of a lifted one: rebuild(*lift(function)).",
+        )
     values = tuple(leaves)
     if len(values) != len(stripped.names):
         raise ArgumentError(

@@ -33,7 +33,8 @@ class Programs:
         self._recent: OrderedDict[Hashable, Any] = OrderedDict()
         self._in_use: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
         self._making: dict[Hashable, _Turn] = {}
-        self._lock = threading.Lock()
+        # A finalizer may run at any time, and compile something.
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._recent)
@@ -84,7 +85,7 @@ class _Turn:
     """A lock that several threads wait for."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.waiting = 0
 
 

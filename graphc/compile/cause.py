@@ -163,12 +163,17 @@ def _own(a: Mark, b: Mark, node: Node, user: Node | None) -> Iterator[Change]:
         yield _of_data(a, b, node, user)
     else:
         for (name, old), (_, new) in zip(a.parameters, b.parameters, strict=True):
-            if encode(old) != encode(new):
+            if encode(old) != encode(new) and not _holds_graphs(new):
                 read = hasattr(node.op, "described") and isinstance(new, int | float | complex)
                 cause: Cause = "Python scalar" if read else "static parameter"
                 yield Change(cause, old, new, node, parameter=name)
         for old, new, graph in zip(a.held, b.held, node.op.graphs(), strict=True):
             yield from changes(old, graph, new) if _differ(old, new) else ()
+
+
+def _holds_graphs(value: Any) -> bool:
+    """Whether a parameter is or has graphs, which are compared node by node."""
+    return isinstance(value, Graph) or (isinstance(value, tuple) and any(map(_holds_graphs, value)))
 
 
 def _differ(old: Picture, new: Picture) -> bool:

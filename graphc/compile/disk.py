@@ -252,8 +252,9 @@ class Disk:
         _told.add(self.directory)
         warnings.warn(
             f"graphc keeps no compiled programs in {self.directory}: {reason}. They are compiled "
-            f"anew in each process. To have them kept, {remedy}: config.cache_dir, or "
-            "GRAPHC_CACHE_DIR in the environment, where 'off' means that none are wanted.",
+            f"anew in each process. To have them kept, {remedy}. The directory is what "
+            "config.cache_dir says, or GRAPHC_CACHE_DIR in the environment; 'off' means that none "
+            "are wanted.",
             RuntimeWarning,
             stacklevel=level_of(None),
         )

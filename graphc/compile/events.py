@@ -16,6 +16,8 @@ Example:
 
 from __future__ import annotations
 
+import functools
+import inspect
 import logging
 import threading
 from collections.abc import Callable
@@ -24,7 +26,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from graphc.errors import RecompileError
+from graphc.errors import ArgumentError, RecompileError
 from graphc.ir import here, where
 
 __all__ = [
@@ -149,12 +151,17 @@ def subscribe(callback: Callback) -> Subscription:
     Returns:
         What ends the subscription: call it, or use it in a ``with`` statement.
 
+    Raises:
+        ValueError: It cannot be called.
+
     Example:
         >>> seen = []
         >>> unsubscribe = subscribe(seen.append)
         >>> unsubscribe()
     """
     global _subscriptions  # noqa: PLW0603 (replaced as a whole, so that reading needs no lock)
+    if not callable(callback):
+        raise ValueError(f"subscribe({callback!r}): a function that takes an event is wanted.")
     made = Subscription(callback)
     with _lock:
         _subscriptions = (*_subscriptions, made)
@@ -240,14 +247,43 @@ class expect_compiles:  # noqa: N801 (reads as a statement)
         if found > self.n:
             remedy = "What changes from one to the next can be an input; the causes say what does."
         else:
-            remedy = "What is in memory or on disk already is not compiled again."
+            remedy = (
+                "What is in memory or on disk already is not compiled again, and what other "
+                "threads compile does not count."
+            )
         return RecompileError(problem + lines, remedy, where(here()))
+
+
+class Within(ContextDecorator):
+    """A context that decorates functions, also those of ``async def``."""
+
+    def __call__(self, function: Any) -> Any:
+        """The function, each call of which is within.
+
+        Raises:
+            ArgumentError: It is a generator, whose code runs between calls of others.
+        """
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise ArgumentError(
+                f"{function.__qualname__} is a generator, which runs after it was called.",
+                f"Write `with {type(self).__name__}(...):` around what it compiles.",
+                where(here()),
+            )
+        if not inspect.iscoroutinefunction(function):
+            return super().__call__(function)
+
+        @functools.wraps(function)
+        async def called(*args: Any, **kwargs: Any) -> Any:
+            with self:  # type: ignore[attr-defined]
+                return await function(*args, **kwargs)
+
+        return called
 
 
 _internal: ContextVar[int] = ContextVar("internal", default=0)
 
 
-class internal(ContextDecorator):  # noqa: N801 (reads as a statement)
+class internal(Within):  # noqa: N801 (reads as a statement)
     """Compilations started within are a library's own: they never warn, and events say so.
 
     For libraries that compile functions on behalf of their users, who could do nothing about it.

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from contextlib import ContextDecorator
 from contextvars import ContextVar
 from typing import Any, Literal
 
 from graphc.compile.cause import CAPTURED, Cause, Change, changes
-from graphc.compile.history import Sighting, is_first, note
+from graphc.compile.events import Within
+from graphc.compile.history import History, Sighting, is_first, note
 from graphc.compile.place import level_of, place
 from graphc.compile.wording import (
     Told,
@@ -40,7 +40,7 @@ STRUCTURES = 32
 _chosen: ContextVar[tuple[str, ...]] = ContextVar("recompile", default=())
 
 
-class recompile(ContextDecorator):  # noqa: N801 (reads as a statement)
+class recompile(Within):  # noqa: N801 (reads as a statement)
     """What is done, within, about functions that are compiled again for no good reason.
 
     It comes before ``Mode(..., recompile=...)``, and that before ``config.recompile``. It holds for
@@ -209,10 +209,17 @@ def _weigh(function: Any, seen: Sighting, what: Told, other: Sighting) -> None:
         times = f"is built {past.builds + 1} times for other data, and compiled once"
         lost = past.building
     else:
-        times = f"is compiled {past.compiles + 1} times for "
-        times += KINDS.get(what.cause, "the same input types")
-        lost = past.compiling
+        why = KINDS.get(what.cause, "the same input types")
+        times, lost = _cost(past, why)
     speak(function, what, times, lost, level_of(None))
+
+
+def _cost(past: History, why: str) -> tuple[str, float]:
+    """How often functions were compiled, or built where a cache had them; and the seconds."""
+    if past.compiles:
+        return f"is compiled {past.compiles + 1} times for {why}", past.compiling
+    times = f"is built {past.builds + 1} times for {why}, and was found compiled"
+    return times, past.building + past.compiling
 
 
 def _in_all(what: Told, seen: Sequence[Sequence[Any]], inputs: Sequence[Node]) -> Told:

@@ -145,10 +145,13 @@ def mark_internal(package: str) -> None:
     """
     try:
         found = importlib.util.find_spec(package)
-    except (ImportError, ValueError):
+    except (AttributeError, ImportError, TypeError, ValueError):
         found = None
     if found is None or not found.has_location or found.origin is None:
-        raise ArgumentError(f"mark_internal({package!r}): there is no such package.")
+        raise ArgumentError(
+            f"mark_internal({package!r}): there is no such package.",
+            "Give the name of a package or module that can be imported, as text.",
+        )
     folders = found.submodule_search_locations
     for prefix in [f"{folder}{os.sep}" for folder in folders] if folders else [found.origin]:
         mark_own(prefix)

@@ -11,7 +11,7 @@ import numpy as np
 from graphc.compile.cause import CAPTURED, Cause, Change
 from graphc.compile.naming import Name, name_of
 from graphc.compile.place import frames
-from graphc.ir import Leaf, Node, TensorType, where
+from graphc.ir import Constant, Leaf, Node, TensorType, where
 
 __all__ = [
     "Signature",
@@ -89,10 +89,12 @@ def _name(change: Change, known: Sequence[str], names: dict[Any, Name], quiet: b
     if change.parameter and change.cause == "Python scalar":
         return Name(change.parameter, node.where or "")
     sites = [(id(x.site[0]), x.site[1]) for x in (node, user) if x is not None and x.site]
-    key = (*sites, change.parameter)
+    key = (*sites, change.parameter, _taken_as(node, user))
     found = names.get(key)
     if found is None or not (found.is_sure or quiet):
         value = node.op.array if isinstance(node.op, Leaf) else change.new
+        if isinstance(node.op, Constant):  # A change of its type holds types alone.
+            value = node.op.value
         try:
             found = name_of(node, user, value, frames(), known)
         except Exception:  # what users' objects do when looked at must not end a compilation
@@ -101,6 +103,13 @@ def _name(change: Change, known: Sequence[str], names: dict[Any, Name], quiet: b
         if len(names) < NAMES:
             names[key] = found
     return found
+
+
+def _taken_as(node: Node, user: Node | None) -> Any:
+    """Which of an expression's values it is: there may be several, as the bounds of a clip."""
+    if user is None or node not in user.inputs:
+        return None
+    return user.op.name, user.inputs.index(node)
 
 
 def _line(change: Change, name: Name | None) -> str:

@@ -134,7 +134,7 @@ def checked_results(name: str, found: Any) -> Any:
         if what:
             place = jax.tree_util.keystr(path)
             raise ArgumentError(
-                f"wrap_jax: {name} gave {what}{f' at {place}' if place else ''}; its results are "
+                f"wrap_jax: {name} gave {what}{f', at {place}' if place else ''}; its results are "
                 "to be arrays and numbers, nested in any way.",
                 "Return them alone; a random key as jax.random.key_data(key).",
             )
@@ -145,7 +145,7 @@ def _refused(y: Any) -> str:
     """What is wrong with a result."""
     is_number = isinstance(y, int | float | complex) or jax.export.is_symbolic_dim(y)
     if not is_number and not isinstance(y, jax.Array | np.ndarray | np.generic):
-        return f"{y!r}, of the class {type(y).__name__},"
+        return f"{y!r}, of the class {type(y).__name__}"
     dtype = getattr(y, "dtype", None)
     return "a random key" if dtype is not None and is_key(dtype) else ""
 

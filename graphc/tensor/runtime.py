@@ -116,8 +116,9 @@ def runtime(x: builtins.bool | builtins.int | builtins.float | builtins.complex 
     made = next((made for kinds, made in _CLASSES if isinstance(x, kinds)), None)
     if made is None:
         raise ArgumentError(
-            f"runtime({x!r}): a {type(x).__name__} is no number.",
-            "Arrays of ten or more elements are passed at run time anyhow; others are inputs.",
+            f"runtime({x!r}): {type(x).__name__} is no number.",
+            "Of an array of one element take the number: graphc.runtime(x.item()). Arrays of ten "
+            "or more elements are passed at run time anyhow; others are inputs.",
             where(here()),
         )
     marked = made(x)

@@ -497,3 +497,37 @@ def test_as_many_leaves_as_there_were_are_wanted() -> None:
 def test_what_cannot_be_called_is_refused() -> None:
     with pytest.raises(ArgumentError, match="it is no function"):
         lift(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong", [closure(W), None, lift(closure(W))], ids=["function", "None", "lifted"]
+)
+def test_what_is_rebuilt_is_a_stripped_function(wrong: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"it is no stripped function.\nGive both parts"):
+        rebuild(wrong, (W,))
+
+
+@pytest.mark.parametrize("method", [str.upper, np.ndarray.sum, float.__add__], ids=repr)
+def test_a_method_of_a_compiled_class_is_known_by_its_name(method: Any) -> None:
+    def use(x: Any) -> Any:
+        return method, x, W.sum()
+
+    stripped, leaves = lift(use)
+    assert rebuild(stripped, leaves)(1.0)[0] is method
+    assert lift(use).stripped == stripped
+    assert stripped.digest() is not None
+    assert stripped.digest() == lift(use).stripped.digest()
+
+
+class Anything:
+    """Answers to any name."""
+
+    def __getattr__(self, name: str) -> Any:
+        return W
+
+    def weighted(self, x: Any) -> Any:
+        return (x * self.weights).sum()
+
+
+def test_an_object_that_answers_to_any_name_is_no_named_one() -> None:
+    assert float(rebuild(*lift(Anything().weighted))(2.0)) == float(2 * W.sum())

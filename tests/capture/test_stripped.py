@@ -124,6 +124,8 @@ DIFFERENT = {
     "functions of libraries": (jnp.tanh, jnp.sin),
     "builtin functions": (min, max),
     "ufuncs": (np.exp, np.log),
+    "methods of compiled classes": (str.upper, str.lower),
+    "methods of one name": (list.__len__, dict.__len__),
     "classes": (int, float),
     "getters": (operator.itemgetter(0), operator.itemgetter(1)),
     "getters of items and of attributes": (operator.itemgetter("a"), operator.attrgetter("a")),

@@ -305,3 +305,83 @@ def test_a_dropped_function_is_gone_at_once(mode: str) -> None:
             assert seen() is None
         finally:
             gc.enable()
+
+
+@pytest.mark.parametrize("values", [(1, 1.0, True), (0.0, -0.0, False), ((2,), (2.0,))])
+def test_parameters_that_python_calls_equal_are_told_apart(values: tuple[Any, ...]) -> None:
+    @dataclass(frozen=True, slots=True)
+    class Length(graphc.Op):
+        what: int | tuple[int, ...]
+
+        def infer(self, x: Any) -> Any:
+            return x
+
+        def perform(self, x: Any) -> Any:
+            return np.full(x.shape, float(len(repr(self.what))))
+
+    x = gt.vector("x")
+    for value in values:
+        f = graphc.function([x], gt.Tensor.make(Length(value), x), mode="NUMPY")
+        assert f(np.ones(1)).tolist() == [float(len(repr(value)))]
+
+
+def test_eval_sees_what_a_mask_holds_now(mode: str) -> None:
+    mask = np.arange(LONG) % 2 == 0
+    kept = gt.ones(LONG)[gt.constant(mask)]
+    assert kept.eval(mode=mode).shape == (LONG // 2,)
+    mask[:] = True
+    assert kept.eval(mode=mode).shape == (LONG,)
+
+
+def test_what_is_dropped_may_ask_for_a_program_on_its_way_out() -> None:
+    class Last:
+        def __del__(self) -> None:
+            found.append(PROGRAMS.get("none"))
+
+    def work() -> None:
+        with config.change_flags(programs=1):
+            PROGRAMS.put("first", Last())
+            PROGRAMS.put("second", Last())
+
+    found: list[Any] = []
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert found == [None]
+    PROGRAMS.clear()
+
+
+def test_who_is_told_of_a_compilation_may_call_the_function(mode: str) -> None:
+    f = product(mode, np.arange(12.0))
+    seen: list[float] = []
+
+    def told(event: Any) -> None:
+        seen.append(float(f(np.ones(LONG))))
+
+    def call() -> None:
+        with graphc.events.subscribe(told):
+            f(np.ones(LONG))
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert seen == [66.0]
+
+
+def test_an_operation_may_call_the_function_that_it_is_part_of() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Factorial(graphc.Op):
+        def infer(self, n: Any) -> Any:
+            return n
+
+        def perform(self, n: Any) -> Any:
+            return n * np.asarray(f(n - 1)) if n > 1 else n
+
+    n = gt.scalar("n")
+    for mode in ("NUMPY", graphc.Mode("MLX", fallback="numpy")):
+        f = graphc.function([n], gt.Tensor.make(Factorial(), n), mode=mode)
+        found: list[float] = []
+        thread = threading.Thread(target=lambda f=f, to=found: to.append(f(5.0)), daemon=True)
+        thread.start()
+        thread.join(60)
+        assert [float(x) for x in found] == [120.0]

@@ -46,7 +46,7 @@ def test_a_directory_others_can_write_to_is_neither_read_nor_written(disk: Disk,
     before = files(disk)
     (message,) = told(lambda: use_all(disk, NAME))
     assert files(disk) == before
-    assert f"chmod go-w '{disk.directory}'" in message
+    assert f"To have them kept, run: chmod go-w '{disk.directory}'. The directory is" in message
     assert disk.info().problem is not None
     disk.directory.chmod(0o700)
     assert disk.load(NAME) == DATA

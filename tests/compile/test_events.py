@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 import weakref
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -363,7 +364,52 @@ def test_a_block_or_a_decorated_function_may_be_internal() -> None:
     assert [event.internal for event in seen] == [True] * 5 + [False]
 
 
-@pytest.mark.parametrize("wrong", ["there_is_no_such_package", "sys", "", "numpy.nothing"])
+def test_a_decorated_coroutine_is_internal_while_it_runs() -> None:
+    seen: list[Any] = []
+
+    @graphc.internal()
+    async def decorated(k: float) -> float:
+        await asyncio.sleep(0)
+        return float(made(factor=k)(ONES).sum())
+
+    async def both() -> list[float]:
+        found = await asyncio.gather(decorated(21.5), decorated(22.5))
+        made(factor=23.5)(ONES)
+        return found
+
+    with events.subscribe(seen.append):
+        assert asyncio.run(both()) == [float(made(factor=k)(ONES).sum()) for k in (21.5, 22.5)]
+    assert [event.internal for event in seen][:3] == [True, True, False]
+
+
+async def _asynchronous() -> AsyncIterator[int]:
+    yield 1
+
+
+def _generator() -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    "what", [graphc.internal(), graphc.recompile("ignore")], ids=["internal", "recompile"]
+)
+@pytest.mark.parametrize("generator", [_asynchronous, _generator])
+def test_a_generator_cannot_be_decorated(generator: Any, what: Any) -> None:
+    with pytest.raises(ArgumentError, match="is a generator, which runs after it was called"):
+        what(generator)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "print", [print]], ids=repr)
+def test_what_cannot_be_called_cannot_be_subscribed(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="a function that takes an event is wanted"):
+        events.subscribe(wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["there_is_no_such_package", "sys", "", "numpy.nothing", None, 3, np, ["numpy"]],
+    ids=repr,
+)
 def test_a_package_that_is_not_there_cannot_be_marked(wrong: str) -> None:
     with pytest.raises(ArgumentError, match="no such package"):
         graphc.mark_internal(wrong)

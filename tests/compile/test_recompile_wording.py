@@ -168,6 +168,53 @@ def test_an_error_says_the_same_as_the_warning(tmp_path: Path) -> None:
     assert re.sub(r"\d+(\.\d)? m?s lost", "TIME lost", str(caught.value)) == wanted
 
 
+def test_two_values_of_one_expression_have_each_its_name(tmp_path: Path) -> None:
+    source = """\
+for low, high in ((0.1, 0.9), (0.2, 0.8)):
+    graphc.function([x], gt.clip(x, low, high), name="clipped", mode="NUMPY")(ONES)
+"""
+    text = str(run(tmp_path, source).message)
+    assert "`low` (global of train.py, train.py:6)  0.1 -> 0.2" in text
+    assert "`high` (global of train.py, train.py:6)  0.9 -> 0.8" in text
+
+
+def test_a_small_array_of_another_length_has_its_name(tmp_path: Path) -> None:
+    source = """\
+for n in (2, 3, 4):
+    weights = np.arange(1.0, 1.0 + n)
+    graphc.function([x], x.sum() * weights, name="weighted", mode="NUMPY")(ONES)
+"""
+    text = str(run(tmp_path, source).message)
+    assert "changed: `weights` (global of train.py, train.py:7)  float64[2] -> float64[3] " in text
+    assert "fix: pass weights as an input, and build the function once." in text
+
+
+def test_a_value_within_a_branch_is_told_and_not_the_branch(tmp_path: Path) -> None:
+    source = """\
+for rate in (0.3, 0.4, 0.5):
+    y = graphc.cond(x.sum() > 0, lambda: x * rate, lambda: x)
+    graphc.function([x], y, name="chosen", mode="NUMPY")(ONES)
+"""
+    lines = str(run(tmp_path, source).message).splitlines()
+    assert [line.strip() for line in lines if "->" in line] == [
+        "changed: `rate` (global of train.py, train.py:6)  0.3 -> 0.4   [Python scalar, baked in]"
+    ]
+
+
+def test_what_a_cache_had_compiled_is_told_as_built(tmp_path: Path) -> None:
+    source = """\
+kept = [graphc.function([x], x * k * 1.375, mode="NUMPY") for k in (0.1, 0.2)]
+values = [f(ONES) for f in kept]
+for k in (0.1, 0.2):
+    graphc.function([x], x * k * 1.375, mode="NUMPY")(ONES)
+"""
+    text = str(run(tmp_path, source).message)
+    wanted = (
+        "function (train.py:8) is built 2 times for the same input types, and was found compiled;"
+    )
+    assert text.startswith(wanted)
+
+
 def test_the_time_lost_is_that_of_the_compilations_before(tmp_path: Path) -> None:
     _, source, *_ = CASES["Python scalar"]
     taken: list[float] = []

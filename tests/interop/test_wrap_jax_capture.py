@@ -485,6 +485,29 @@ def test_a_second_process_finds_the_program_on_disk(tmp_path: Path) -> None:
     assert [x[1:] for x in told] == [["compile"], ["load"]]
 
 
+def test_an_executable_from_disk_follows_jaxs_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphc.compile.disk.edited_since_import", lambda: False)
+    x = gt.vector("x", shape=(4,), dtype="float32")
+    v = np.ones(4, "float32")
+
+    def noisy(x: Any) -> Any:
+        return x + jax.random.normal(jax.random.key(0, impl="threefry2x32"), (4,), "float32")
+
+    kinds: list[str] = []
+    with graphc.config.change_flags(cache_dir=tmp_path):
+        for partitionable in (True, True, False, True):
+            PROGRAMS.clear()
+            with graphc.events.subscribe(lambda event: kinds.append(event.kind)):
+                f = graphc.function([x], wrap_jax(noisy)(x), returns="numpy")
+                with jax.threefry_partitionable(partitionable):
+                    np.testing.assert_allclose(f(v), noisy(v), rtol=1e-6)
+                with jax.threefry_partitionable(not partitionable):
+                    np.testing.assert_allclose(f(v), noisy(v), rtol=1e-6)
+    assert kinds == ["compile", "compile", *["load"] * 6]
+
+
 def test_threads_share_one_program_and_keep_their_captures() -> None:
     found: dict[int, float] = {}
     compiled: list[str] = []

@@ -40,7 +40,7 @@ def executable(function, **how):
         traced.append(function)
         return function(*arguments)
     how = {"donated": (), "pure": True} | how
-    return Executables(noted, ledger=ledger, known=Known(), **how).caller()
+    return Executables(noted, ledger=ledger, known=Known(), foreign=False, **how).caller()
 """
 
 

@@ -65,7 +65,7 @@ def test_a_marked_number_can_be_pickled(number: Any) -> None:
 
 @pytest.mark.parametrize("value", ["a", None, [1.0], np.ones(2), np.ones(())], ids=repr)
 def test_what_is_no_number_is_refused(value: Any) -> None:
-    with pytest.raises(ArgumentError, match="is no number"):
+    with pytest.raises(ArgumentError, match=r"is no number(.|\n)*runtime\(x\.item\(\)\)"):
         runtime(value)
 
 

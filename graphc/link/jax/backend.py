@@ -121,6 +121,14 @@ def _is_wide(graph: Graph, host: Container[Node]) -> bool:
     )
 
 
+def _is_foreign(graph: Graph) -> bool:
+    """Whether JAX traces something else than graphc's own lowerings."""
+    return any(
+        type(node.op) in WIDENED or any(_is_foreign(held) for held in node.op.graphs())
+        for node in graph.nodes
+    )
+
+
 def compile(
     outline: Outline,
     program: Callable[[], Program],
@@ -136,7 +144,8 @@ def compile(
     if outline.static:
         execute = Specialized(traced, outline, donated, ledger)
     else:
-        made = Executables(traced.function, donated, ledger, Known(), pure=outline.single)
+        pure, foreign = outline.single, outline.facts["foreign"]
+        made = Executables(traced.function, donated, ledger, Known(), pure=pure, foreign=foreign)
         if device is None and not traced.is_bounded:
             return made.caller(wide=wide)
         execute = traced.cut(made.caller()) if traced.is_bounded else made.caller()
@@ -168,8 +177,8 @@ class JAXBackend(Backend):
     """Operations are JAX functions; what JAX lacks can be called back in NumPy."""
 
     def facts(self, program: Program) -> Mapping[str, Any]:
-        """Whether it computes in 64 bits."""
-        return {"wide": wide(program)}
+        """Whether it computes in 64 bits, and whether it runs code of the user's."""
+        return {"wide": wide(program), "foreign": _is_foreign(program.graph)}
 
     def build(self, options: Mapping[str, Any]) -> str:
         """JAX and XLA, the devices, and the flags that XLA was started with."""

@@ -24,7 +24,7 @@ from jax.extend.core import get_opaque_trace_state
 
 from graphc.errors import GraphcError
 from graphc.link.backend import Executable
-from graphc.link.jax.kinds import PRECISION, Kind, Known, settings
+from graphc.link.jax.kinds import DECIDING, PRECISION, Kind, Known, settings
 from graphc.link.jax.saved import Saved, pack, unpack
 from graphc.link.ledger import Ledger
 
@@ -67,6 +67,7 @@ class Executables:
         ledger: Where executables are kept, and who is told of them.
         known: What of the arguments the function knows already.
         pure: Whether calling it while JAX traces other code may give values.
+        foreign: Whether it runs code of the user's, which may go by any setting of JAX.
     """
 
     def __init__(
@@ -77,12 +78,14 @@ class Executables:
         known: Known,
         *,
         pure: bool,
+        foreign: bool,
     ) -> None:
         self.function = function
         self.donated = donated
         self.ledger = ledger
         self.known = known
         self.pure = pure
+        self.foreign = foreign
         self._entries: OrderedDict[Kind, Entry] = OrderedDict()
         self._by_shapes: dict[tuple[Any, ...], Entry] = {}
         self._loaded = 0
@@ -246,7 +249,8 @@ class Executables:
         except Exception:  # whatever JAX does not take, it can compile
             return None
         self._tell("load", arguments, perf_counter() - start)
-        return Entry(_guarded(saved, kind, pure=self.pure), loaded=True)
+        by = range(len(DECIDING)) if self.foreign else [PRECISION] if saved.precise else []
+        return Entry(_guarded(saved, kind, by, pure=self.pure), loaded=True)
 
     def _compile(self, name: str | None, arguments: tuple[Any, ...]) -> Entry:
         start = perf_counter()
@@ -313,18 +317,25 @@ def _among(entries: Mapping[tuple[Any, ...], Entry]) -> Executable:
     return run
 
 
-def _guarded(saved: Saved, kind: Kind, *, pure: bool) -> Executable:
-    """A loaded executable that refuses to run where another setting decides on another one."""
-    run, precise = saved.run, saved.precise
+def _guarded(saved: Saved, kind: Kind, by: Sequence[int], *, pure: bool) -> Executable:
+    """A loaded executable that refuses to run where another setting decides on another one.
+
+    Args:
+        saved: The executable.
+        kind: What it was loaded for.
+        by: The settings that it goes by, by their places among those that decide.
+        pure: Whether calling it while JAX traces other code may give values.
+    """
+    run = saved.run
     several = len(jax.devices()) > 1
-    if pure and not precise and not several:
+    if pure and not by and not several:
         return run
-    precision = kind.settings[PRECISION]
+    pairs = [(DECIDING[i], kind.settings[i]) for i in by]
     mesh = jax.sharding.get_abstract_mesh
 
     def call(*arguments: Any) -> Any:
         if (
-            (not precise or settings.jax_default_matmul_precision == precision)
+            all(getattr(settings, name, None) == value for name, value in pairs)
             and (pure or trace_state() == UNTRACED)
             and (not several or (settings.jax_default_device == kind.device and mesh().empty))
         ):

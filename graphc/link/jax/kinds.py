@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-__all__ = ["PRECISION", "Kind", "Known", "settings"]
+__all__ = ["DECIDING", "PRECISION", "Kind", "Known", "settings"]
 
 settings: Any = jax.config
 

@@ -56,6 +56,7 @@ class Specialized:
         self.traced = traced
         self.static = outline.static
         self.pure = outline.single
+        self.foreign = outline.facts["foreign"]
         self.counts = frozenset(outline.counts)
         self.donated = donated
         self.ledger = ledger
@@ -118,7 +119,9 @@ class Specialized:
 
         donated = tuple(i - sum(j < i for j in fixed) for i in self.donated if i not in fixed)
         known = Known(fixed, bounds)
-        made = Executables(specialized, donated, self.ledger, known, pure=self.pure).caller()
+        made = Executables(
+            specialized, donated, self.ledger, known, pure=self.pure, foreign=self.foreign
+        ).caller()
         execute = self.traced.cut(made) if bounds or self.traced.is_bounded else made
 
         def call(*arguments: Any) -> Any:

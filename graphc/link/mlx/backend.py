@@ -30,7 +30,7 @@ from graphc.link.mlx.gaps import GAPS, NARROWER
 from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.kernels import ends_kernel
 from graphc.link.mlx.segments import Segments, driven_steps
-from graphc.link.mlx.watch import Watch
+from graphc.link.mlx.watch import Call, Watch
 from graphc.link.outline import Outline
 from graphc.link.program import Program
 from graphc.tensor.index import Index, IndexUpdate
@@ -72,7 +72,8 @@ def compile(
     known = frozenset(outline.static)
     device = options.get("device") and device_of(options)
 
-    lock = threading.Lock()
+    # An operation of the user's may call the function that it is part of.
+    lock = threading.RLock()
     watch = Watch(outline, ledger)
 
     def in_segments(arguments: Sequence[Any]) -> Sequence[Any]:
@@ -86,9 +87,8 @@ def compile(
 
     def execute(*arguments: Any) -> Any:
         arrays = [x if type(x) is mx.array else device_array(x) for x in arguments]
-        with lock, watch.over(arguments):
-            if watch.is_new:
-                watch.compiles()
+        call = Call(watch, arguments)
+        with lock, call:
             try:
                 found = run(*arrays, *constants) if run else in_segments(arguments)
                 # Unlike eval, async_eval also refuses what mx.grad traces.
@@ -96,6 +96,7 @@ def compile(
                 mx.eval(found)
             except (ValueError, OperationError) as error:
                 raise untransformed(error) from error.__cause__
+        call.tell()
         return found[0] if outline.single else found
 
     return _on_device(execute, device) if device else execute

@@ -9,77 +9,81 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, Self
+from typing import Any
 
 from graphc.link.ledger import Ledger
 from graphc.link.mlx.arrays import to_numpy
 from graphc.link.outline import Outline
 
-__all__ = ["Watch", "watching"]
+__all__ = ["Call", "Watch", "watching"]
 
 
 class _Current(threading.local):
-    watch: Watch | None = None
+    call: Call | None = None
 
 
 _current = _Current()
 
 
-def watching() -> Watch | None:
-    """That of the executable that this thread runs."""
-    return _current.watch
+def watching() -> Call | None:
+    """The call of an executable that this thread is in."""
+    return _current.call
 
 
 class Watch:
-    """Over the calls of one executable, which take turns.
-
-    However many functions of MLX's a call needs, it is told of once; the first one always.
-    """
+    """Over the calls of one executable."""
 
     def __init__(self, outline: Outline, ledger: Ledger) -> None:
         self.static = outline.static
         self.ledger = ledger
         self.is_new = True
-        self.since: float | None = None
-        self.arguments: Sequence[Any] = ()
-        self.outer: Watch | None = None
 
-    def over(self, arguments: Sequence[Any]) -> Self:
-        """Itself, for a call with these arguments: enter it."""
+
+class Call:
+    """Entered, a call; within it there may be others, of the same executable too.
+
+    However many functions of MLX's a call needs, it is told of once; the first one always.
+    """
+
+    __slots__ = ("arguments", "outer", "since", "watch")
+
+    def __init__(self, watch: Watch, arguments: Sequence[Any]) -> None:
+        self.watch = watch
         self.arguments = arguments
-        return self
+        self.since: float | None = None
 
     def __enter__(self) -> None:
-        self.outer = _current.watch
-        _current.watch = self
+        self.outer = _current.call
+        _current.call = self
+        if self.watch.is_new:
+            self.compiles()
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        _current.watch, self.outer = self.outer, None
-        arguments, self.arguments = self.arguments, ()
-        since, self.since = self.since, None
-        if since is not None and kind is None:
-            self.is_new = False
-            seconds = perf_counter() - since
-            self.ledger.made("compile", _shapes(arguments), self._values(arguments), seconds)
+    def __exit__(self, *_: object) -> None:
+        _current.call = self.outer
 
     def compiles(self) -> None:
-        """MLX is about to compile something for the call under way.
+        """MLX is about to compile something for this call.
 
         Raises:
             RecompileError: It is not to.
         """
         if self.since is None:
-            self.ledger.wanted(_shapes(self.arguments), self._values(self.arguments))
+            shapes, values = self._signature()
+            self.watch.ledger.wanted(shapes, values)
             self.since = perf_counter()
 
-    def _values(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        return {i: _plain(to_numpy(arguments[i]).tolist()) for i in self.static}
+    def tell(self) -> None:
+        """Tell of it, when it is over and nothing failed."""
+        if self.since is not None:
+            self.watch.is_new = False
+            shapes, values = self._signature()
+            self.watch.ledger.made("compile", shapes, values, perf_counter() - self.since)
+
+    def _signature(self) -> tuple[list[tuple[int, ...]], dict[int, Any]]:
+        values = {i: _plain(to_numpy(self.arguments[i]).tolist()) for i in self.watch.static}
+        return [tuple(x.shape) for x in self.arguments], values
 
 
 def _plain(value: Any) -> Any:
     """Numbers, and tuples of them."""
     return tuple(map(_plain, value)) if isinstance(value, list) else value
-
-
-def _shapes(arguments: Sequence[Any]) -> list[tuple[int, ...]]:
-    return [tuple(x.shape) for x in arguments]

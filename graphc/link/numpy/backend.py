@@ -40,14 +40,16 @@ def compile(
     def first(*arguments: Any) -> Any:
         """The results, once the program is written out."""
         nonlocal run
+        seconds = None
         with lock:
             if run is first:
                 start = perf_counter()
                 made = program()
                 made.write()
                 seconds = perf_counter() - start
-                ledger.made("compile", [x.shape for x in arguments], {}, seconds)
                 run = made.run
+        if seconds is not None:
+            ledger.made("compile", [x.shape for x in arguments], {}, seconds)
         return run(*arguments)
 
     run = first
