@@ -28,8 +28,7 @@ from graphc.compile import (
     shared,
 )
 from graphc.compile.events import expect_compiles, internal
-from graphc.compile.place import mark_internal
-from graphc.compile.recompile import recompile
+from graphc.compile.recompile import mark_internal, recompile
 from graphc.config import config
 from graphc.errors import CapturedConstantWarning, RecompileWarning
 from graphc.ir import Graph, Op, dprint, pprint

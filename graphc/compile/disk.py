@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from graphc.compile.entry import ENTRY, HEADER, TEMPORARY, read, remove, write
-from graphc.compile.place import level_of
+from graphc.compile.recompile.place import level_of
 from graphc.compile.stamp import edited_since_import, stamp
 from graphc.compile.trust import directory_problem
 

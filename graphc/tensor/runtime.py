@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -93,12 +94,13 @@ def runtime(x: builtins.bool | builtins.int | builtins.float | builtins.complex 
     What decides a shape, a Python ``if`` or an index takes the number as it is.
 
     Args:
-        x: A bool, int, float or complex number, or one of NumPy's scalars.
+        x: A bool, int, float or complex number, one of NumPy's scalars, or an array of no axes of
+            any library.
 
     Returns:
         The same number, marked. A Python number is weak as ever: beside a float32 array it is
-        float32. A scalar of NumPy's keeps its dtype in graphs and in NumPy; JAX and MLX take it
-        for a Python number.
+        float32. A scalar of NumPy's, and what an array holds, keeps its dtype in graphs and in
+        NumPy; JAX and MLX take it for a Python number.
 
     Raises:
         ArgumentError: It is no number.
@@ -113,6 +115,10 @@ def runtime(x: builtins.bool | builtins.int | builtins.float | builtins.complex 
     """
     if isinstance(x, Runtime):
         return x
+    if getattr(x, "shape", None) == () and not isinstance(x, np.generic | Node):
+        # What JAX traces has no value: it is refused below.
+        with suppress(TypeError, ValueError):
+            x = np.asarray(x)[()]
     made = next((made for kinds, made in _CLASSES if isinstance(x, kinds)), None)
     if made is None:
         raise ArgumentError(

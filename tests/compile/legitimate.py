@@ -51,6 +51,13 @@ def a_helper_for_every_dtype(mode: Any) -> None:
 
 
 @case()
+def a_loop_over_axes(mode: Any) -> None:
+    m = gt.matrix("m")
+    for axis in (0, 1, -1, None):
+        same(graphc.function([m], m.mean(axis=axis), mode=mode)(DATA), DATA.mean(axis=axis))
+
+
+@case()
 def a_helper_for_every_rank(mode: Any) -> None:
     def largest(values: np.ndarray[Any, Any]) -> Any:
         x = gt.tensor("x", shape=(None,) * values.ndim)

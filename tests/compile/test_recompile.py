@@ -19,7 +19,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.compile import history
+from graphc.compile.recompile import history
 from graphc.errors import ModeError, RecompileError, RecompileWarning
 
 ONES = np.ones(3)

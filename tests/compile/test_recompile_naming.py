@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import graphc
-from graphc.compile.naming import title_of
+from graphc.compile.recompile.naming import title_of
 from graphc.errors import RecompileError, RecompileWarning
 
 HEADER = """\
@@ -276,15 +276,6 @@ for n in range(3, 6):
 """,
         "`n` (global of train.py, train.py:8)  [1:3] -> [1:4]",
     ),
-    "an axis": (
-        """
-m = gt.matrix("m")
-for axis in (0, 1):
-    f = graphc.function([m], m.sum(axis=axis))
-    f(np.ones((2, 2)))
-""",
-        "`axis` (global of train.py, train.py:9)  axes=(0,) -> axes=(1,)",
-    ),
 }
 
 
@@ -446,7 +437,7 @@ def test_code_has_the_title_that_messages_use() -> None:
 
 def test_without_columns_the_line_is_enough(tmp_path: Path, monkeypatch: Any) -> None:
     """As with ``python -X no_debug_ranges``."""
-    from graphc.compile import expression  # noqa: PLC0415
+    from graphc.compile.recompile import expression  # noqa: PLC0415
 
     def lines_only(code: Any, offset: int) -> tuple[Any, ...]:
         line = [*code.co_positions()][offset // 2][0]

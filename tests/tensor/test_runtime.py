@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mlx.core as mx
 import numpy as np
 import pytest
 
@@ -63,7 +64,13 @@ def test_a_marked_number_can_be_pickled(number: Any) -> None:
     assert repr(again) == f"runtime({number!r})"
 
 
-@pytest.mark.parametrize("value", ["a", None, [1.0], np.ones(2), np.ones(())], ids=repr)
+@pytest.mark.parametrize("value", [np.array(0.5, "float32"), jnp.float32(0.5), mx.array(0.5)])
+def test_an_array_without_axes_is_its_number(value: Any) -> None:
+    assert type(runtime(value).number) is np.float32
+    assert runtime(value) == 0.5
+
+
+@pytest.mark.parametrize("value", ["a", None, [1.0], np.ones(2), gt.scalar("x")], ids=repr)
 def test_what_is_no_number_is_refused(value: Any) -> None:
     with pytest.raises(ArgumentError, match=r"is no number(.|\n)*runtime\(x\.item\(\)\)"):
         runtime(value)

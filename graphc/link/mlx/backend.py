@@ -45,7 +45,8 @@ def describe(options: Mapping[str, Any]) -> str:
     device = device_of(options)
     found = _descriptions.get(repr(device))
     if found is None:
-        name = mx.device_info(device).get("device_name", "of unknown make")
+        known = mx.device_info(device) or {}  # older ones say nothing of processors
+        name = known.get("device_name", "of unknown make")
         found = f"MLX {version('mlx')}, on {device.type.name} ({name})"
         _descriptions[repr(device)] = found
     return found

@@ -15,12 +15,12 @@ from weakref import ref
 
 import numpy as np
 
-from graphc.compile.cause import Cause
 from graphc.compile.events import Stats
-from graphc.compile.naming import Name
-from graphc.compile.picture import Picture
-from graphc.compile.place import Place
-from graphc.compile.wording import Signature, Told
+from graphc.compile.recompile.cause import Cause
+from graphc.compile.recompile.naming import Name
+from graphc.compile.recompile.picture import Picture
+from graphc.compile.recompile.place import Place
+from graphc.compile.recompile.wording import Signature, Told
 from graphc.ir import TINY, Node
 
 __all__ = ["WORTH", "History", "Sighting", "history", "is_first", "note"]

@@ -9,10 +9,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphc.compile.picture import Mark, Picture
+from graphc.compile.recompile.picture import Mark, Picture
 from graphc.ir import Graph, Node, encode
 
 __all__ = ["CAPTURED", "Cause", "Change", "changes"]
+
+NUMBERS = frozenset({"entries", "offset", "shape", "start", "step", "steps", "stop"})
+"""The parameters of operations in whose place an input may stand: indices, lengths, counts. With
+another one, as an axis, it is another operation."""
 
 Cause = Literal[
     "captured value",
@@ -93,6 +97,8 @@ def _of_inputs(old: Picture, graph: Graph) -> Iterator[Change]:
 def _structure(old: Picture, new: Picture, found: Sequence[Change]) -> Change:
     """What there is more and less of, and where the two part."""
     before, after = (Counter(_kinds(picture)) for picture in (old, new))
+    if before == after and found and found[0].old is not None:
+        return found[0]
     node = next((change.node for change in found if change.node is not None), None)
     return Change("structure", _counted(before - after), _counted(after - before), node)
 
@@ -164,11 +170,17 @@ def _own(a: Mark, b: Mark, node: Node, user: Node | None) -> Iterator[Change]:
     else:
         for (name, old), (_, new) in zip(a.parameters, b.parameters, strict=True):
             if encode(old) != encode(new) and not _holds_graphs(new):
-                read = hasattr(node.op, "described") and isinstance(new, int | float | complex)
-                cause: Cause = "Python scalar" if read else "static parameter"
-                yield Change(cause, old, new, node, parameter=name)
+                yield _of_parameter(name, old, new, node)
         for old, new, graph in zip(a.held, b.held, node.op.graphs(), strict=True):
             yield from changes(old, graph, new) if _differ(old, new) else ()
+
+
+def _of_parameter(name: str, old: Any, new: Any, node: Node) -> Change:
+    if hasattr(node.op, "described") and isinstance(new, int | float | complex):
+        return Change("Python scalar", old, new, node, parameter=name)
+    if name in NUMBERS:
+        return Change("static parameter", old, new, node, parameter=name)
+    return Change("structure", f"{name}={old!r}", f"{name}={new!r}", node)
 
 
 def _holds_graphs(value: Any) -> bool:

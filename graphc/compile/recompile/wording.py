@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from graphc.compile.cause import CAPTURED, Cause, Change
-from graphc.compile.naming import Name, name_of
-from graphc.compile.place import frames
+from graphc.compile.recompile.cause import CAPTURED, Cause, Change
+from graphc.compile.recompile.naming import Name, name_of
+from graphc.compile.recompile.place import frames
 from graphc.ir import Constant, Leaf, Node, TensorType, where
 
 __all__ = [
@@ -30,8 +30,6 @@ NAMES = 64
 """How many names are remembered of a place."""
 VALUES = 12
 """How many values of a length are told."""
-SYMBOLIC = {"entries", "steps"}
-"""Parameters in whose place an integer input may stand: of indices, and of loops."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ def told(
     lines = dict.fromkeys(_line(change, name) for change, name in found)
     baked = first.cause in CAPTURED and first.old is not first.new
     about = tuple(str(name) for _, name in found if name is not None)
-    return Told(first.cause, tuple(lines), _fix(first, found[0][1]), about, baked)
+    return Told(first.cause, tuple(lines), _fix(found), about, baked)
 
 
 def _name(change: Change, known: Sequence[str], names: dict[Any, Name], quiet: bool) -> Name | None:
@@ -174,31 +172,35 @@ def _text(value: Any, change: Change) -> str:
     return f"{change.parameter}={text}" if change.cause == "static parameter" else text
 
 
-def _fix(change: Change, name: Name | None) -> str:
-    it = name.text if name is not None and name.is_variable and name.text else "it"
-    if name is not None and it != "it" and not name.is_sure:
-        it = f"what comes from {it}"
-    marked = "..." if it == "it" or " " in it else it
-    if change.cause == "static parameter":
-        once = "build the function once for each value and keep it"
-        if change.parameter not in SYMBOLIC:
-            return f"{once}."
-        return f"make {it} an integer input, as gt.lscalar() is, or {once}."
+def _fix(found: Sequence[tuple[Change, Name | None]]) -> str:
+    cause = found[0][0].cause
+    its = [*dict.fromkeys(_it(name) for change, name in found if change.cause == cause)]
+    it, inputs = " and ".join(its), "inputs" if its[1:] else "an input"
+    marked = ", ".join(f"graphc.runtime({'...' if x == 'it' or ' ' in x else x})" for x in its)
+    once = "build the function once for each value and keep it"
+    integers = "integer inputs" if its[1:] else "an integer input"
     fixes = {
-        "captured value": f"pass {it} as an input, and build the function once.",
-        "Python scalar": f"pass {it} as an input, or mark it graphc.runtime({marked}).",
+        "static parameter": f"make {it} {integers}, as gt.lscalar() is, or {once}.",
+        "captured value": f"pass {it} as {inputs}, and build the function once.",
+        "Python scalar": f"pass {it} as {inputs}, or mark {'them' if its[1:] else 'it'} {marked}.",
         "dtype": "cast to one dtype before, or keep the function of each dtype.",
         "shape": "declare that length None, or pad to a few lengths, such as powers of two.",
         "structure": "build the function once and keep it; graphc.scan stands for a Python loop.",
         "mode": "build the function once for each mode, and keep it.",
     }
-    return fixes[change.cause]
+    return fixes[cause]
+
+
+def _it(name: Name | None) -> str:
+    if name is None or not (name.is_variable and name.text):
+        return "it"
+    return name.text if name.is_sure else f"what comes from {name.text}"
 
 
 def told_of_mode(old: str, new: str) -> Told:
     """Another mode, in words."""
     line = f"Mode({old}) -> Mode({new})"
-    return Told("mode", (line,), _fix(Change("mode"), None), ())
+    return Told("mode", (line,), _fix([(Change("mode"), None)]), ())
 
 
 Signature = tuple[tuple[tuple[int | None, ...], ...], tuple[tuple[int, Any], ...]]
@@ -248,7 +250,7 @@ def told_of_dtypes(seen: Sequence[Sequence[str]], inputs: Sequence[Node]) -> Tol
     varied = _most_varied(found)
     names = [_named(inputs[i], i) for i in varied]
     lines = [f"{name}: {_seen(found[i])}" for name, i in zip(names, varied, strict=True)]
-    return Told("dtype", tuple(lines), _fix(Change("dtype"), None), tuple(names))
+    return Told("dtype", tuple(lines), _fix([(Change("dtype"), None)]), tuple(names))
 
 
 def _named(node: Node, place: int) -> str:

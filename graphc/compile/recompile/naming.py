@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.compile.expression import MISSING, Chain, chains, source
-from graphc.compile.place import variables
+from graphc.compile.recompile.expression import MISSING, Chain, chains, source
+from graphc.compile.recompile.place import variables
 from graphc.ir import Constant, Leaf, Node, Site, where
 
 __all__ = ["Name", "name_of", "title_of"]

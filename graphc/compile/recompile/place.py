@@ -24,8 +24,8 @@ DEEPEST = 100
 TEST = "PYTEST_CURRENT_TEST"
 """The variable in which pytest says which test runs: each is a program of its own."""
 
-FOLDER = str(Path(__file__).parent) + "/"
-METHODS = str(Path(__file__).parents[1] / "tensor" / "tensor.py")
+FOLDER = str(Path(__file__).parents[1]) + "/"
+METHODS = str(Path(__file__).parents[2] / "tensor" / "tensor.py")
 """The file through which ``x.eval()`` comes here."""
 ON_THE_WAY = (FOLDER, METHODS, INTERNAL, functools.__file__)
 """The files of frames between a user's line and a function made on its behalf."""

@@ -8,13 +8,13 @@ from types import FrameType
 from typing import Any, Literal
 
 from graphc.compile.events import Event, Kind, publish
-from graphc.compile.history import CAUSES, WORTH, Sighting, note
-from graphc.compile.judge import BUDGET, judge, recompile, setting, sight, speak
-from graphc.compile.place import FOLDER, level_of
-from graphc.compile.wording import Signature, plain, told_of_lengths
+from graphc.compile.recompile.history import CAUSES, Sighting, note
+from graphc.compile.recompile.judge import BUDGET, judge, setting, speak
+from graphc.compile.recompile.place import FOLDER, level_of
+from graphc.compile.recompile.wording import Signature, plain, told_of_lengths
 from graphc.ir import INTERNAL, where
 
-__all__ = ["WORTH", "Sighting", "called", "made", "recompile", "sight", "wanted"]
+__all__ = ["called", "made", "wanted"]
 
 
 class called:  # noqa: N801 (reads as a statement)

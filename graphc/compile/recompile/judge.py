@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Any, Literal
 
-from graphc.compile.cause import CAPTURED, Cause, Change, changes
 from graphc.compile.events import Within
-from graphc.compile.history import History, Sighting, is_first, note
-from graphc.compile.place import level_of, place
-from graphc.compile.wording import (
+from graphc.compile.recompile.cause import CAPTURED, Cause, Change, changes
+from graphc.compile.recompile.history import History, Sighting, is_first, note
+from graphc.compile.recompile.place import level_of, place
+from graphc.compile.recompile.wording import (
     Told,
     seconds_as_text,
     told,
