@@ -2,8 +2,9 @@
 
 import graphc.compile.evaluate  # noqa: F401 (makes it a method)
 from graphc.compile.arguments import In, Out
-from graphc.compile.function import Function, clone_replace, function
+from graphc.compile.function import Function, function
 from graphc.compile.mode import Mode, get_mode
+from graphc.compile.recipe import clone_replace
 from graphc.compile.shared import Shared, shared
 
 __all__ = [

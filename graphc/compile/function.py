@@ -2,72 +2,59 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from graphc.compile.arguments import MISSING, In, Out, converted, goes_into, is_weak
+from graphc.compile.arguments import MISSING, In, converted
 from graphc.compile.cache import compiled
 from graphc.compile.events import Stats
 from graphc.compile.mode import Mode, get_mode
-from graphc.compile.pipeline import Asked, Built, built
+from graphc.compile.pipeline import Built, built
 from graphc.compile.plan import Plan
 from graphc.compile.quick import quick
+from graphc.compile.recipe import (
+    OnUnused,
+    Recipe,
+    Returns,
+    as_in,
+    as_output,
+    asked_of,
+    check_inputs,
+    givens_of,
+    updates_of,
+)
 from graphc.compile.recompile import WORTH, Sighting, called, sight
 from graphc.compile.records import Compiled
 from graphc.compile.shared import Shared
 from graphc.compile.state import stateful
 from graphc.errors import (
     ArgumentError,
-    DTypeError,
     GraphcError,
     RecompileError,
-    UnusedInputError,
 )
 from graphc.ir import (
-    Constant,
     Graph,
-    Input,
-    Leaf,
     Node,
     TensorType,
     flatten,
     flatten_like,
-    gathered,
     here,
     rebuild,
-    refuse_missing,
     replaced,
-    toposort,
     where,
 )
 from graphc.link import Executable, Ledger, Program
-from graphc.tensor import Tensor, as_tensor
+from graphc.tensor import Tensor
 from graphc.tensor.captured import end_of_trace
 
 __all__ = ["Function", "function"]
-
-OnUnused = Literal["raise", "warn", "ignore"]
-Returns = Literal["native", "numpy"]
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What a function was asked to be: enough to make it again."""
-
-    inputs: tuple[Any, ...]
-    outputs: Any
-    updates: tuple[tuple[Shared, Tensor], ...]
-    mode: Mode
-    name: str | None
-    returns: Returns
 
 
 def function(  # noqa: PLR0913 (PyTensor's arguments)
@@ -121,10 +108,10 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     if returns not in {"native", "numpy"}:
         raise ArgumentError(f"returns={returns!r}: it is 'native' or 'numpy'.")
     containers = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
-    ins = tuple(_as_in(x, allow_input_downcast) for x in flatten(containers))
-    swaps = _givens(givens)
-    pairs = _updates(updates, swaps)
-    wanted: list[Any] = [_output(y) for y in flatten(outputs)] if outputs is not None else []
+    ins = tuple(as_in(x, allow_input_downcast) for x in flatten(containers))
+    swaps = givens_of(givens)
+    pairs = updates_of(updates, swaps)
+    wanted: list[Any] = [as_output(y) for y in flatten(outputs)] if outputs is not None else []
     wanted = replaced(wanted, swaps) if swaps else wanted
     recipe = Recipe(
         rebuild(containers, list(ins)),
@@ -134,126 +121,9 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
         name,
         returns,
     )
-    _check_inputs(ins, [*wanted, *(new for _, new in pairs)], on_unused_input)
+    check_inputs(ins, [*wanted, *(new for _, new in pairs)], on_unused_input)
     end_of_trace()
     return Function(recipe)
-
-
-def _as_in(x: Any, allow_downcast: bool | None) -> In:
-    wanted = x if isinstance(x, In) else In(x)
-    variable = wanted.variable
-    if not isinstance(variable, Tensor) or isinstance(variable.op, Constant | Leaf):
-        raise ArgumentError(
-            f"The input {variable!r} is no symbolic variable.",
-            "Make inputs with gt.scalar, gt.vector, gt.matrix, gt.tensor.",
-            where(here()),
-        )
-    if isinstance(variable, Shared):
-        raise ArgumentError(
-            f"The input {variable!r} is a shared variable, which has its own value.",
-            "Leave it out; replace it with givens=[(variable, expression)] to pass a value.",
-            where(here()),
-        )
-    if wanted.allow_downcast is None and allow_downcast is not None:
-        return replace(wanted, allow_downcast=allow_downcast)
-    return wanted
-
-
-def _output(y: Any) -> Tensor:
-    y = y.variable if isinstance(y, Out) else y
-    try:
-        return as_tensor(y)  # type: ignore[no-any-return]
-    except DTypeError as error:
-        raise ArgumentError(
-            f"The output {y!r} is no symbolic array: {error.problem}", "", where(here())
-        ) from error
-
-
-def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
-    if given is None:
-        return []
-    pairs = list(given.items() if isinstance(given, Mapping) else _listed(given))
-    if [pair for pair in pairs if not isinstance(pair, tuple | list) or len(pair) != 2]:
-        raise ArgumentError(
-            f"{what}={given!r}: pairs of a variable and an expression, or a dict, are wanted.",
-            "",
-            where(here()),
-        )
-    return [(old, new) for old, new in pairs]
-
-
-def _listed(given: Any) -> Iterable[Any]:
-    return given if isinstance(given, list | tuple) or hasattr(given, "__next__") else [given]
-
-
-def _is_of_type(new: Tensor, old: Tensor) -> bool:
-    """Whether it may take the other's place: no known length is another's."""
-    pairs = zip(new.type.shape, old.type.shape, strict=False)
-    return (
-        new.dtype == old.dtype
-        and new.ndim == old.ndim
-        and not [1 for n, m in pairs if n is not None and m is not None and n != m]
-    )
-
-
-def _givens(givens: Any) -> dict[Node, Node]:
-    swaps: dict[Node, Node] = {}
-    for old, new in _pairs(givens, "givens"):
-        new = as_tensor(new)
-        if not isinstance(old, Tensor) or not _is_of_type(new, old):
-            raise DTypeError(
-                f"givens: {new!r} can't stand for {old!r}.",
-                "Give it the same dtype, rank and lengths.",
-                where(here()),
-            )
-        swaps[old] = new
-    return swaps
-
-
-def _updates(updates: Any, swaps: Mapping[Node, Node]) -> tuple[tuple[Shared, Tensor], ...]:
-    result: dict[Shared, Tensor] = {}
-    for variable, new in _pairs(updates, "updates"):
-        if not isinstance(variable, Shared):
-            raise ArgumentError(
-                f"updates: {variable!r} is no shared variable.",
-                "Make it with graphc.shared(value).",
-                where(here()),
-            )
-        if variable in result:
-            raise ArgumentError(f"updates: {variable!r} comes twice.", "", where(here()))
-        if not isinstance(new, Tensor) and goes_into(np.asarray(new), variable.type, is_weak(new)):
-            new = as_tensor(new, dtype=variable.dtype)
-        new = as_tensor(new)
-        if not _is_of_type(new, variable):
-            raise DTypeError(
-                f"updates: {variable!r} can't become {new!r}.",
-                f"Give it the same dtype, rank and lengths, as with .astype({variable.dtype!r}).",
-                where(here()),
-            )
-        (result[variable],) = replaced([new], swaps)  # type: ignore[assignment]
-    return tuple(result.items())
-
-
-def _check_inputs(ins: Sequence[In], outputs: Sequence[Node], on_unused: OnUnused) -> None:
-    if on_unused not in {"raise", "warn", "ignore"}:
-        raise ArgumentError(f"on_unused_input={on_unused!r}: it is 'raise', 'warn' or 'ignore'.")
-    variables = [wanted.variable for wanted in ins]
-    given = set(variables)
-    if len(given) != len(variables):
-        twice = next(x for x in given if variables.count(x) > 1)
-        raise ArgumentError(f"The input {twice!r} comes twice.", "", where(here()))
-    needed = toposort(outputs, given)
-    missing = [x for x in needed if isinstance(x.op, Input) and not isinstance(x, Shared)]
-    refuse_missing(missing, variables)
-    used = {x for node in needed for x in node.inputs}.union(outputs)
-    for x in variables:
-        if x not in used and on_unused != "ignore":
-            message = f"No output depends on the input {x!r}."
-            if on_unused == "raise":
-                raise UnusedInputError(
-                    message, "Leave it out, or pass on_unused_input='ignore'.", where(here())
-                )
-            warnings.warn(message, stacklevel=3)
 
 
 class Function:
@@ -280,7 +150,7 @@ class Function:
         self.name = recipe.name
         self.mode = recipe.mode
         self._ins: list[In] = flatten(recipe.inputs)
-        self._shared, self._asked = _asked(recipe, [wanted.variable for wanted in self._ins])
+        self._shared, self._asked = asked_of(recipe, [wanted.variable for wanted in self._ins])
         self.asked = self._asked.graph
         self.leaves = self._asked.leaves()
         self._compiled, self._made = compiled(self._asked, self.leaves)
@@ -560,51 +430,3 @@ def _finished(
     if finish is None:
         return lambda *args: execute(*args, *leaves)
     return lambda *args: finish(execute(*args, *leaves))
-
-
-def _asked(recipe: Recipe, variables: list[Node]) -> tuple[list[Shared], Asked]:
-    """The shared variables, and the graph of all that a function takes and gives."""
-    outputs = flatten(recipe.outputs) if recipe.outputs is not None else []
-    ends = [*outputs, *(new for _, new in recipe.updates)]
-    # A computed node that is an input is nothing but an input here, or a rewrite of something
-    # else could give that very node.
-    cut: dict[Node, Node] = {
-        x: Node.input(x.type) for x in variables if not isinstance(x.op, Input)
-    }
-    if cut:
-        ends = replaced(ends, cut)
-        variables = [cut.get(x, x) for x in variables]
-    found = [x for x in toposort(ends, variables) if isinstance(x, Shared)]
-    shared = sorted({*found, *(x for x, _ in recipe.updates)}, key=lambda x: x.serial)
-    places = {x: len(variables) + i for i, x in enumerate(shared)}
-    asked = Asked(
-        # Whatever rules there are, of branches only the chosen one is computed.
-        Graph([*variables, *shared], gathered(ends, variables)),
-        len(variables),
-        tuple([places[x] for x, _ in recipe.updates]),
-        isinstance(recipe.outputs, Tensor) and not recipe.updates,
-        recipe.mode,
-    )
-    return shared, asked
-
-
-def clone_replace(
-    output: Any, replace: Iterable[tuple[Any, Any]] | Mapping[Any, Any] | None = None
-) -> Any:
-    """A graph with parts replaced by others.
-
-    Args:
-        output: A symbolic array, or a nested list, tuple or dict of them.
-        replace: Pairs, or a dict, of parts of the graph and what stands in their place, of the
-            same dtype and rank.
-
-    Returns:
-        The structure of ``output``.
-
-    Example:
-        >>> import graphc, graphc.tensor as gt
-        >>> x, y = gt.scalars("x", "y")
-        >>> graphc.clone_replace(gt.exp(x), {x: y}) is gt.exp(y)
-        True
-    """
-    return rebuild(output, replaced(flatten(output), _givens(replace)))
