@@ -115,7 +115,7 @@ def compiled(asked: Asked, leaves: Sequence[Node]) -> tuple[Compiled, Built | No
         found = _find(key, leaves)
         if found is not None:
             return found, None
-        is_portable = not (unwritten or backend.entered or len(RULES) > GRAPHC_RULES)
+        is_portable = not (unwritten or backend.is_altered or len(RULES) > GRAPHC_RULES)
         records = Records(build, parts if is_portable else None)
         baked, new = records.loaded(asked, leaves)
         made = None

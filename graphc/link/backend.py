@@ -111,6 +111,11 @@ class Backend:
 
         return enter
 
+    @property
+    def is_altered(self) -> bool:
+        """Whether users entered lowerings of graphc's own operations."""
+        return any(_is_own(op) for op in self.entered)
+
     def lowering(self, op: Op) -> Callable[..., Any] | None:
         """What computes that operation here, given it and the inputs' values."""
         if isinstance(op, Elementwise) and op in self.lowerings:
@@ -221,6 +226,10 @@ class Backend:
             ]
             remedies = dict.fromkeys(remedy for _, remedy, _ in found)
             raise UnsupportedOperationError("\n".join(problem), "\n".join(remedies))
+
+
+def _is_own(op: Any) -> bool:
+    return op.__module__.startswith("graphc.") if isinstance(op, type) else op.unwritten() is None
 
 
 def _needed(graph: Graph, elsewhere: Container[Node]) -> Iterator[Node]:

@@ -385,3 +385,21 @@ def test_an_operation_may_call_the_function_that_it_is_part_of() -> None:
         thread.start()
         thread.join(60)
         assert [float(x) for x in found] == [120.0]
+
+
+@pytest.mark.parametrize(("own", "kept"), [(True, True), (False, False)])
+def test_a_lowering_of_a_users_operation_keeps_other_programs_on_disk(
+    own: bool, kept: bool
+) -> None:
+    @dataclass(frozen=True, slots=True)
+    class Mine(graphc.Op):
+        def infer(self, x: Any) -> Any:
+            return x
+
+    backend = load("NUMPY")
+    entered = len(backend.entered)
+    try:
+        backend.entered.append(Mine if own else type(gt.cumsum(gt.vector()).op))
+        assert backend.is_altered is not kept
+    finally:
+        del backend.entered[entered:]
