@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import mlx.core as mx
 import pytest
 
 from graphc.cli import doctor, main
@@ -276,7 +277,6 @@ def test_a_probe_that_fails_is_a_finding() -> None:
 
 
 def test_executables_that_cannot_be_saved_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("jax")
     probed("JAX")
     monkeypatch.setattr("graphc.link.jax.probes.pack", lambda lowered, compiled: None)
     (found,) = [finding for finding in probed("JAX") if finding.what == "executables on disk"]
@@ -287,7 +287,6 @@ def test_executables_that_cannot_be_saved_are_told_of(monkeypatch: pytest.Monkey
 def test_kernels_that_read_wrong_are_told_of_and_do_no_harm(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    mx = pytest.importorskip("mlx.core")
     monkeypatch.setattr("graphc.link.mlx.probes._compiled", lambda f: lambda x: f(x) * 0)
     found = {finding.what: finding for finding in probed("MLX")}
     assert found["views that run backwards"].found == "read wrong by kernels"
@@ -297,7 +296,6 @@ def test_kernels_that_read_wrong_are_told_of_and_do_no_harm(
 
 
 def test_without_a_compiler_it_is_told_what_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    mx = pytest.importorskip("mlx.core")
     if mx.default_device() != mx.Device(mx.cpu, 0):
         pytest.skip("a GPU needs no C++ compiler")
     monkeypatch.setattr(shutil, "which", lambda name: None)

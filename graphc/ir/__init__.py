@@ -24,7 +24,7 @@ from graphc.ir.dtypes import (
 from graphc.ir.gather import GATHERERS, gathered
 from graphc.ir.graph import Graph, refuse_missing, replaced
 from graphc.ir.node import TINY, Constant, Input, Leaf, Node, Parameter, Pick, picks, toposort
-from graphc.ir.op import Check, Op, encode
+from graphc.ir.op import Check, Op, encode, is_own_class
 from graphc.ir.print import dprint, pprint, preview, tree
 from graphc.ir.site import (
     INTERNAL,
@@ -77,6 +77,7 @@ __all__ = [
     "is_integer",
     "is_numeric",
     "is_own",
+    "is_own_class",
     "mark_own",
     "numpy_dtype",
     "paths",

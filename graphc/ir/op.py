@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphc.ir.graph import Graph
     from graphc.ir.node import Node
 
-__all__ = ["Check", "Op", "distinct", "encode"]
+__all__ = ["Check", "Op", "distinct", "encode", "is_own_class"]
 
 Check = tuple[int, int, int, int]
 """(i, axis, j, axis): input i's length on that axis equals input j's, where types cannot tell."""
@@ -136,11 +136,12 @@ class Op:
         That is its class where it is not graphc's own: another one may have the same name.
         """
         cls: Any = type(self)
-        return None if _is_own(cls) else cls
+        return None if is_own_class(cls) else cls
 
 
 @cache
-def _is_own(cls: type) -> bool:
+def is_own_class(cls: type) -> bool:
+    """Whether a class is graphc's, and not a user's."""
     return cls.__module__.startswith("graphc.")
 
 
@@ -171,7 +172,7 @@ def is_plain(op: Op) -> bool:
 
 @cache
 def _is_plain_class(cls: Any) -> bool:
-    return _is_own(cls) and dataclasses.is_dataclass(cls) and _words(cls) <= PLAIN - {"bytes"}
+    return is_own_class(cls) and dataclasses.is_dataclass(cls) and _words(cls) <= PLAIN - {"bytes"}
 
 
 def _token(op: Op) -> str:
@@ -197,7 +198,7 @@ def distinct(op: Op) -> Any:
 @cache
 def _loose_fields(cls: Any) -> tuple[str, ...]:
     """All parameters, where Python's equality of one could confuse two operations."""
-    is_own = _is_own(cls)
+    is_own = is_own_class(cls)
     if not dataclasses.is_dataclass(cls) or cls.__eq__ is object.__eq__:
         return ()
     # Of a user's class nobody knows whether its parameters are what the annotations say.

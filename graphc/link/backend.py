@@ -18,7 +18,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from graphc.errors import ModeError, UnsupportedOperationError
-from graphc.ir import Check, Constant, Graph, Input, Node, Op, Pick, TensorType, here, where
+from graphc.ir import (
+    Check,
+    Constant,
+    Graph,
+    Input,
+    Node,
+    Op,
+    Pick,
+    TensorType,
+    here,
+    is_own_class,
+    where,
+)
 from graphc.link.checks import equal_lengths
 from graphc.link.host import Host, analyse
 from graphc.link.ledger import Ledger
@@ -114,7 +126,10 @@ class Backend:
     @property
     def is_altered(self) -> bool:
         """Whether users entered lowerings of graphc's own operations."""
-        return any(_is_own(op) for op in self.entered)
+        return any(
+            is_own_class(op) if isinstance(op, type) else op.unwritten() is None
+            for op in self.entered
+        )
 
     def lowering(self, op: Op) -> Callable[..., Any] | None:
         """What computes that operation here, given it and the inputs' values."""
@@ -226,10 +241,6 @@ class Backend:
             ]
             remedies = dict.fromkeys(remedy for _, remedy, _ in found)
             raise UnsupportedOperationError("\n".join(problem), "\n".join(remedies))
-
-
-def _is_own(op: Any) -> bool:
-    return op.__module__.startswith("graphc.") if isinstance(op, type) else op.unwritten() is None
 
 
 def _needed(graph: Graph, elsewhere: Container[Node]) -> Iterator[Node]:

@@ -90,7 +90,7 @@ def bake(graph: Graph, arrays: Mapping[Node, np.ndarray[Any, Any]]) -> Graph:
 
 
 def narrowed(graph: Graph, dtypes: Mapping[str, str]) -> Graph:
-    """The same computed in other dtypes: inputs, arrays, constants, casts and held graphs.
+    """The same computed in other dtypes: inputs, places of leaves, constants, casts, held graphs.
 
     Operations that give a floating number for integers are given these as such numbers. What still
     has a dtype that was to go is left as it is.
@@ -132,8 +132,6 @@ def _other_op(op: Any, dtypes: Mapping[str, str]) -> Op:
             return Constant.of(_cast(op.value, dtypes[dtype]))
         case Slot(given_type=TensorType(dtype=dtype, shape=shape)) if dtype in dtypes:
             return Slot(op.place, TensorType(dtypes[dtype], shape), op.given_name)
-        case Leaf(array=array) if type(op) is Leaf and array.dtype.name in dtypes:
-            return Leaf(_cast(array, dtypes[array.dtype.name]), op.given_name)
         case Constant() | Leaf():
             return op
     if "dtype" in {field.name for field in dataclasses.fields(op)} and op.dtype in dtypes:

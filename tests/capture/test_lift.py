@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mlx.core as mx
 import numpy as np
 import pytest
 
@@ -415,7 +416,6 @@ def test_arrays_of_ten_elements_are_leaves_and_smaller_ones_are_not(size: int, m
 
 
 def test_mlx_arrays_of_ten_elements_are_leaves() -> None:
-    mx = pytest.importorskip("mlx.core")
     big, small = mx.ones(10), mx.ones(9)
     _, leaves = lift(lambda x: x * big)
     assert leaves[0] is big

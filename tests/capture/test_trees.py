@@ -10,8 +10,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mlx.core as mx
 import numpy as np
 import pytest
+from mlx.utils import tree_flatten, tree_map, tree_unflatten
 
 from graphc.capture import Lifted, lift, rebuild
 from graphc.tensor.runtime import runtime
@@ -200,27 +202,23 @@ def test_jax_may_be_imported_before_or_after(order: str) -> None:
 
 
 def test_functions_of_trees_of_mlx_take_leaves_and_whole_functions() -> None:
-    mx = pytest.importorskip("mlx.core")
-    utils = pytest.importorskip("mlx.utils")
     w, b = mx.arange(12.0), mx.ones(12)
     stripped, leaves = lifted = lift(lambda x: x * w + b)
     assert set(stripped.names) == {"w", "b"}
-    doubled = utils.tree_map(lambda x: 2 * x, leaves)
+    doubled = tree_map(lambda x: 2 * x, leaves)
     assert rebuild(stripped, doubled)(1.0).tolist() == (2 * w + 2 * b).tolist()
-    flat = utils.tree_flatten(leaves)
+    flat = tree_flatten(leaves)
     assert [name for name, _ in flat] == ["0", "1"]
-    assert rebuild(stripped, utils.tree_unflatten(flat))(1.0).tolist() == (w + b).tolist()
+    assert rebuild(stripped, tree_unflatten(flat))(1.0).tolist() == (w + b).tolist()
     # The stripped function is a leaf among the others to MLX, and is carried along.
-    whole = utils.tree_map(lambda x: 2 * x if isinstance(x, mx.array) else x, lifted)
+    whole = tree_map(lambda x: 2 * x if isinstance(x, mx.array) else x, lifted)
     assert isinstance(whole, Lifted)
     assert rebuild(*whole)(1.0).tolist() == (2 * w + 2 * b).tolist()
-    again = utils.tree_unflatten(utils.tree_flatten(lifted))
+    again = tree_unflatten(tree_flatten(lifted))
     assert rebuild(*again)(1.0).tolist() == (w + b).tolist()
 
 
 def test_mlx_differentiates_and_is_never_stale() -> None:
-    mx = pytest.importorskip("mlx.core")
-
     def run(stripped: Any) -> Any:
         return lambda leaves, x: rebuild(stripped, leaves)(x).sum()
 

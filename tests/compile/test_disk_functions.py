@@ -114,12 +114,6 @@ def entries(cache: Path) -> list[Path]:
     return sorted(cache.glob("*.entry"))
 
 
-def backend(mode: str) -> str:
-    if mode == "MLX":
-        pytest.importorskip("mlx")
-    return mode
-
-
 modes = pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
 
 
@@ -128,7 +122,7 @@ modes = pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
 
 @modes
 def test_a_second_process_starts_without_rewriting(tmp_path: Path, mode: str) -> None:
-    runs = [answer(started(RNN + RUN, tmp_path / "cache", backend(mode))) for _ in range(2)]
+    runs = [answer(started(RNN + RUN, tmp_path / "cache", mode)) for _ in range(2)]
     assert [rewrites for rewrites, *_ in runs] == [1, 0]
     first, second = (found for *_, found in runs)
     assert first == second
@@ -149,13 +143,13 @@ def test_a_second_process_neither_traces_nor_compiles_with_jax(tmp_path: Path) -
 @modes
 def test_a_process_without_a_cache_writes_nothing(tmp_path: Path, mode: str) -> None:
     code = f"graphc.config.cache_dir = None\n{RNN}{RUN}"
-    assert answer(started(code, tmp_path, backend(mode)))[0] == 1
+    assert answer(started(code, tmp_path, mode))[0] == 1
     assert list(tmp_path.iterdir()) == []
 
 
 @modes
 def test_damaged_entries_are_made_anew(tmp_path: Path, mode: str) -> None:
-    first = answer(started(RNN + RUN, tmp_path, backend(mode)))
+    first = answer(started(RNN + RUN, tmp_path, mode))
     paths = entries(tmp_path)
     assert paths
     for i, path in enumerate(paths):
@@ -295,7 +289,6 @@ def chain(
 def test_a_graph_that_was_changed_is_another_program(
     tmp_path: Path, mode: str, changes: dict[str, Any]
 ) -> None:
-    backend(mode)
     first, _ = outcome(chain, tmp_path, mode)
     changed, was_read = outcome(lambda: chain(**changes), tmp_path, mode)
     assert not was_read
@@ -308,7 +301,6 @@ def test_a_graph_that_was_changed_is_another_program(
 def test_other_captured_data_are_another_value_of_the_same_program(
     tmp_path: Path, mode: str
 ) -> None:
-    backend(mode)
     outcome(chain, tmp_path, mode)
     data = np.linspace(0, 1, 12).reshape(3, 4)
     found, was_read = outcome(lambda: chain(data=data), tmp_path, mode)
@@ -318,7 +310,6 @@ def test_other_captured_data_are_another_value_of_the_same_program(
 
 @modes
 def test_data_that_decide_a_shape_are_part_of_the_program(tmp_path: Path, mode: str) -> None:
-    backend(mode)
 
     def masked(mask: np.ndarray[Any, Any]) -> Any:
         x = gt.vector("x")

@@ -89,7 +89,6 @@ def test_a_marked_number_is_weak_to_numpy_and_jax(dtype: str) -> None:
 
 
 def test_a_marked_number_is_weak_to_mlx() -> None:
-    mx = pytest.importorskip("mlx.core")
     x = mx.ones(3, mx.float16)
     assert (x * runtime(0.5)).dtype == (runtime(0.5) * x).dtype == mx.float16
     assert mx.exp(runtime(1.0)).dtype == mx.float32
