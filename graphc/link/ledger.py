@@ -6,7 +6,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
-__all__ = ["Ledger"]
+import numpy as np
+
+__all__ = ["Ledger", "plain"]
+
+
+def plain(value: np.ndarray[Any, Any]) -> Any:
+    """A value that decides a shape as numbers and tuples of them, to be compared and printed."""
+    return _tuples(value.tolist())
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 class Ledger:
@@ -33,7 +44,8 @@ class Ledger:
 
         Args:
             signature: The shape of each argument it is for.
-            values: What it is for among the values of arguments that decide shapes, by position.
+            values: The values that it is for of arguments that decide shapes, by position; each
+                as ``plain`` gives it.
 
         Raises:
             RecompileError: What asks for it was told not to.
@@ -51,6 +63,7 @@ class Ledger:
         Args:
             kind: Which of the two.
             signature: The shape of each argument it is for.
-            values: What it is for among the values of arguments that decide shapes, by position.
+            values: The values that it is for of arguments that decide shapes, by position; each
+                as ``plain`` gives it.
             seconds: How long it took.
         """

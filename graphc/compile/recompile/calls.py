@@ -11,7 +11,7 @@ from graphc.compile.events import Event, Kind, publish
 from graphc.compile.recompile.history import CAUSES, Sighting, note
 from graphc.compile.recompile.judge import BUDGET, judge, setting, speak
 from graphc.compile.recompile.place import FOLDER, level_of
-from graphc.compile.recompile.wording import Signature, plain, told_of_lengths
+from graphc.compile.recompile.wording import Signature, told_of_lengths
 from graphc.ir import INTERNAL, where
 
 __all__ = ["called", "made", "wanted"]
@@ -89,7 +89,7 @@ def made(
 
 
 def _signature(signature: Sequence[tuple[int, ...]], values: Mapping[int, Any]) -> Signature:
-    return tuple(map(tuple, signature)), tuple((i, plain(x)) for i, x in values.items())
+    return tuple(map(tuple, signature)), tuple(values.items())
 
 
 def _weigh(function: Any, this: Signature, frame: FrameType | None) -> None:

@@ -16,7 +16,6 @@ from graphc.ir import Constant, Leaf, Node, TensorType, where
 __all__ = [
     "Signature",
     "Told",
-    "plain",
     "seconds_as_text",
     "told",
     "told_of_dtypes",
@@ -224,7 +223,7 @@ def told_of_lengths(
             for axis, n in enumerate(shape):
                 lengths.setdefault((i, axis), {})[n] = None
         for i, value in known:
-            values.setdefault(i, {})[plain(value)] = None
+            values.setdefault(i, {})[value] = None
     by_value = _most_varied(values)
     if by_value:
         names = [f"the value of {_named(inputs[i], i)}" for i in by_value]
@@ -262,13 +261,6 @@ def _most_varied(table: Mapping[Any, Mapping[Any, None]]) -> list[Any]:
     """What had more than one value, and no other had more."""
     varied = sorted((key for key in table if len(table[key]) > 1), key=lambda k: -len(table[k]))
     return [key for key in varied if len(table[key]) == len(table[varied[0]])][:SHOWN]
-
-
-def plain(value: Any) -> Any:
-    """A value that decides a shape, as something that can be compared and printed."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    return tuple(map(plain, value)) if isinstance(value, list | tuple) else value
 
 
 def _seen(values: Mapping[Any, None]) -> str:

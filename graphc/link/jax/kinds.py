@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from graphc.link.ledger import plain
+
 __all__ = ["DECIDING", "PRECISION", "Kind", "Known", "settings"]
 
 settings: Any = jax.config
@@ -55,15 +57,11 @@ class Known:
 
     def items(self) -> dict[int, Any]:
         """The values as Python's integers, and tuples of them."""
-        return {i: _plain(x.tolist()) for i, x in self.values.items()}
+        return {i: plain(x) for i, x in self.values.items()}
 
     def __repr__(self) -> str:
         values = [(i, x.dtype.str, x.shape, x.tobytes().hex()) for i, x in self.values.items()]
         return f"{values}, {[*self.bounds.items()]}"
-
-
-def _plain(value: Any) -> Any:
-    return tuple(map(_plain, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)

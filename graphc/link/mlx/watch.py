@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
-from graphc.link.ledger import Ledger
+from graphc.link.ledger import Ledger, plain
 from graphc.link.mlx.arrays import to_numpy
 from graphc.link.outline import Outline
 
@@ -80,10 +80,5 @@ class Call:
             self.watch.ledger.made("compile", shapes, values, perf_counter() - self.since)
 
     def _signature(self) -> tuple[list[tuple[int, ...]], dict[int, Any]]:
-        values = {i: _plain(to_numpy(self.arguments[i]).tolist()) for i in self.watch.static}
+        values = {i: plain(to_numpy(self.arguments[i])) for i in self.watch.static}
         return [tuple(x.shape) for x in self.arguments], values
-
-
-def _plain(value: Any) -> Any:
-    """Numbers, and tuples of them."""
-    return tuple(map(_plain, value)) if isinstance(value, list) else value
