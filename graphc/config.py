@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Config", "config"]
+__all__ = ["POLICIES", "Config", "config"]
 
 FLOATS = ("float16", "float32", "float64")
 
 RECOMPILE = ("warn", "raise", "ignore")
+
+POLICIES = ("allow", "warn", "error")
 
 DIRECTORY = "GRAPHC_CACHE_DIR"
 """The environment variable of ``cache_dir``."""
@@ -28,6 +30,8 @@ class Config:
     Attributes:
         floatX: The dtype of ``gt.vector("v")``, ``gt.zeros(3)`` and the like: ``"float64"``,
             ``"float32"`` or ``"float16"``.
+        materialize: What is done where an implicit array must become whole, as no handler keeps it
+            in its own form: ``"allow"``, ``"warn"``, once for each place, or ``"error"``.
         mode: The mode of ``function`` and ``eval`` where none is given: its name, or a
             ``graphc.Mode``.
         specializations: How many executables one function keeps for different values of
@@ -57,6 +61,7 @@ class Config:
         "cache_bytes",
         "cache_dir",
         "floatX",
+        "materialize",
         "mode",
         "programs",
         "recompile",
@@ -67,6 +72,7 @@ class Config:
     cache_bytes: int
     cache_dir: Path | None
     floatX: str  # noqa: N815 (the name that users of the field know)
+    materialize: str
     mode: Any
     programs: int
     recompile: str
@@ -76,6 +82,7 @@ class Config:
     def __init__(self) -> None:
         self.cache_bytes = 2**30
         self.floatX = "float64"
+        self.materialize = "allow"
         self.mode = "JAX"
         self.programs = 256
         self.recompile = "warn"
@@ -136,6 +143,7 @@ CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "cache_bytes": POSITIVE,
     "cache_dir": (_is_path, "a path, or None for no cache on disk"),
     "floatX": _among(*FLOATS),
+    "materialize": _among(*POLICIES),
     "programs": POSITIVE,
     "recompile": _among(*RECOMPILE),
     "specializations": POSITIVE,

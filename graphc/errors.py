@@ -7,6 +7,7 @@ file and line where there is one.
 from __future__ import annotations
 
 __all__ = [
+    "AmbiguousHandlerError",
     "ArgumentError",
     "BoundsError",
     "CapturedConstantWarning",
@@ -16,7 +17,11 @@ __all__ = [
     "FrozenError",
     "GradientError",
     "GraphcError",
+    "HandlerError",
+    "ImplicitArrayError",
     "InvalidGraphError",
+    "MaterializeError",
+    "MaterializeWarning",
     "MissingInputError",
     "ModeError",
     "OperationError",
@@ -119,8 +124,28 @@ class ModeError(GraphcError, ValueError):
     """A mode that names no backend, or an option the backend does not have."""
 
 
+class ImplicitArrayError(GraphcError, TypeError):
+    """An implicit array, or a handler of one, that is not as it must be."""
+
+
+class AmbiguousHandlerError(ImplicitArrayError):
+    """Two handlers that fit the same operands equally well."""
+
+
+class HandlerError(ImplicitArrayError):
+    """A handler that gave something else than what was asked of it."""
+
+
+class MaterializeError(ImplicitArrayError):
+    """An implicit array that could not, or must not, become whole."""
+
+
 class RecompileError(GraphcError, RuntimeError):
     """A compilation that was asked not to happen, or other compilations than were expected."""
+
+
+class MaterializeWarning(UserWarning):
+    """An implicit array became whole, as nothing was there to handle it in its own form."""
 
 
 class CapturedConstantWarning(UserWarning):

@@ -33,7 +33,7 @@ from graphc.capture.plain import FORMS, form_of, is_array, is_leaf, small_array
 from graphc.capture.stripped import Same
 from graphc.tensor.runtime import Runtime
 
-__all__ = ["HANDLERS", "Recipe", "other"]
+__all__ = ["HANDLERS", "Recipe", "leaf", "other"]
 
 
 class Walk(Protocol):

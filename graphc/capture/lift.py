@@ -9,7 +9,7 @@ from typing import Any
 
 from graphc.capture.code import CALL, Names, Variable, Write, facts_of, line_of
 from graphc.capture.draft import Draft, Trail, name_of, refuse
-from graphc.capture.kinds import HANDLERS, other
+from graphc.capture.kinds import HANDLERS, leaf, other
 from graphc.capture.members import (
     Found,
     attributes,
@@ -43,7 +43,7 @@ MAKING = ("__init__", "__new__", "__post_init__")
 """Methods that run where an object is made."""
 
 
-def lift(function: Callable[..., Any]) -> Lifted:
+def lift(function: Callable[..., Any], is_leaf: Callable[[Any], bool] | None = None) -> Lifted:
     """Split a function into the arrays it captures and the rest, which is compared by structure.
 
     Captured is what the function reads and is not given: closure cells, defaults, globals,
@@ -55,6 +55,7 @@ def lift(function: Callable[..., Any]) -> Lifted:
     Args:
         function: Anything that can be called: a function, a method, a ``functools.partial``, an
             object with ``__call__``.
+        is_leaf: Which objects are leaves beside arrays.
 
     Returns:
         The stripped function, which is hashable and static, and the leaves. Together they are a
@@ -78,7 +79,7 @@ def lift(function: Callable[..., Any]) -> Lifted:
     if not callable(function):
         raise ArgumentError(f"lift({function!r}): it is no function.", "Give what can be called.")
     register()
-    walk = Walk()
+    walk = Walk(is_leaf)
     walk.visit(function, [(CALL,)], (None, "root", _name(function)))
     walk.run()
     return walk.lifted()
@@ -94,7 +95,8 @@ WHOLE: tuple[Names, ...] = ((),)
 class Walk:
     """A walk over what a function is made of, each object once, in an order of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_leaf: Callable[[Any], bool] | None) -> None:
+        self.is_leaf = is_leaf
         self.drafts: list[Draft] = []
         self.names: set[str] = set()
         self.places: dict[int, int] = {}
@@ -110,7 +112,8 @@ class Walk:
         if number is None:
             draft = self.draft(value, trail)
             number = self.places[id(value)] = draft.number
-            HANDLERS.get(type(value), other)(self, draft, value)
+            is_leaf = self.is_leaf is not None and self.is_leaf(value)
+            (leaf if is_leaf else HANDLERS.get(type(value), other))(self, draft, value)
             if draft.kind == "plain":
                 number = self.places[id(value)] = self.once(draft)
         draft = self.drafts[number]

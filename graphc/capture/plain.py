@@ -95,15 +95,14 @@ PROTOCOLS = ("__array__", "__dlpack__", "__jax_array__", "__mlx_array__")
 """Any of these, with a shape and a dtype, makes an array."""
 
 
-PROTOCOLS = ("__array__", "__dlpack__", "__jax_array__", "__mlx_array__")
-"""Any of these, with a shape and a dtype, makes an array."""
-
-
 def is_array(value: Any) -> bool:
     """Whether it is an array of any library, a symbolic one included."""
     if isinstance(value, np.ndarray | Node):
         return True
     if isinstance(value, np.generic | type) or not any(hasattr(type(value), x) for x in PROTOCOLS):
+        return False
+    if hasattr(value, "__graphc_implicit__"):
+        # Its fields are.
         return False
     return hasattr(value, "shape") and hasattr(value, "dtype")
 

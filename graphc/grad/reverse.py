@@ -211,10 +211,26 @@ def grad(
     found = cotangents(given, xs, _constants(consider_constant))
     what = "The cost" if cost is not None else "What known_grads names"
     result = [
-        disconnected(x, disconnected_inputs, return_disconnected, what) if g is None else g
+        _missing(given, x, disconnected_inputs, return_disconnected, what) if g is None else g
         for x, g in zip(xs, found, strict=True)
     ]
     return result if several else result[0]
+
+
+def _missing(
+    given: Mapping[Node, Tensor],
+    x: Tensor,
+    inputs: Disconnected,
+    returned: ReturnDisconnected,
+    what: str,
+) -> Tensor | None:
+    """What stands for a gradient that nothing arrives for.
+
+    Of a product with an implicit array of zeros nothing is left that depends on its operand: there
+    the gradient is zero, and no mistake.
+    """
+    lost = x in toposort(given) and x not in toposort(gathered(list(given), [x]))
+    return disconnected(x, "ignore" if lost else inputs, returned, what)
 
 
 def _check_cost(cost: Tensor) -> None:

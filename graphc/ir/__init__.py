@@ -2,6 +2,7 @@
 
 from graphc.ir.check import check, check_same_interface
 from graphc.ir.containers import (
+    STATIC,
     flatten,
     flatten_like,
     is_container,
@@ -21,7 +22,7 @@ from graphc.ir.dtypes import (
     promote,
     real_dtype,
 )
-from graphc.ir.gather import GATHERERS, gathered
+from graphc.ir.gather import GATHERED, GATHERERS, gathered
 from graphc.ir.graph import Graph, refuse_missing, replaced
 from graphc.ir.node import TINY, Constant, Input, Leaf, Node, Parameter, Pick, picks, toposort
 from graphc.ir.op import Check, Op, encode, is_own_class
@@ -41,8 +42,10 @@ from graphc.ir.types import Shape, TensorType, TupleType, Type
 
 __all__ = [
     "DTYPES",
+    "GATHERED",
     "GATHERERS",
     "INTERNAL",
+    "STATIC",
     "TINY",
     "Check",
     "Constant",

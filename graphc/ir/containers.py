@@ -7,9 +7,12 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
-__all__ = ["flatten", "flatten_like", "is_container", "paths", "rebuild", "value_class"]
+__all__ = ["STATIC", "flatten", "flatten_like", "is_container", "paths", "rebuild", "value_class"]
 
 _VALUES: set[type] = set()
+
+STATIC = "graphc.static"
+"""The key in the metadata of a dataclass's field that says what its object is, and is no value."""
 
 
 T = TypeVar("T", bound=type)
@@ -53,6 +56,8 @@ def flatten_like(like: Any, container: Any) -> list[Any]:
         if not isinstance(container, list | tuple) or len(container) != len(like):
             raise ValueError(f"a sequence of {len(like)} is wanted, not {container!r}")
         pairs = list(zip(like, container, strict=True))
+    elif _is_implicit(like):
+        return _flatten_implicit(like, container)
     elif is_container(like):
         if type(container) is not type(like):
             raise ValueError(f"a {type(like).__name__} is wanted, not {container!r}")
@@ -60,6 +65,32 @@ def flatten_like(like: Any, container: Any) -> list[Any]:
     else:
         return [container]
     return [value for part, given in pairs for value in flatten_like(part, given)]
+
+
+def _flatten_implicit(like: Any, container: Any) -> list[Any]:
+    """The arrays of an implicit array, in order."""
+    cls: Any = type(like)
+    values, static = _names(cls)
+    if type(container) is not cls:
+        kind = type(container).__name__
+        shape = f" of shape {tuple(container.shape)}" if hasattr(container, "shape") else ""
+        raise ValueError(f"a {cls.__name__} is wanted, not a {kind}{shape}")
+    for name in static:
+        wanted, other = getattr(like, name), getattr(container, name)
+        if (type(other), other) != (type(wanted), wanted):
+            raise ValueError(f"{cls.__name__}.{name} is {wanted!r}, not {other!r}")
+    found: list[Any] = []
+    for name in values:
+        part, given = getattr(like, name), getattr(container, name)
+        if part is None and given is None:
+            continue
+        if part is None or given is None:
+            raise ValueError(f"{cls.__name__}.{name} is {'None' if part is None else 'not None'}")
+        try:
+            found += flatten_like(part, given)
+        except ValueError as error:
+            raise ValueError(f"in {cls.__name__}.{name}, {error}") from error
+    return found
 
 
 def paths(container: Any, root: str) -> list[str]:
@@ -109,8 +140,31 @@ def _is_container_class(cls: Any) -> bool:
     return issubclass(cls, dict | tuple | list) or (is_dataclass(cls) and cls not in _VALUES)
 
 
+@cache
+def _names(cls: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of a dataclass's fields that are values, and of those that say what it is."""
+    named = fields(cls)
+    values = tuple(x.name for x in named if x.init and STATIC not in x.metadata)
+    return values, tuple(x.name for x in named if STATIC in x.metadata)
+
+
 def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+    cls: Any = type(value)
+    found = {name: getattr(value, name) for name in _names(cls)[0]}
+    if _is_implicit(value):
+        # A field without an array is no value.
+        return {name: part for name, part in found.items() if part is not None}
+    return found
+
+
+def _is_implicit(value: Any) -> bool:
+    cls: Any = type(value)
+    return _is_implicit_class(cls)
+
+
+@cache
+def _is_implicit_class(cls: Any) -> bool:
+    return hasattr(cls, "__graphc_implicit__")
 
 
 def _map(container: Any, f: Callable[[Any], Any]) -> Any:
@@ -124,4 +178,14 @@ def _map(container: Any, f: Callable[[Any], Any]) -> Any:
         return type(container)(*parts) if named else tuple(parts)
     if isinstance(container, list):
         return [_map(value, f) for value in container]
-    return replace(container, **{k: _map(v, f) for k, v in _fields(container).items()})
+    made = {k: _map(v, f) for k, v in _fields(container).items()}
+    return _unchecked(container, made) if _is_implicit(container) else replace(container, **made)
+
+
+def _unchecked(container: Any, parts: Mapping[str, Any]) -> Any:
+    """The same with other parts, which may be anything: nobody checks them."""
+    made: Any = object.__new__(type(container))
+    for field in fields(container):
+        part = parts.get(field.name, getattr(container, field.name))
+        object.__setattr__(made, field.name, part)
+    return made

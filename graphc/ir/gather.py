@@ -7,12 +7,15 @@ from collections.abc import Callable, Collection, Sequence
 from graphc.ir.node import Node, toposort
 from graphc.ir.op import Op
 
-__all__ = ["GATHERERS", "gathered"]
+__all__ = ["GATHERED", "GATHERERS", "gathered"]
+
+GATHERED: set[type[Op]] = set()
+"""Operations that have another form then; beside those that hold graphs."""
 
 GATHERERS: list[Callable[[Sequence[Node], Collection[Node]], Sequence[Node]]] = []
 """What brings outputs into that form, given nodes that stay as they are; from higher layers.
 
-Only operations that hold graphs are any of their business."""
+Only operations that hold graphs, and those entered above, are any of their business."""
 
 
 def gathered(outputs: Sequence[Node], known: Collection[Node] = ()) -> Sequence[Node]:
@@ -22,7 +25,8 @@ def gathered(outputs: Sequence[Node], known: Collection[Node] = ()) -> Sequence[
         outputs: Arrays.
         known: Nodes of their graph that stay as they are.
     """
-    if any(type(node.op).graphs is not Op.graphs for node in toposort(outputs, known)):
+    ops = {type(node.op) for node in toposort(outputs, known)}
+    if any(op.graphs is not Op.graphs or op in GATHERED for op in ops):
         for gather in GATHERERS:
             outputs = gather(outputs, known)
     return outputs

@@ -55,6 +55,9 @@ class Op:
     rearranges: ClassVar[bool] = False
     """Whether the pullback only puts elements of a cotangent in other places."""
 
+    stays_in_step: ClassVar[bool] = False
+    """Whether it is done step by step where it varies in a loop, as all at once takes too much."""
+
     @property
     def name(self) -> str:
         """What messages and printed graphs call it."""

@@ -14,7 +14,7 @@ INTERNAL = "<graphc "
 """How the file names of generated code begin."""
 
 _ROOT = str(Path(__file__).resolve().parent.parent) + "/"
-_owned: tuple[str, ...] = (_ROOT, INTERNAL)
+_owned: tuple[str, ...] = (_ROOT, INTERNAL, "<frozen ")
 
 Site = tuple[CodeType, int]
 """A code object and the offset of an instruction in it: a line, before anyone asks which."""
@@ -43,7 +43,8 @@ def is_own(frame: FrameType) -> bool:
     """Whether it runs code of graphc's, or code generated for it, or what caches its results."""
     name = frame.f_code.co_filename
     if name == "<string>":  # as of a dataclass
-        return str(frame.f_globals.get("__name__", "")).startswith("graphc.")
+        generated = frame.f_code.co_name == "__init__"
+        return generated or str(frame.f_globals.get("__name__", "")).startswith("graphc.")
     return _is_own_file(name)
 
 
