@@ -1,0 +1,99 @@
+"""Arrays kept in structured form until an operation needs them whole."""
+
+from graphc.implicit import loops as loops, operations as operations  # enter handlers
+from graphc.implicit.array import ImplicitArray, aux_field, fields_of, is_implicit, with_fields
+from graphc.implicit.expand import expanded
+from graphc.implicit.functions import implicit, materialize_handler, use_implicit
+from graphc.implicit.level import numpy_like
+from graphc.implicit.node import ImplicitTensor
+from graphc.implicit.policy import (
+    Materialization,
+    materializations,
+    materialize_nested,
+    materialized,
+    materializing,
+)
+from graphc.implicit.quantized import NF4, AffineQuantized, OneBit, Quantized, quantize
+from graphc.implicit.registry import register, unregister
+from graphc.implicit.ste import ste
+from graphc.implicit.straight import Straight
+from graphc.implicit.structured import Structured
+from graphc.implicit.structures.block_diagonal import BlockDiagonal
+from graphc.implicit.structures.compressed import CSC, CSR
+from graphc.implicit.structures.coordinates import BCOO
+from graphc.implicit.structures.diagonal import Diagonal
+from graphc.implicit.structures.fill import Fill
+from graphc.implicit.structures.identity import Identity
+from graphc.implicit.structures.kronecker import Kronecker
+from graphc.implicit.structures.lora import LoRA
+from graphc.implicit.structures.low_rank import LowRank
+from graphc.implicit.structures.one_hot import OneHot
+from graphc.implicit.structures.toeplitz import Toeplitz
+from graphc.implicit.structures.zeros import Ones, Zeros
+from graphc.implicit.trees import (
+    Structure,
+    flatten,
+    flatten_one_implicit_layer,
+    flatten_with_path,
+    implicit_depth,
+    is_array,
+    leaves,
+    structure,
+    tree_map,
+    tree_map_with_path,
+    unflatten,
+)
+
+__all__ = [
+    "BCOO",
+    "CSC",
+    "CSR",
+    "NF4",
+    "AffineQuantized",
+    "BlockDiagonal",
+    "Diagonal",
+    "Fill",
+    "Identity",
+    "ImplicitArray",
+    "ImplicitTensor",
+    "Kronecker",
+    "LoRA",
+    "LowRank",
+    "Materialization",
+    "OneBit",
+    "OneHot",
+    "Ones",
+    "Quantized",
+    "Straight",
+    "Structure",
+    "Structured",
+    "Toeplitz",
+    "Zeros",
+    "aux_field",
+    "expanded",
+    "fields_of",
+    "flatten",
+    "flatten_one_implicit_layer",
+    "flatten_with_path",
+    "implicit",
+    "implicit_depth",
+    "is_array",
+    "is_implicit",
+    "leaves",
+    "materializations",
+    "materialize_handler",
+    "materialize_nested",
+    "materialized",
+    "materializing",
+    "numpy_like",
+    "quantize",
+    "register",
+    "ste",
+    "structure",
+    "tree_map",
+    "tree_map_with_path",
+    "unflatten",
+    "unregister",
+    "use_implicit",
+    "with_fields",
+]

@@ -1,0 +1,448 @@
+"""Implicit arrays: arrays that are kept as what they are made of until they are needed whole."""
+
+from __future__ import annotations
+
+import math
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache
+from operator import attrgetter
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+from graphc.capture.awaited import when_imported
+from graphc.config import POLICIES
+from graphc.errors import ImplicitArrayError, MaterializeError
+from graphc.implicit.form import (
+    Form,
+    check_static,
+    dtype_of,
+    is_form,
+    lengths_of,
+    plan_of,
+    with_parts,
+)
+from graphc.ir import STATIC, TensorType, dtype_name, here, where
+from graphc.tensor import Tensor
+
+__all__ = ["ImplicitArray", "aux_field", "fields_of", "is_implicit", "type_of", "with_fields"]
+
+T = TypeVar("T")
+
+APPLY: list[Callable[..., Any]] = []
+"""What applies a function of that name to operands of any library; from ``level.py``."""
+
+
+def aux_field(**settings: Any) -> Any:
+    """A static field of an implicit array: part of what it is, never an array.
+
+    Args:
+        settings: As of ``dataclasses.field``.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Scaled(ImplicitArray):
+        ...     values: object
+        ...     factor: float = aux_field(default=1.0)
+        ...     def materialize(self):
+        ...         return self.values * self.factor
+        >>> Scaled(np.ones((2, 3)), 4.0)
+        Scaled(float64[2, 3], factor=4.0)
+    """
+    metadata = {**settings.pop("metadata", {}), STATIC: True}
+    return field(metadata=metadata, **settings)
+
+
+def is_implicit(x: Any) -> bool:
+    """Whether it is an implicit array."""
+    return isinstance(x, ImplicitArray)
+
+
+def fields_of(x: ImplicitArray) -> dict[str, Any]:
+    """The fields that hold arrays, by name."""
+    return {name: getattr(x, name) for name in plan_of(type(x)).parts}
+
+
+def with_fields(x: ImplicitArray, parts: Mapping[str, Any]) -> Any:
+    """The same with other arrays in these fields, unchecked."""
+    return with_parts(x, [parts.get(name, own) for name, own in fields_of(x).items()])
+
+
+def _both_ways(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def forward(a: Any, b: Any) -> Any:
+        return APPLY[0](name, a, b)
+
+    def backward(b: Any, a: Any) -> Any:
+        return APPLY[0](name, a, b)
+
+    return forward, backward
+
+
+@dataclass(frozen=True, repr=False)
+class ImplicitArray(ABC):
+    """An array of a shape and a dtype that is held as other arrays, its fields.
+
+    Subclasses are frozen dataclasses. A field is an array, an implicit array, None or a tuple of
+    these; a field made by ``aux_field`` is static. The arrays may be NumPy's, JAX's, MLX's or
+    symbolic. A tree of JAX's has it as a node, whose children are the fields in order.
+
+    Two of them are equal only where they are one object: arrays have no truth value.
+
+    Attributes:
+        materialize_policy: What is done where one of this class must become whole: ``"allow"``,
+            ``"warn"`` or ``"error"``; None for what ``materializing`` and the configuration say.
+            Set by ``class Name(ImplicitArray, materialize="error")``.
+        materialize_through: Whether ``materialize`` is written for dense fields, and run through
+            where they are implicit; False where it takes implicit ones itself.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Outer(ImplicitArray):
+        ...     u: object
+        ...     v: object
+        ...     def materialize(self):
+        ...         return self.u[:, None] * self.v
+        >>> x = Outer(np.arange(3.0), np.ones(2))
+        >>> x.shape, x.dtype
+        ((3, 2), dtype('float64'))
+    """
+
+    materialize_policy: ClassVar[str | None] = None
+    materialize_through: ClassVar[bool] = True
+    __graphc_implicit__: ClassVar[bool] = True
+    # NumPy's operators leave the work to those below.
+    __array_ufunc__: ClassVar[None] = None
+
+    def __init_subclass__(cls, materialize: str | None = None, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if materialize is not None:
+            if materialize not in POLICIES:
+                raise ImplicitArrayError(
+                    f"class {cls.__name__}(materialize={materialize!r}).",
+                    f"It is one of {', '.join(map(repr, POLICIES))}.",
+                    where(here()),
+                )
+            cls.materialize_policy = materialize
+        # A dataclass would compare the fields, and arrays cannot be.
+        cls.__eq__ = object.__eq__  # type: ignore[method-assign]
+        cls.__hash__ = object.__hash__  # type: ignore[method-assign]
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = ImplicitArray.__repr__  # type: ignore[method-assign]
+        when_imported("jax.tree_util", lambda module: _register(module, cls))
+
+    def __post_init__(self) -> None:
+        cls = type(self)
+        for name in plan_of(cls).static:
+            check_static(cls, name, getattr(self, name))
+        if cls.check is not ImplicitArray.check:
+            form, leaves = Form.of(self)
+            if all(hasattr(x, "shape") and hasattr(x, "dtype") for x in leaves):
+                self._check_once(form, leaves)
+
+    def _check_once(self, form: Form, leaves: Sequence[Any]) -> None:
+        """Check it, unless one of equal types was right, and holds no values to look at."""
+        key = form, _key(leaves)
+        if key not in _checked or any(isinstance(x, np.ndarray) for x in leaves):
+            self.check()
+            _kept(_checked, key, True)
+
+    @abstractmethod
+    def materialize(self) -> Any:
+        """The array as a whole, of its fields' library; or an implicit array, of one layer less."""
+
+    def check(self) -> None:  # noqa: B027 (most classes need none)
+        """Raise where the fields do not fit each other; called when one is made.
+
+        It may look at the values of NumPy's arrays. Of others it is called once for equal types.
+
+        Raises:
+            ImplicitArrayError: Says how.
+        """
+
+    @classmethod
+    def default_handler(cls, target: Any, *operands: Any, **parameters: Any) -> Any:
+        """What a primitive or an operation gives that no registered handler takes.
+
+        Args:
+            target: A primitive of JAX's, or an operation.
+            operands: As given; one is of this class.
+            parameters: The primitive's or the operation's.
+
+        Returns:
+            An array, an implicit one, or NotImplemented, and then the policy decides.
+        """
+        return NotImplemented
+
+    @classmethod
+    def spec(cls, shape: Any, dtype: Any, **options: Any) -> Self:
+        """One whose arrays are types: what a symbolic input of a shape and dtype is made of.
+
+        Raises:
+            ImplicitArrayError: The class does not say.
+        """
+        raise ImplicitArrayError(
+            f"{cls.__qualname__} does not say which fields have shape {shape}.",
+            "Give it a class method spec, or pass an array of it in the class's place.",
+            where(here()),
+        )
+
+    # What it is as an array.
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Its lengths; of symbolic fields, None where they are unknown."""
+        return type_of(self)[0]
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's dtype."""
+        return type_of(self)[1]
+
+    @property
+    def ndim(self) -> int:
+        """How many axes it has."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """How many elements it stands for."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that its fields take."""
+        _, leaves = Form.of(self)
+        return sum(math.prod(lengths_of(x)) * dtype_of(x).itemsize for x in leaves)  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of an array without axes")
+        return int(self.shape[0])
+
+    def __repr__(self) -> str:
+        plan = plan_of(type(self))
+        parts = [_described(getattr(self, name)) for name in plan.parts]
+        parts += [f"{name}={getattr(self, name)!r}" for name in plan.static]
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """The array as a whole in NumPy's form, as somebody asks for that."""
+        return np.asarray(WHOLE[0](self), dtype)
+
+    def __bool__(self) -> bool:
+        raise ImplicitArrayError(
+            f"The truth value of {self!r}: it is an array.",
+            "Compare it with None by `is`, or make it whole with np.asarray.",
+            where(here()),
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([self[i] for i in range(len(self))])
+
+    def __graphc_tensor__(self) -> Any:
+        return TENSOR[0](self)
+
+    # Operators: by the library of the fields.
+
+    def astype(self, dtype: Any) -> Any:
+        """Another array of that dtype; implicit where the class has a handler of casts."""
+        return APPLY[0]("cast", self, dtype_name(dtype))
+
+    @property
+    def T(self) -> Any:  # noqa: N802 (NumPy's name)
+        """The transpose: all axes in reverse order."""
+        return APPLY[0]("transpose", self)
+
+    @property
+    def mT(self) -> Any:  # noqa: N802 (NumPy's name)
+        """The last two axes exchanged."""
+        return APPLY[0]("swapaxes", self, -1, -2)
+
+    def __getitem__(self, index: Any) -> Any:
+        return APPLY[0]("getitem", self, index)
+
+    def reshape(self, *shape: Any) -> Any:
+        """The same elements in another shape."""
+        lengths = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        return APPLY[0]("reshape", self, lengths)
+
+    def transpose(self, *axes: Any) -> Any:
+        """The axes in another order, reversed where none is given."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return APPLY[0]("transpose", self, order or None)
+
+    def sum(self, axis: Any = None) -> Any:
+        """The sum over axes, over all where none are given."""
+        return APPLY[0]("sum", self, axis)
+
+    def __neg__(self) -> Any:
+        return APPLY[0]("negative", self)
+
+    __add__, __radd__ = _both_ways("add")
+    __sub__, __rsub__ = _both_ways("subtract")
+    __mul__, __rmul__ = _both_ways("multiply")
+    __truediv__, __rtruediv__ = _both_ways("divide")
+    __matmul__, __rmatmul__ = _both_ways("matmul")
+
+
+WHOLE: list[Callable[[ImplicitArray], Any]] = []
+"""What makes one whole, and sees that it is right; from ``policy.py``."""
+
+TENSOR: list[Callable[[ImplicitArray], Any]] = []
+"""What makes a symbolic array of one; from ``node.py``."""
+
+
+def _described(x: Any) -> str:
+    if isinstance(x, tuple | list):
+        return f"({', '.join(map(_described, x))})"
+    if is_form(x) or not hasattr(x, "shape"):
+        return repr(x)
+    lengths = ", ".join("?" if n is None else str(n) for n in lengths_of(x))
+    return f"{dtype_of(x)}[{lengths}]"
+
+
+def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """What gives the attributes of these names."""
+    match names:
+        case ():
+            return lambda x: ()
+        case (name,):
+            get = attrgetter(name)
+            return lambda x: (get(x),)
+    return attrgetter(*names)
+
+
+def _register(tree_util: Any, cls: Any) -> None:
+    """Make a class a tree of JAX's."""
+    key = tree_util.GetAttrKey
+
+    @cache
+    def readers() -> tuple[Any, Any]:
+        # Fields are known when the class is complete.
+        plan = plan_of(cls)
+        return _reader(plan.parts), _reader(plan.static)
+
+    def with_keys(x: Any) -> Any:
+        children, static = flatten(x)
+        pairs = zip(plan_of(cls).parts, children, strict=True)
+        return tuple([(key(name), part) for name, part in pairs]), static
+
+    def flatten(x: Any) -> Any:
+        parts, static = readers()
+        return parts(x), static(x)
+
+    def unflatten(static: Any, children: Any) -> Any:
+        plan = plan_of(cls)
+        made = object.__new__(cls)
+        put = object.__setattr__
+        for name, part in zip(plan.parts, children, strict=True):
+            put(made, name, part)
+        for name, value in zip(plan.static, static, strict=True):
+            put(made, name, value)
+        return made
+
+    tree_util.register_pytree_with_keys(cls, with_keys, unflatten, flatten)
+
+
+MOST = 4096
+"""How many types are remembered; then they are forgotten."""
+
+_types: dict[Any, tuple[tuple[Any, ...], Any]] = {}
+_checked: dict[Any, bool] = {}
+
+
+def _kept(known: dict[Any, T], key: Any, value: T) -> T:
+    if len(known) >= MOST:
+        known.clear()
+    known[key] = value
+    return value
+
+
+def _key(leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """What arrays are but for their values."""
+    try:
+        return tuple([x.type if isinstance(x, Tensor) else (x.shape, x.dtype) for x in leaves])
+    except AttributeError:
+        # One is no array: this says which.
+        return tuple([(lengths_of(x), dtype_of(x)) for x in leaves])
+
+
+def type_of(x: ImplicitArray) -> tuple[tuple[Any, ...], Any]:
+    """The shape and dtype that ``materialize`` gives, worked out once for equal fields."""
+    form, leaves = Form.of(x)
+    jax: Any = sys.modules.get("jax.tree_util") and sys.modules["jax"]
+    # The dtype of what has none of its own, as of jnp.zeros(3), is as JAX is set.
+    key = form, _key(leaves), jax is not None and jax.config.jax_enable_x64
+    found = _types.get(key)
+    if found is not None:
+        return found
+    given = tuple([(lengths_of(leaf), dtype_of(leaf)) for leaf in leaves])
+    symbolic = any(isinstance(leaf, Tensor | TensorType) for leaf in leaves)
+    return _kept(_types, key, derived(form, given, symbolic))
+
+
+OPENING: ContextVar[bool] = ContextVar("opening", default=False)
+"""Whether ``materialize`` is being called: what becomes whole in it, no policy is asked for."""
+
+
+@contextmanager
+def opening() -> Iterator[None]:
+    """Within, ``materialize`` is being called."""
+    token = OPENING.set(True)
+    try:
+        yield
+    finally:
+        OPENING.reset(token)
+
+
+def derived(form: Form, given: Any, symbolic: bool) -> tuple[tuple[Any, ...], Any]:
+    # A class that is written in JAX's functions has loaded JAX.
+    traced = sys.modules.get("jax")
+    static = all(n is not None for shape, _ in given for n in shape)
+    problem: Exception | None = None
+    for attempt in (_by_graph, _by_jax) if symbolic else (_by_jax, _by_graph):
+        if attempt is _by_jax and (traced is None or not static):
+            continue
+        try:
+            with opening():
+                whole = attempt(form, given)
+        except Exception as error:  # the next way, or the error below
+            problem = problem or error
+            continue
+        return lengths_of(whole), dtype_of(whole)
+    raise MaterializeError(
+        f"{form.cls.__qualname__}.materialize() failed for fields {given}: {problem}",
+        "Give the class properties shape and dtype, or mend materialize.",
+        where(here()),
+    ) from problem
+
+
+def _by_graph(form: Form, given: Any) -> Any:
+    whole = form.build([TensorType(dtype, shape)() for shape, dtype in given])
+    while is_form(whole):
+        whole = whole.materialize()
+    return whole
+
+
+WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
+
+
+def _by_jax(form: Form, given: Any) -> Any:
+    jax: Any = sys.modules["jax"]
+
+    def whole(leaves: Any) -> Any:
+        made = form.build(leaves)
+        while is_form(made):
+            made = made.materialize()
+        return made
+
+    wide = any(str(dtype) in WIDE for _, dtype in given)
+    with jax.enable_x64(True) if wide else nullcontext():
+        return jax.eval_shape(whole, [jax.ShapeDtypeStruct(*x) for x in given])

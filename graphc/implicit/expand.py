@@ -1,0 +1,205 @@
+"""Operations on implicit arrays, in a graph, replaced by what their handlers make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from graphc.errors import GraphcError, HandlerError
+from graphc.implicit.array import ImplicitArray, opening
+from graphc.implicit.node import Implicit, as_implicit
+from graphc.implicit.policy import tell
+from graphc.implicit.registry import described, dispatch, parameters_of
+from graphc.ir import (
+    GATHERED,
+    GATHERERS,
+    Graph,
+    Node,
+    Pick,
+    TensorType,
+    TupleType,
+    derived_from,
+    toposort,
+)
+from graphc.tensor import as_tensor
+
+__all__ = ["INSIDE", "densified", "expanded"]
+
+INSIDE: list[Callable[[Node, Collection[Node]], Sequence[Node] | None]] = []
+"""What gives the results of operations that hold graphs, where something in them is implicit.
+
+Called with the operation's node and nodes that stay as they are; from ``loops.py``."""
+
+Several = dict[Node, Any]
+"""What was found for operations of several results: one for each, or None."""
+
+
+def expanded(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
+    """Outputs of equal values in which handlers have done what they can.
+
+    Args:
+        outputs: Arrays.
+        known: Nodes that stay as they are, such as those to differentiate by.
+    """
+    if not (Implicit.used and any(map(_gives_implicit, toposort(outputs, known)))):
+        return [*outputs]
+    done: dict[Node, Node] = {x: x for x in known}
+    meanings: dict[Node, Node] = {}
+    several: Several = {}
+    waiting = [*reversed(outputs)]
+    while waiting:
+        node = waiting[-1]
+        if node in done:
+            waiting.pop()
+            continue
+        missing = [x for x in node.inputs if x not in done]
+        if missing:
+            waiting += missing
+            continue
+        made = node.with_inputs([done[x] for x in node.inputs]) if node.inputs else node
+        meaning = meanings[made] if made in meanings else _meaning(made, known, several)
+        if meaning is not None and meaning not in done:
+            # What a handler makes may hold implicit arrays in turn.
+            if made in meanings or meaning is made:
+                raise HandlerError(
+                    f"The handlers of {described(made.op)} give {made!r} in terms of itself.",
+                    "Return NotImplemented for what a handler does not handle.",
+                    made.where,
+                )
+            meanings[made] = meaning
+            waiting.append(meaning)
+            continue
+        final = made if meaning is None else done[meaning]
+        done[node] = done[made] = done[final] = final
+    return [done[y] for y in outputs]
+
+
+def _is_implicit(x: Node) -> bool:
+    return isinstance(x.op, Implicit)
+
+
+def _meaning(node: Node, known: Collection[Node], several: Several) -> Node | None:
+    """What handlers make of a node; None where nothing handles it."""
+    if isinstance(node.op, Pick):
+        (whole,) = node.inputs
+        if whole not in several:
+            several[whole] = _inside(whole, known) or _handled(whole, known)
+        results = several[whole]
+        return None if results is None else _checked(node, results[node.op.index])
+    if isinstance(node.type, TupleType):
+        # Each of its results is handled where it is picked.
+        return None
+    with derived_from(node.site):
+        if isinstance(node.op, Implicit) and any(map(_is_implicit, node.inputs)):
+            return as_implicit(node.array)  # type: ignore[attr-defined]
+        found = _handled(node, known)
+        return None if found is None else _checked(node, found)
+
+
+def _needs(node: Node, known: Collection[Node]) -> bool:
+    """Whether it takes an implicit array."""
+    return any(_is_implicit(x) and x not in known for x in node.inputs)
+
+
+def _inside(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
+    for inside in INSIDE:
+        with derived_from(node.site):
+            found = inside(node, known)
+        if found is not None:
+            return found
+    return None
+
+
+def _handled(node: Node, known: Collection[Node]) -> Any:
+    """What a handler gives; None where there is none."""
+    if not _needs(node, known):
+        return None
+    operands = [x.array if _is_implicit(x) and x not in known else x for x in node.inputs]  # type: ignore[attr-defined]
+    with derived_from(node.site):
+        try:
+            found = dispatch(node.op, operands, parameters_of(node.op))
+        except GraphcError:
+            raise
+        except Exception as error:
+            error.add_note(f"In the handler of {node!r}   {node.where or ''}")
+            raise
+    return None if found is NotImplemented else found
+
+
+def _checked(node: Node, found: Any) -> Node:
+    """What a handler gave as a node, of the type that the operation has."""
+    made = as_implicit(found) if isinstance(found, ImplicitArray) else as_tensor(found)
+    wanted, given = node.type, made.type
+    if not isinstance(wanted, TensorType) or not _agree(wanted, given):
+        raise HandlerError(
+            f"The handler of {described(node.op)} gave {given!r} for {node!r}, of type {wanted!r}.",
+            "Let it give the result's shape and dtype.",
+            node.where,
+        )
+    return made
+
+
+def _agree(a: TensorType, b: TensorType) -> bool:
+    pairs = zip(a.shape, b.shape, strict=False)
+    same = all(n is None or m is None or n == m for n, m in pairs)
+    return (a.dtype, a.ndim) == (b.dtype, b.ndim) and same
+
+
+def densified(graph: Graph, user: Node | None = None) -> Graph:
+    """A graph in which no operation needs an implicit array, as the policy allows.
+
+    Args:
+        graph: Any.
+        user: What holds the graph and needs its outputs.
+
+    Raises:
+        MaterializeError: The policy forbids it.
+    """
+    if not (Implicit.used and _holds_implicit(graph)):
+        return graph
+    done: dict[Node, Node] = {x: x for x in graph.inputs}
+    for node in graph.nodes:
+        if node not in done:
+            with derived_from(node.site):
+                done[node] = _dense(node, done)
+    for y in graph.outputs:
+        if _is_implicit(y):
+            what = "the output" if user is None else described(user.op)
+            tell(y.array, what, (user or y).where)  # type: ignore[attr-defined]
+    return Graph(graph.inputs, [done[y] for y in graph.outputs])
+
+
+def _holds_implicit(graph: Graph) -> bool:
+    """Whether there is an implicit array in it, or in a graph that is in it."""
+    held = (inner for node in graph.nodes for inner in node.op.graphs())
+    return any(map(_is_implicit, graph.nodes)) or any(map(_holds_implicit, held))
+
+
+def _dense(node: Node, done: dict[Node, Node]) -> Node:
+    for x in node.inputs:
+        if _is_implicit(x):
+            tell(x.array, described(node.op), node.where)  # type: ignore[attr-defined]
+    inputs = [done[x] for x in node.inputs]
+    if isinstance(node.op, Implicit):
+        return _whole(node.op, inputs)
+    held = node.op.graphs()
+    dense = [densified(graph, node) for graph in held]
+    op = node.op if dense == [*held] else node.op.with_graphs(dense)
+    return Node.make(op, *inputs) if op is not node.op else node.with_inputs(inputs)
+
+
+def _whole(op: Implicit, fields: Sequence[Node]) -> Node:
+    """The whole array; of what is nested in it, no policy is asked any more."""
+    with opening():
+        (made,) = expanded([op.expand(*fields)], fields)  # type: ignore[arg-type]
+        return densified(Graph(dict.fromkeys(fields), [made])).outputs[0]
+
+
+def _gives_implicit(node: Node) -> bool:
+    """Whether it is an implicit array, or graphs in it give one."""
+    return _is_implicit(node) or any(_is_implicit(y) for g in node.op.graphs() for y in g.outputs)
+
+
+GATHERED.add(Implicit)
+# Before loops are: what is implicit goes into them.
+GATHERERS.insert(0, expanded)

@@ -1,0 +1,228 @@
+"""Containers taken apart and put together again: what they are to JAX, without JAX."""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError
+from graphc.implicit.array import ImplicitArray
+from graphc.implicit.form import plan_of
+from graphc.ir import Node, here, where
+
+__all__ = ["LEAF", "Kind", "Parts", "Path", "Structure", "built", "container", "implicit", "layer"]
+
+Path = tuple[Any, ...]
+"""How a leaf is reached: keys of dicts, places in lists and tuples, names of attributes."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a container is, but for what it holds.
+
+    Attributes:
+        build: Makes one of the kind and its parts.
+        cls: Its class.
+        keys: How each part is reached.
+        static: What else it takes to make one: static fields, a default factory, JAX's own record.
+    """
+
+    build: Callable[[Kind, list[Any]], Any]
+    cls: type
+    keys: Path
+    static: Any = None
+
+    @property
+    def is_implicit(self) -> bool:
+        """Whether it is an implicit array."""
+        return issubclass(self.cls, ImplicitArray)
+
+
+Parts = tuple[Kind, Sequence[Any]]
+"""A container taken apart by one layer."""
+
+
+@dataclass(frozen=True)
+class Structure:
+    """How a tree is nested, without its leaves; those of equal nesting are equal and hash alike.
+
+    Attributes:
+        kind: What the outermost container is; None of a leaf.
+        parts: The structures of what it holds.
+
+    Example:
+        >>> from graphc.implicit import structure
+        >>> structure({"b": [1, 2], "a": None})
+        Structure({'a': None, 'b': [*, *]})
+        >>> structure((1, 2)) == structure((3, 4)), structure((1, 2)) == structure([1, 2])
+        (True, False)
+    """
+
+    kind: Kind | None
+    parts: tuple[Structure, ...] = ()
+
+    def __len__(self) -> int:
+        """How many leaves it has."""
+        return 1 if self.kind is None else sum(map(len, self.parts))
+
+    def __bool__(self) -> bool:
+        """True, of one without leaves too."""
+        return True
+
+    def __repr__(self) -> str:
+        return f"Structure({_shown(self)})"
+
+
+LEAF = Structure(None)
+
+
+def built(structure: Structure, leaves: Iterator[Any]) -> Any:
+    """A tree of these leaves."""
+    if structure.kind is None:
+        return next(leaves)
+    parts = [built(part, leaves) for part in structure.parts]
+    return structure.kind.build(structure.kind, parts)
+
+
+def container(x: Any) -> Parts | None:
+    """A container taken apart; None for a leaf, such as an implicit array."""
+    if isinstance(x, ImplicitArray | Node | np.ndarray):
+        return None
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return Kind(_named_tuple, type(x), x._fields), x
+    take_apart = CONTAINERS.get(type(x), _registered)
+    return take_apart(x)
+
+
+def layer(x: Any) -> Parts | None:
+    """A container or implicit array taken apart; None for any other leaf."""
+    array = implicit(x)
+    if array is None:
+        return container(x)
+    cls = type(array)
+    plan = plan_of(cls)
+    build = _implicit_array if array is x else _implicit_tensor
+    static = tuple(getattr(array, name) for name in plan.static)
+    return Kind(build, cls, plan.parts, static), [getattr(array, name) for name in plan.parts]
+
+
+def implicit(x: Any) -> ImplicitArray | None:
+    """The implicit array that it is, or that a symbolic array stands for."""
+    array = getattr(x, "array", None) if isinstance(x, Node) else x
+    return array if isinstance(array, ImplicitArray) else None
+
+
+# What makes a container of its parts.
+
+
+def _none(kind: Kind, parts: list[Any]) -> None:
+    return None
+
+
+def _sequence(kind: Kind, parts: list[Any]) -> Any:
+    return kind.cls(parts)
+
+
+def _named_tuple(kind: Kind, parts: list[Any]) -> Any:
+    return kind.cls(*parts)
+
+
+def _mapping(kind: Kind, parts: list[Any]) -> Any:
+    return kind.cls(zip(kind.keys, parts, strict=True))
+
+
+def _default_dict(kind: Kind, parts: list[Any]) -> Any:
+    return defaultdict(kind.static, zip(kind.keys, parts, strict=True))
+
+
+def _implicit_array(kind: Kind, parts: list[Any]) -> Any:
+    # Without its checks: a tree may hold what is no array.
+    made: Any = object.__new__(kind.cls)
+    named = zip(plan_of(kind.cls).static, kind.static, strict=True)
+    for name, value in [*zip(kind.keys, parts, strict=True), *named]:
+        object.__setattr__(made, name, value)
+    return made
+
+
+def _implicit_tensor(kind: Kind, parts: list[Any]) -> Any:
+    return _implicit_array(kind, parts).__graphc_tensor__()
+
+
+def _registered_object(kind: Kind, parts: list[Any]) -> Any:
+    return sys.modules["jax.tree_util"].tree_unflatten(kind.static, parts)
+
+
+# What takes one apart.
+
+
+def _sorted(x: dict[Any, Any]) -> Path:
+    try:
+        return tuple(sorted(x))
+    except TypeError as error:
+        raise ArgumentError(
+            f"The keys {list(x)} of a dict have no order: {error}.",
+            "Use keys of one kind, or an OrderedDict.",
+            where(here()),
+        ) from error
+
+
+def _dict(x: dict[Any, Any]) -> Parts:
+    keys = _sorted(x)
+    return Kind(_mapping, dict, keys), [x[key] for key in keys]
+
+
+def _apart_default_dict(x: defaultdict[Any, Any]) -> Parts:
+    keys = _sorted(x)
+    return Kind(_default_dict, defaultdict, keys, x.default_factory), [x[key] for key in keys]
+
+
+CONTAINERS: dict[type, Callable[[Any], Parts]] = {
+    type(None): lambda x: (Kind(_none, type(None), ()), ()),
+    list: lambda x: (Kind(_sequence, list, tuple(range(len(x)))), x),
+    tuple: lambda x: (Kind(_sequence, tuple, tuple(range(len(x)))), x),
+    dict: _dict,
+    OrderedDict: lambda x: (Kind(_mapping, OrderedDict, tuple(x)), list(x.values())),
+    defaultdict: _apart_default_dict,
+}
+"""The containers that need no registration; a class derived from one is another."""
+
+
+def _registered(x: Any) -> Parts | None:
+    """An object of a class that is registered with JAX; there can be none before JAX is loaded."""
+    tree_util: Any = sys.modules.get("jax.tree_util")
+    flatten = getattr(tree_util, "tree_flatten_with_path", None)
+    if flatten is None:
+        return None
+    found, record = flatten(x, is_leaf=lambda part: part is not x)
+    if any(not path for path, _ in found):
+        return None
+    keys = tuple(_plain(path[0]) for path, _ in found)
+    return Kind(_registered_object, type(x), keys, record), [part for _, part in found]
+
+
+def _plain(key: Any) -> Any:
+    """The key, place or name in an object of JAX's that is one."""
+    named = [getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name)]
+    return named[0] if named else key
+
+
+def _shown(structure: Structure) -> str:
+    kind = structure.kind
+    if kind is None:
+        return "*"
+    parts = [_shown(part) for part in structure.parts]
+    if kind.cls is type(None):
+        return "None"
+    if kind.cls is list:
+        return f"[{', '.join(parts)}]"
+    if kind.cls is tuple:
+        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+    pairs = list(zip(kind.keys, parts, strict=True))
+    if kind.cls is dict:
+        return f"{{{', '.join(f'{key!r}: {part}' for key, part in pairs)}}}"
+    return f"{kind.cls.__name__}({', '.join(f'{key}={part}' for key, part in pairs)})"

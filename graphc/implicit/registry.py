@@ -1,0 +1,379 @@
+"""Handlers: what an operation gives for implicit arrays, found by the types of its operands.
+
+One registry serves JAX's primitives and graphc's operations. Of the handlers that fit, those of the
+highest precedence are taken, of these the one whose annotations are nearest to the operands'
+classes. One that gives NotImplemented leaves the operands to the next.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from importlib import import_module
+from typing import Any, TypeVar
+
+from graphc.errors import AmbiguousHandlerError, ImplicitArrayError
+from graphc.implicit.array import ImplicitArray
+from graphc.ir import Op, here, where
+from graphc.tensor.elementwise import Elementwise
+
+__all__ = [
+    "altered",
+    "described",
+    "dispatch",
+    "generation",
+    "handlers_for",
+    "parameters_of",
+    "register",
+    "unregister",
+]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ANY = 1000
+"""The distance of what fits anything: farther than any class."""
+
+VIRTUAL = 500
+"""The distance of a class that says of itself that it has the operand, as ``jax.Array`` does."""
+
+
+@dataclass(frozen=True, eq=False)
+class Handler:
+    """A function, and which operands it takes.
+
+    Attributes:
+        function: What handles them.
+        precedence: The higher goes first.
+        kinds: The classes that each operand may be of; none for anything.
+        rest: The classes of all further ones; None where there are none.
+        where: Where it was registered.
+    """
+
+    function: Callable[..., Any]
+    precedence: int
+    kinds: tuple[frozenset[type], ...]
+    rest: frozenset[type] | None
+    where: str | None
+
+    def distances(self, operands: Sequence[Any]) -> tuple[int, ...] | None:
+        """How far its annotations are from the operands' classes; None where they do not fit."""
+        more = len(operands) - len(self.kinds)
+        if more < 0 or (more and self.rest is None):
+            return None
+        kinds = (*self.kinds, *[self.rest or frozenset()] * more)
+        found: list[int] = []
+        for x, classes in zip(operands, kinds, strict=True):
+            distance = min((_distance(x, cls) for cls in classes), default=ANY)
+            if distance > ANY:
+                return None
+            found.append(distance)
+        return tuple(found)
+
+    def __str__(self) -> str:
+        name = f"{self.function.__module__}.{self.function.__qualname__}"
+        return f"{name} ({self.where})" if self.where else name
+
+
+FAR = 10**6
+"""The distance of a class that the operand is not of."""
+
+
+def _distance(x: Any, cls: type) -> int:
+    order = type(x).__mro__
+    if cls in order:
+        return order.index(cls)
+    return VIRTUAL if isinstance(x, cls) else FAR
+
+
+HANDLERS: dict[Any, list[Handler]] = {}
+"""The handlers of each primitive, class of operations and elementwise row."""
+
+
+def register(target: Any, precedence: int = 0) -> Callable[[F], F]:
+    """Have the decorated function compute an operation where an operand is an implicit array.
+
+    It is called with the operands by place and the parameters by name: those of JAX's primitive, or
+    the fields of graphc's operation. It is used where the annotations of its positional parameters
+    fit, which are classes, unions of classes, or ``Any`` or nothing for anything. What it returns
+    has the result's shape and dtype, and is an array, an implicit array, several in a list where
+    the primitive has several results, or NotImplemented to leave it to the next handler.
+
+    On JAX, handlers of primitives get JAX's arrays, while JAX traces. Handlers of graphc's
+    operations get symbolic arrays, and implicit arrays of such, before a graph is differentiated or
+    compiled: what they return serves every backend.
+
+    Args:
+        target: A primitive of JAX's, or its name; or a class of operations, such as
+            ``graphc.tensor.dot.DotGeneral``, an elementwise function, such as ``gt.tanh``, or the
+            name of one that JAX has no primitive of.
+        precedence: Of handlers that fit, those of the highest are taken.
+
+    Returns:
+        A decorator that gives the function back.
+
+    Raises:
+        ImplicitArrayError: There is no such primitive or operation; another handler of the same
+            operands and precedence is there; an annotation is no class.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> import numpy as np, graphc, graphc.tensor as gt
+        >>> from graphc.tensor.dot import DotGeneral
+        >>> @dataclass(frozen=True)
+        ... class Ones(ImplicitArray):
+        ...     like: object
+        ...     def materialize(self):
+        ...         return self.like * 0 + 1
+        >>> @register(gt.exp)
+        ... def exp_of_ones(x: Ones):
+        ...     return gt.full_like(x.like, np.e)
+        >>> x = gt.vector("x")
+        >>> y = gt.exp(gt.as_tensor(Ones(x)))
+        >>> graphc.function([x], y, mode="NUMPY")(np.zeros(2))
+        array([2.71828183, 2.71828183])
+    """
+    keys = [_key(target)]
+    local = sys._getframe(1).f_locals
+
+    def enter(function: F) -> F:
+        kinds, rest = _annotated(function, local)
+        handler = Handler(function, precedence, kinds, rest, where(here()))
+        for key in keys:
+            _enter(key, handler)
+        return function
+
+    return enter
+
+
+def unregister(target: Any, function: Callable[..., Any]) -> None:
+    """Forget a handler.
+
+    Raises:
+        ImplicitArrayError: It is none of that target.
+    """
+    known = HANDLERS.get(_key(target), [])
+    left = [handler for handler in known if handler.function is not function]
+    if len(left) == len(known):
+        problem = f"{function!r} is no handler of {described(target)}."
+        raise ImplicitArrayError(problem, "", where(here()))
+    HANDLERS[_key(target)] = left
+    _changes["all"] += 1
+    _changes["altered"] += 1
+
+
+def _enter(key: Any, handler: Handler) -> None:
+    known = HANDLERS.setdefault(key, [])
+    for other in list(known):
+        same = (other.kinds, other.rest) == (handler.kinds, handler.rest)
+        if not same or other.precedence != handler.precedence:
+            continue
+        if _place(other.function) == _place(handler.function):
+            # The same file or cell runs again.
+            known.remove(other)
+            continue
+        raise ImplicitArrayError(
+            f"Two handlers of {described(key)} take the same operands: {other} and {handler}.",
+            "Give one a precedence=, or forget the first with unregister.",
+            where(here()),
+        )
+    known.append(handler)
+    _changes["all"] += 1
+    _changes["altered"] += not (handler.function.__module__ or "").startswith("graphc.")
+
+
+def _place(function: Callable[..., Any]) -> Any:
+    """Where a function is defined; of one without code, itself."""
+    code = getattr(function, "__code__", None)
+    return (code.co_qualname, code.co_filename, code.co_firstlineno) if code else function
+
+
+def altered() -> int:
+    """How often others than graphc entered a handler, or anybody forgot one."""
+    return _changes["altered"]
+
+
+def generation() -> int:
+    """How often handlers were entered or forgotten: what was made before may be another now."""
+    return _changes["all"]
+
+
+_changes = {"all": 0, "altered": 0}
+
+
+def _key(target: Any) -> Any:
+    """What handlers are kept by."""
+    if isinstance(target, str):
+        return _named(target)
+    is_operation = isinstance(target, type) and issubclass(target, Op)
+    if is_operation or isinstance(target, Elementwise):
+        return target
+    if hasattr(target, "bind") and hasattr(target, "name") and hasattr(target, "multiple_results"):
+        return target
+    raise ImplicitArrayError(
+        f"{target!r} is neither a primitive of JAX's nor an operation.",
+        "Give a primitive, as jax.lax.dot_general_p, its name, a class of operations as "
+        "graphc.tensor.dot.DotGeneral, or an elementwise function as gt.tanh.",
+        where(here()),
+    )
+
+
+def _named(name: str) -> Any:
+    primitives = import_module("graphc.implicit.jax.primitives")
+    found = primitives.named(name)
+    if found is not None:
+        return found
+    operations = {op.__name__: op for op in _operations(Op)} | _rows()
+    if name in operations:
+        return operations[name]
+    near = difflib.get_close_matches(name, [*primitives.names(), *operations], n=5)
+    raise ImplicitArrayError(
+        f"register({name!r}): neither JAX nor graphc has an operation of that name.",
+        f"Near it are {', '.join(near)}." if near else "Give the primitive itself.",
+        where(here()),
+    )
+
+
+def _operations(op: type[Op]) -> Iterator[type[Op]]:
+    for cls in op.__subclasses__():
+        yield cls
+        yield from _operations(cls)
+
+
+def _rows() -> dict[str, Any]:
+    public = vars(import_module("graphc.tensor"))
+    return {name: x for name, x in public.items() if isinstance(x, Elementwise)}
+
+
+def _annotated(
+    function: Callable[..., Any], local: dict[str, Any]
+) -> tuple[tuple[frozenset[type], ...], frozenset[type] | None]:
+    """The classes of each positional parameter, and those of the ones behind ``*``."""
+    try:
+        # Classes of an enclosing function are known where the decorator is.
+        hints = typing.get_type_hints(function, localns=local)
+    except (NameError, TypeError) as error:
+        raise _unusable(function, str(error)) from error
+    kinds: list[frozenset[type]] = []
+    rest: frozenset[type] | None = None
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints.get(parameter.name, Any)
+        if parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}:
+            kinds.append(_classes(function, hint))
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            rest = _classes(function, hint)
+    return tuple(kinds), rest
+
+
+def _classes(function: Callable[..., Any], hint: Any) -> frozenset[type]:
+    if hint is Any or isinstance(hint, TypeVar):
+        return frozenset()
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        parts = [_classes(function, part) for part in typing.get_args(hint)]
+        return frozenset().union(*parts) if all(parts) else frozenset()
+    origin = typing.get_origin(hint) or hint
+    if not isinstance(origin, type):
+        raise _unusable(function, f"the annotation {hint!r} is no class")
+    return frozenset([origin])
+
+
+def _unusable(function: Callable[..., Any], problem: str) -> ImplicitArrayError:
+    return ImplicitArrayError(
+        f"The handler {function.__qualname__} can't be found by its annotations: {problem}.",
+        "Annotate operands with classes, unions of classes, or Any.",
+        where(here()),
+    )
+
+
+def handlers_for(target: Any, operands: Sequence[Any]) -> Iterator[Callable[..., Any]]:
+    """The handlers that take these operands, the best first.
+
+    Args:
+        target: A primitive or an operation.
+        operands: Arrays; where none is implicit, nothing handles them.
+
+    Raises:
+        AmbiguousHandlerError: Two fit equally well.
+    """
+    if not any(isinstance(x, ImplicitArray) for x in operands):
+        return
+    for key in _keys(target):
+        left = []
+        for handler in HANDLERS.get(key, ()):
+            distances = handler.distances(operands)
+            if distances is not None:
+                left.append((handler, distances))
+        while left:
+            best = _best(target, operands, left)
+            yield best[0].function
+            left.remove(best)
+
+
+Candidate = tuple[Handler, tuple[int, ...]]
+
+
+def _keys(target: Any) -> Iterator[Any]:
+    if isinstance(target, Op):
+        if isinstance(target, Elementwise):
+            yield target
+        yield from type(target).__mro__
+    else:
+        yield target
+
+
+def _best(target: Any, operands: Sequence[Any], left: Sequence[Candidate]) -> Candidate:
+    highest = max(handler.precedence for handler, _ in left)
+    rivals = [x for x in left if x[0].precedence == highest]
+    nearest = [x for x in rivals if not any(_is_nearer(y[1], x[1]) for y in rivals)]
+    if len(nearest) > 1:
+        types = ", ".join(type(x).__name__ for x in operands)
+        raise AmbiguousHandlerError(
+            f"{described(target)} of ({types}) has handlers that fit equally well: "
+            f"{nearest[0][0]} and {nearest[1][0]}.",
+            "Give one a higher precedence=, or register one of exactly these classes.",
+            where(here()),
+        )
+    return nearest[0]
+
+
+def _is_nearer(a: Sequence[int], b: Sequence[int]) -> bool:
+    return tuple(a) != tuple(b) and all(i <= j for i, j in zip(a, b, strict=True))
+
+
+def parameters_of(op: Op) -> dict[str, Any]:
+    """An operation's parameters by name, as its handlers get them."""
+    if isinstance(op, Elementwise) or not is_dataclass(op):
+        return {}
+    return {field.name: getattr(op, field.name) for field in fields(op)}
+
+
+def dispatch(target: Any, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:
+    """What the best handler gives that takes the operands, or a class of theirs by default.
+
+    Returns:
+        NotImplemented where there is none.
+
+    Raises:
+        AmbiguousHandlerError: Two fit equally well.
+    """
+    for handler in handlers_for(target, operands):
+        found = handler(*operands, **parameters)
+        if found is not NotImplemented:
+            return found
+    classes = dict.fromkeys(type(x) for x in operands if isinstance(x, ImplicitArray))
+    for cls in classes:
+        found = cls.default_handler(target, *operands, **parameters)
+        if found is not NotImplemented:
+            return found
+    return NotImplemented
+
+
+def described(target: Any) -> str:
+    """What messages call a primitive or an operation."""
+    if isinstance(target, type):
+        return target.__name__
+    return str(getattr(target, "name", target))

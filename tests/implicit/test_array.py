@@ -1,0 +1,309 @@
+"""Implicit arrays as objects: their fields, types, checks and trees."""
+
+import copy
+import pickle
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.tree_util import GetAttrKey, tree_flatten_with_path
+
+import graphc.tensor as gt
+from graphc.errors import ImplicitArrayError, MaterializeError
+from graphc.implicit import ImplicitArray, aux_field, fields_of, is_implicit, with_fields
+from graphc.implicit.form import Form
+from graphc.ir import TensorType
+
+
+@dataclass(frozen=True)
+class Outer(ImplicitArray):
+    """Products of two vectors' elements, times a number."""
+
+    u: Any
+    v: Any
+    times: float = aux_field(default=1.0)
+
+    def materialize(self) -> Any:
+        return self.u[:, None] * self.v * self.times
+
+    def check(self) -> None:
+        if self.u.ndim != 1:
+            raise ImplicitArrayError(f"Outer of u of shape {self.u.shape}.", "Give a vector.")
+
+
+@dataclass(frozen=True)
+class Sum(ImplicitArray):
+    """The sum of parts, which may be implicit."""
+
+    parts: tuple[Any, ...]
+    more: Any = None
+
+    def materialize(self) -> Any:
+        first, *rest = [x.materialize() if is_implicit(x) else x for x in self.parts]
+        for x in rest:
+            first = first + x
+        return first
+
+
+def outer(n: int = 3, m: int = 2) -> Outer:
+    return Outer(np.arange(1.0, n + 1), np.arange(2.0, m + 2), 3.0)
+
+
+def test_shape_and_dtype_follow_from_the_fields() -> None:
+    x = outer()
+    assert (x.shape, x.dtype, x.ndim, x.size, len(x)) == ((3, 2), np.float64, 2, 6, 3)
+    assert Outer(jnp.ones(4, jnp.float32), jnp.ones(5, jnp.float32)).dtype == np.float32
+    assert x.nbytes == 5 * 8
+
+
+def test_a_changed_tree_has_another_shape() -> None:
+    stacked = jax.tree.map(lambda *xs: np.concatenate(xs), outer(), outer(4, 5))
+    assert stacked.shape == (7, 7)
+    assert jax.eval_shape(lambda x: x, outer()).shape == (3, 2)
+
+
+def test_symbolic_fields_give_symbolic_types() -> None:
+    x = Outer(gt.vector("u"), gt.tensor("v", shape=(2,)))
+    assert x.shape == (None, 2)
+    assert Outer(TensorType("float32", (3,)), TensorType("float32", (2,))).dtype == np.float32
+
+
+def test_fields_that_do_not_fit_are_refused_where_it_is_made() -> None:
+    with pytest.raises(ImplicitArrayError, match=r"u of shape \(2, 2\)"):
+        Outer(np.ones((2, 2)), np.ones(2))
+
+
+def test_a_tree_may_hold_anything_in_its_place() -> None:
+    leaves, structure = jax.tree.flatten(outer())
+    made = jax.tree.unflatten(structure, [object(), None])
+    assert type(made) is Outer
+    assert made.times == 3.0
+    assert len(leaves) == 2
+
+
+def test_a_tree_has_keys() -> None:
+    paths = [path for path, _ in tree_flatten_with_path({"w": outer()})[0]]
+    assert [path[-1] for path in paths] == [GetAttrKey("u"), GetAttrKey("v")]
+
+
+def test_static_fields_are_part_of_the_structure() -> None:
+    same = jax.tree.structure(outer()) == jax.tree.structure(outer(5, 5))
+    other = jax.tree.structure(outer()) == jax.tree.structure(replace(outer(), times=2.0))
+    assert (same, other) == (True, False)
+
+
+def test_it_goes_through_jit_as_an_argument_without_recompiling() -> None:
+    traces = []
+
+    @jax.jit
+    def f(x: Outer) -> Any:
+        traces.append(x)
+        return x.u.sum() + x.times
+
+    assert float(f(outer())) == 9.0
+    assert float(f(replace(outer(), u=np.array([4.0, 5.0, 6.0])))) == 18.0
+    assert len(traces) == 1
+    assert float(f(replace(outer(), times=0.0))) == 6.0
+    assert len(traces) == 2
+
+
+@pytest.mark.parametrize("value", [np.ones(3), jnp.ones(3), gt.vector("v"), outer(), [1, 2], {}])
+def test_a_static_field_holds_no_array_and_nothing_without_a_hash(value: Any) -> None:
+    with pytest.raises(ImplicitArrayError, match=r"Outer\.times = .*static field"):
+        Outer(np.ones(2), np.ones(2), value)
+    with pytest.raises(ImplicitArrayError, match=r"Outer\.times"):
+        Outer(np.ones(2), np.ones(2), (1, (value,)))  # type: ignore[arg-type]
+
+
+def test_it_is_equal_to_itself_alone_and_has_a_hash() -> None:
+    x, y = outer(), outer()
+    assert x == x  # noqa: PLR0124 (what is tested)
+    assert x != y
+    assert len({x, y}) == 2
+
+
+def test_it_never_changes() -> None:
+    x = outer()
+    with pytest.raises(AttributeError):
+        x.u = np.zeros(3)  # type: ignore[misc]
+    narrow = x.astype("float32")
+    assert x.dtype == np.float64
+    assert narrow.dtype == np.float32
+    np.testing.assert_array_equal(narrow, np.asarray(x).astype(np.float32))
+
+
+def test_fields_are_taken_and_put_by_name() -> None:
+    x = outer()
+    assert [*fields_of(x)] == ["u", "v"]
+    assert with_fields(x, {"u": 5}).u == 5
+    assert with_fields(x, {}).times == 3.0
+
+
+def test_parts_nest_in_tuples_and_may_be_missing() -> None:
+    x = Sum((outer(), np.ones((3, 2)), outer()))
+    form, leaves = Form.of(x)
+    assert len(leaves) == 5
+    assert form.paths("x") == ["x.parts[0].u", "x.parts[0].v", "x.parts[1]", "x.parts[2].u",
+                               "x.parts[2].v"]  # fmt: skip
+    again = form.build(leaves)
+    np.testing.assert_array_equal(np.asarray(again), 2 * np.asarray(outer()) + 1)
+    assert again.shape == (3, 2)
+    assert len(jax.tree.leaves(x)) == 5
+
+
+def test_forms_of_equal_classes_and_static_fields_are_equal() -> None:
+    form = Form.of(outer())[0]
+    assert form == Form.of(outer(7, 7))[0]
+    assert form.token() == Form.of(outer(7, 7))[0].token()
+    assert form != Form.of(replace(outer(), times=4.0))[0]
+    assert form.token() != Form.of(replace(outer(), times=4.0))[0].token()
+
+
+def test_numpy_gets_the_whole_where_it_asks_for_it() -> None:
+    x = outer()
+    np.testing.assert_array_equal(np.asarray(x), np.outer(x.u, x.v) * 3)
+    assert np.asarray(x, np.float32).dtype == np.float32
+
+
+def test_operators_are_those_of_its_fields_library() -> None:
+    x, dense = outer(), np.asarray(outer())
+    rows = np.ones((5, 3))
+    for made, wanted in [
+        (rows @ x, rows @ dense),
+        (x @ np.ones((2, 4)), dense @ np.ones((2, 4))),
+        (x + 1, dense + 1),
+        (2 - x, 2 - dense),
+        (x / 2, dense / 2),
+        (-x, -dense),
+        (x.T, dense.T),
+        (x.mT, dense.T),
+        (x[1], dense[1]),
+        (x[:, 0], dense[:, 0]),
+        (x.reshape(2, 3), dense.reshape(2, 3)),
+        (x.sum(0), dense.sum(0)),
+        (x.transpose(1, 0), dense.T),
+    ]:
+        np.testing.assert_allclose(np.asarray(made), wanted)
+
+
+def test_it_goes_with_symbolic_arrays() -> None:
+    x = gt.matrix("x")
+    y = x @ outer()
+    assert y.type == TensorType("float64", (None, 2))
+    np.testing.assert_allclose(
+        y.eval({x: np.ones((4, 3))}, mode="NUMPY"), np.ones((4, 3)) @ np.asarray(outer())
+    )
+
+
+def test_it_copies_and_pickles() -> None:
+    x = outer()
+    for made in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        np.testing.assert_array_equal(np.asarray(made), np.asarray(x))
+        assert made.times == 3.0
+
+
+def test_fields_want_a_dataclass() -> None:
+    class Plain(ImplicitArray):
+        values: Any
+
+        def materialize(self) -> Any:
+            return self.values
+
+    with pytest.raises(ImplicitArrayError, match="is no dataclass"):
+        Plain().shape  # noqa: B018 (the property is what raises)
+
+
+def test_a_class_that_cannot_be_made_whole_has_no_shape() -> None:
+    @dataclass(frozen=True)
+    class Broken(ImplicitArray):
+        values: Any
+
+        def materialize(self) -> Any:
+            raise ValueError("no memory of it")
+
+    with pytest.raises(MaterializeError, match=r"Broken.*no memory of it"):
+        Broken(np.ones(2)).shape  # noqa: B018
+
+
+def test_a_policy_of_a_class_is_one_of_three() -> None:
+    with pytest.raises(ImplicitArrayError, match="'never'"):
+
+        class Never(Outer, materialize="never"):
+            pass
+
+
+def test_slots_may_be_asked_for() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Slotted(ImplicitArray):
+        values: Any
+        bits: int = aux_field(default=4)
+
+        def materialize(self) -> Any:
+            return self.values
+
+    x = Slotted(np.ones(3))
+    assert x.shape == (3,)
+    assert jax.tree.leaves(x)[0] is x.values
+    assert x == x  # noqa: PLR0124
+
+
+def test_jax_need_not_be_there() -> None:
+    program = """
+import sys
+from dataclasses import dataclass
+import numpy as np
+from graphc.implicit import ImplicitArray
+@dataclass(frozen=True)
+class Twice(ImplicitArray):
+    half: object
+    def materialize(self):
+        return self.half * 2
+x = Twice(np.ones(3))
+assert x.shape == (3,)
+assert "jax" not in sys.modules
+import jax
+assert len(jax.tree.leaves(x)) == 1
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_it_is_walked_row_by_row_and_ends() -> None:
+    rows = [np.asarray(row) for row in Outer(jnp.arange(3.0), jnp.ones(2))]
+    np.testing.assert_array_equal(rows, [[0, 0], [1, 1], [2, 2]])
+
+
+def test_it_has_no_truth_value() -> None:
+    with pytest.raises(ImplicitArrayError, match="truth value"):
+        bool(outer())
+
+
+def test_an_error_names_the_users_line() -> None:
+    with pytest.raises(ImplicitArrayError) as error:
+        Outer(np.ones((2, 2)), np.ones(2), [3])  # type: ignore[arg-type]
+    assert "test_array.py" in str(error.value)
+
+
+def test_numpy_does_not_get_another_array_than_was_said() -> None:
+    @dataclass(frozen=True)
+    class Wrong(ImplicitArray):
+        values: Any
+
+        @property
+        def shape(self) -> Any:
+            return (7,)
+
+        def materialize(self) -> Any:
+            return self.values
+
+    with pytest.raises(MaterializeError, match="Wrong"):
+        np.asarray(Wrong(np.ones(2)))
+
+
+def test_a_field_that_is_no_array_is_told() -> None:
+    with pytest.raises(ImplicitArrayError, match=r"holds 3\.0, which is no array"):
+        Outer(3.0, np.ones(2)).shape  # noqa: B018
