@@ -1,0 +1,178 @@
+"""Functions of each element, of structures and what broadcasts with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from graphc.implicit.array import ImplicitArray
+from graphc.implicit.form import dtype_of, lengths_of
+from graphc.implicit.layout import Lost, broadcast, first_of, kept, reshaped, sparing, structural
+from graphc.implicit.level import numpy_like
+from graphc.implicit.structured import Structured, is_scalar
+from graphc.ir import dtype_name, is_inexact
+
+__all__ = ["chosen", "combined", "mapped", "powered"]
+
+Shape = tuple[int | None, ...]
+
+
+def mapped(name: str, x: Any) -> Any:
+    """A function of one operand, by NumPy's name."""
+    return x.mapped(name) if isinstance(x, Structured) else NotImplemented
+
+
+@structural
+def combined(name: str, a: Any, b: Any) -> Any:
+    """``"add"``, ``"subtract"``, ``"multiply"`` or ``"divide"`` of two arrays, one a structure."""
+    if not isinstance(a, Structured) and not isinstance(b, Structured):
+        return NotImplemented
+    return COMBINED[name](a, b)
+
+
+@structural
+def powered(x: Structured, exponent: int) -> Any:
+    """A structure to an integer power, other than 0."""
+    return _powered(x, exponent)
+
+
+@structural
+def chosen(mask: Any, a: Any, b: Any) -> Any:
+    """``a`` where a mask holds and ``b`` elsewhere; one of these is a structure."""
+    shape = _common(mask, a, b)
+    ways = [
+        partial(_chosen, x, mask, other, first, shape)
+        for x, other, first in ((a, b, True), (b, a, False))
+        if isinstance(x, Structured)
+    ]
+    return sparing(ways) if len(ways) > 1 else first_of(ways)
+
+
+def _chosen(x: Structured, mask: Any, other: Any, first: bool, shape: Shape) -> Any:
+    x = _stretched(x, shape)
+    mask = mask if is_scalar(mask) else _stretched(mask, shape, x)
+    return x.chosen(mask, _stretched(other, shape, x), first)
+
+
+def _mapped(name: str, x: Any) -> Any:
+    """Of an array of any kind."""
+    return kept(x.mapped(name)) if isinstance(x, Structured) else getattr(numpy_like(x), name)(x)
+
+
+def _add(a: Any, b: Any) -> Any:
+    if not isinstance(a, Structured) and not isinstance(b, Structured):
+        return numpy_like(a, b).add(a, b)
+    return _either(_sum, a, b)
+
+
+def _subtract(a: Any, b: Any) -> Any:
+    return _add(a, _mapped("negative", b))
+
+
+def _multiply(a: Any, b: Any) -> Any:
+    if not isinstance(a, Structured) and not isinstance(b, Structured):
+        return numpy_like(a, b).multiply(a, b)
+    return _either(_product, a, b)
+
+
+def _divide(a: Any, b: Any) -> Any:
+    if not is_inexact(dtype_name(dtype_of(a))):
+        raise Lost
+    if isinstance(a, Structured) and _is_one(b):
+        x = _stretched(a, _common(a, b))
+        return kept(x.divided(_scalar(b))) if isinstance(x, Structured) else x / b
+    return _multiply(a, _mapped("reciprocal", b))
+
+
+COMBINED = {"add": _add, "subtract": _subtract, "multiply": _multiply, "divide": _divide}
+
+
+def _powered(x: Any, exponent: int) -> Any:
+    if exponent == 0:
+        raise Lost
+    if exponent < 0:
+        return _powered(_mapped("reciprocal", x), -exponent)
+    if exponent == 1:
+        return x
+    half = _powered(_mapped("square", x), exponent // 2)
+    return _multiply(half, x) if exponent % 2 else half
+
+
+def _either(function: Callable[[Structured, Any, Shape], Any], a: Any, b: Any) -> Any:
+    """A commutative function, as either operand's structure has it; one is a structure."""
+    shape = _common(a, b)
+    pairs = [(x, other) for x, other in ((a, b), (b, a)) if isinstance(x, Structured)]
+    ways = [partial(function, x, other, shape) for x, other in pairs]
+    return sparing(ways) if len(ways) > 1 else first_of(ways)
+
+
+def _sum(x: Structured, other: Any, shape: Shape) -> Any:
+    x = _stretched(x, shape)
+    if not isinstance(x, Structured):
+        return _add(x, other)
+    return x.shifted(_scalar(other)) if _is_one(other) else x.added(_stretched(other, shape, x))
+
+
+def _product(x: Structured, other: Any, shape: Shape) -> Any:
+    x = _stretched(x, shape)
+    if not isinstance(x, Structured):
+        return _multiply(x, other)
+    if _is_one(other):
+        return x.scaled(_scalar(other))
+    return first_of(
+        [lambda: _weighted(x, other), lambda: x.multiplied(_stretched(other, shape, x))]
+    )
+
+
+def _weighted(x: Structured, other: Any) -> Any:
+    """Times what differs along one axis only."""
+    lengths = lengths_of(other)
+    (axis, *more) = [i for i, n in enumerate(lengths, x.ndim - len(lengths)) if n != 1]
+    if more or isinstance(other, ImplicitArray):
+        raise Lost
+    return x.weighted(numpy_like(other).reshape(other, (-1,)), axis)
+
+
+# Shapes.
+
+
+def _lengths(x: Any) -> Shape:
+    return lengths_of(x) if hasattr(x, "shape") else ()
+
+
+def _common(*xs: Any) -> Shape:
+    """The shape that arrays broadcast to; an unknown length is that of the others."""
+    shapes = [_lengths(x) for x in xs]
+    found: list[int | None] = []
+    for axis in range(-max(map(len, shapes)), 0):
+        seen = {shape[axis] for shape in shapes if len(shape) >= -axis} - {1}
+        known = seen - {None}
+        found.append(known.pop() if known else None if seen else 1)
+    return tuple(found)
+
+
+def _is_one(x: Any) -> bool:
+    """Whether it is known to hold one element."""
+    return all(n == 1 for n in _lengths(x))
+
+
+def _scalar(x: Any) -> Any:
+    """The one element, without axes."""
+    return reshaped(x, ()) if _lengths(x) else x
+
+
+def _fits(lengths: Sequence[int | None], shape: Shape) -> bool:
+    """Whether an array of these lengths has that shape, as far as both are known."""
+    pairs = zip(lengths, shape, strict=False)
+    return len(lengths) == len(shape) and all(n == m or None in {n, m} for n, m in pairs)
+
+
+def _stretched(x: Any, shape: Shape, like: Any = None) -> Any:
+    """Broadcast to a shape, whose unknown lengths are those of another array."""
+    lengths = _lengths(x)
+    if _fits(lengths, shape):
+        return x
+    axes = tuple(range(len(shape) - len(lengths), len(shape)))
+    wanted = shape if None not in shape or like is None else numpy_like(like).shape_of(like)
+    return broadcast(x, wanted, axes)

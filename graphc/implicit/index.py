@@ -1,0 +1,150 @@
+"""Parts of structures: slices, slices at computed places, joined and split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+from graphc.implicit.array import ImplicitArray
+from graphc.implicit.layout import Lost, expanded, kept, squeezed, structural, transposed
+from graphc.implicit.level import numpy_like
+from graphc.implicit.structured import Structured
+from graphc.tensor.index import HOLE, Entry, Hole, Index, Range
+
+__all__ = ["flipped", "indexed", "joined", "rows_of", "sliced", "split"]
+
+
+@structural
+def sliced(x: Structured, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]) -> Any:
+    """A slice on each axis, within its bounds, of steps from 1 on."""
+    return _sliced(x, starts, stops, steps)
+
+
+@structural
+def rows_of(x: Structured, index: Any, axis: int) -> Any:
+    """The slices along an axis at places within bounds: the index's axes, then the others."""
+    return _rows(x, index, axis)
+
+
+@structural
+def flipped(x: Structured, axes: Sequence[int]) -> Any:
+    """In reverse order along axes."""
+    return _flipped(x, axes)
+
+
+@structural
+def joined(xs: Sequence[Any], axis: int) -> Any:
+    """Arrays one after the other along an axis, if all are implicit and the first a structure."""
+    first, *others = xs
+    if not isinstance(first, Structured) or not all(isinstance(x, ImplicitArray) for x in others):
+        raise Lost
+    return kept(first.joined(others, axis)) if others else first
+
+
+@structural
+def split(x: Structured, sizes: Sequence[int], axis: int) -> Any:
+    """Consecutive parts of these lengths along an axis, a list."""
+    starts, stops, steps = [0] * x.ndim, [*x.shape], [1] * x.ndim
+    parts = []
+    for starts[axis], stops[axis] in pairwise(accumulate(sizes, initial=0)):
+        parts.append(_sliced(x, starts, stops, steps))
+    return parts
+
+
+@structural
+def indexed(x: Structured, entries: Sequence[Entry], symbolic: Sequence[Any]) -> Any:
+    """What ``Index`` of these entries gives, where at most one of them is an integer array."""
+    own = [entry for entry in entries if entry is not None]
+    holes = [axis for axis, entry in enumerate(own) if isinstance(entry, Hole)]
+    if len(holes) != len(symbolic) or len(holes) > 1:
+        raise Lost
+    y = _basic(x, own)
+    if not holes:
+        return _without_integers(y, entries, 0)
+    (axis,), (index,) = holes, symbolic
+    ndim = numpy_like(index).ndim(index)
+    y = _rows(y, _from_start(index, x.xp.shape_of(x)[axis]), axis)
+    # The index's axes, which are in front, to the axis's place.
+    behind = range(ndim, y.ndim)
+    y = transposed(y, (*behind[:axis], *range(ndim), *behind[axis:]))
+    y = _without_integers(y, entries, ndim)
+    natural = sum(not isinstance(entry, int) for entry in entries[: entries.index(HOLE)])
+    order = [*range(natural), *range(natural + ndim, y.ndim)]
+    place = Index(tuple(entries)).place()
+    order[place:place] = range(natural, natural + ndim)
+    return transposed(y, tuple(order))
+
+
+def _basic(x: Structured, own: Sequence[Entry]) -> Any:
+    """The slices of an index, integers as slices of length 1, and all of what arrays index."""
+    whole = Range()
+    if all(entry in {whole, HOLE} for entry in own):
+        return x
+    if None in x.shape:
+        raise Lost
+    spans = [_span(entry, n) for entry, n in zip(own, x.shape, strict=True)]
+    forwards = [span if span.step > 0 else span[::-1] for span in spans]
+    starts = [span.start if len(span) else 0 for span in forwards]
+    stops = [span[-1] + 1 if len(span) else 0 for span in forwards]
+    y = _sliced(x, starts, stops, [span.step for span in forwards])
+    return _flipped(y, [axis for axis, span in enumerate(spans) if span.step < 0])
+
+
+def _span(entry: Entry, n: int) -> range:
+    """The places that a slice or an integer takes."""
+    match entry:
+        case int():
+            return range(entry % n, entry % n + 1)
+        case Range():
+            return range(n)[slice(*entry.parts)]  # type: ignore[arg-type]
+        case _:
+            return range(n)
+
+
+def _without_integers(y: Any, entries: Sequence[Entry], ndim: int) -> Any:
+    """Without the axes that integers index, with new ones; an array's have so many axes."""
+    dropped: list[int] = []
+    new: list[int] = []
+    axis = place = 0
+    for entry in entries:
+        if entry is None:
+            new.append(place)
+        elif isinstance(entry, int):
+            dropped.append(axis)
+        size = ndim if isinstance(entry, Hole) else 1
+        axis += 0 if entry is None else size
+        place += 0 if isinstance(entry, int) else size
+    y = squeezed(y, tuple(dropped)) if dropped else y
+    return expanded(y, tuple(new)) if new else y
+
+
+def _from_start(index: Any, n: Any) -> Any:
+    """Places counted from the start; those before it are beyond the end, and so out of bounds."""
+    xp = numpy_like(index, n)
+    if numpy_like(index).name == "NumPy" and (index >= 0).all():
+        return index
+    return xp.where(index < 0, xp.where(index < -n, n, index + n), index)
+
+
+def _sliced(x: Any, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]) -> Any:
+    if not any(starts) and tuple(stops) == x.shape and {*steps} <= {1}:
+        return x
+    return kept(x.part(tuple(starts), tuple(stops), tuple(steps)))
+
+
+def _rows(x: Any, index: Any, axis: int) -> Any:
+    x = transposed(x, (axis, *[i for i in range(x.ndim) if i != axis]))
+    return kept(x.rows(index)) if isinstance(x, Structured) else numpy_like(x).take(x, index, 0)
+
+
+def _flipped(x: Any, axes: Sequence[int]) -> Any:
+    for axis in axes:
+        xp = numpy_like(x)
+        if not isinstance(x, Structured):
+            x = xp.flip(x, axis)
+            continue
+        y = _rows(x, x.shape[axis] - 1 - xp.arange(x.shape[axis]), axis)
+        behind = range(1, y.ndim)
+        x = transposed(y, (*behind[:axis], 0, *behind[axis:]))
+    return x

@@ -1,0 +1,198 @@
+"""graphc's operations on structures: each in terms of what a structure can do."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import graphc.tensor as gt
+from graphc.grad.barriers import GradScale, GradStop, GradZero
+from graphc.implicit import dot, elementwise, index
+from graphc.implicit.array import ImplicitArray
+from graphc.implicit.form import Form, dtype_of
+from graphc.implicit.layout import broadcast, expanded, reshaped, squeezed, structural, transposed
+from graphc.implicit.policy import whole
+from graphc.implicit.registry import register
+from graphc.implicit.structured import Structured
+from graphc.ir import Constant, Node, Op, numpy_dtype
+from graphc.tensor import Tensor
+from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
+from graphc.tensor.broadcast import BroadcastTo
+from graphc.tensor.dot import DotGeneral
+from graphc.tensor.elementwise import ROWS, Cast, Elementwise, Where
+from graphc.tensor.index import Index
+from graphc.tensor.join import Concatenate
+from graphc.tensor.reduce import All, Any_, Max, Min, Peak, Pit, Prod, Reduction, Sum
+from graphc.tensor.shape import Length, Reshape, Shape, length, lengths
+from graphc.tensor.specify import SpecifyShape
+from graphc.tensor.split import Split
+
+__all__: list[str] = []
+
+REDUCTIONS: dict[type[Reduction], str] = {
+    Sum: "sum",
+    Prod: "prod",
+    Max: "max",
+    Min: "min",
+    Peak: "max",
+    Pit: "min",
+    All: "all",
+    Any_: "any",
+}
+"""What a structure calls them."""
+
+
+# Products.
+
+
+@register(DotGeneral)
+def _dot_general(a: Any, b: Any, *, contract: Any, batch_axes: Any) -> Any:
+    return dot.dot_general(a, b, contract, batch_axes, dtype_of(a))
+
+
+# The same elements in other places.
+
+
+@register(Transpose)
+@structural
+def _transpose(x: Structured, *, axes: tuple[int, ...]) -> Any:
+    return transposed(x, axes)
+
+
+@register(ExpandDims)
+@structural
+def _expand_dims(x: Structured, *, axes: tuple[int, ...]) -> Any:
+    return expanded(x, axes)
+
+
+@register(Squeeze)
+@structural
+def _squeeze(x: Structured, *, axes: tuple[int, ...]) -> Any:
+    return squeezed(x, axes)
+
+
+@register(Reshape)
+@structural
+def _reshape(x: Structured, *symbolic: Any, shape: tuple[int | None, ...]) -> Any:
+    if None in (*shape, *x.shape):
+        return NotImplemented
+    known: int = math.prod(n for n in shape if n is not None and n != -1)
+    if -1 in shape and (not known or x.size % known):
+        return NotImplemented
+    wanted: list[Any] = [x.size // known if n == -1 else n for n in shape]
+    return reshaped(x, wanted) if math.prod(wanted) == x.size else NotImplemented
+
+
+@register(BroadcastTo)
+@structural
+def _broadcast_to(x: Structured, *symbolic: Any, shape: Any, repeated: Any) -> Any:
+    return broadcast(x, shape, tuple(range(len(shape) - x.ndim, len(shape))))
+
+
+@register(SpecifyShape)
+def _specify_shape(x: ImplicitArray, *symbolic: Any, shape: Any, title: str) -> Any:
+    fits = all(m in {-1, n} for n, m in zip(x.shape, shape, strict=True))
+    return x if fits else NotImplemented
+
+
+# Lengths, which are known or follow from those of the fields.
+
+
+@register(Shape)
+def _shape(x: ImplicitArray) -> Any:
+    return gt.as_tensor(lengths(gt.as_tensor(whole(x))), dtype="int64")
+
+
+@register(Length)
+def _length(x: ImplicitArray, *, axis: int) -> Any:
+    return gt.as_tensor(length(gt.as_tensor(whole(x)), axis), dtype="int64")
+
+
+# Parts.
+
+
+@register(Index)
+def _index(x: Structured, *symbolic: Any, entries: Any) -> Any:
+    return index.indexed(x, entries, symbolic)
+
+
+@register(Split)
+def _split(x: Structured, *symbolic: Any, axis: int, sizes: Any) -> Any:
+    if None in (*sizes, *x.shape) or sum(sizes) != x.shape[axis]:
+        return NotImplemented
+    return index.split(x, sizes, axis)
+
+
+@register(Concatenate)
+def _concatenate(*xs: Any, axis: int) -> Any:
+    return index.joined(xs, axis)
+
+
+# Element by element.
+
+
+@register(Cast)
+def _cast(x: Structured, *, dtype: str) -> Any:
+    return x if x.dtype == numpy_dtype(dtype) else x.cast(numpy_dtype(dtype))
+
+
+@register(Where)
+def _where(condition: Any, a: Any, b: Any) -> Any:
+    return elementwise.chosen(condition, a, b)
+
+
+@register(gt.power)
+def _power(x: Structured, exponent: Any) -> Any:
+    if not isinstance(exponent, Node) or not isinstance(exponent.op, Constant):
+        return NotImplemented
+    value = exponent.op.value
+    whole = value.ndim == 0 and np.isfinite(value) and value == np.round(value.real)
+    return elementwise.powered(x, int(value.real)) if whole else NotImplemented
+
+
+def _enter_unary(row: Elementwise) -> None:
+    @register(row)
+    def apply(x: Structured) -> Any:
+        return elementwise.mapped(row.row, x)
+
+
+def _enter_binary(row: Elementwise) -> None:
+    @register(row)
+    def apply(a: Any, b: Any) -> Any:
+        return elementwise.combined(row.row, a, b)
+
+
+def _enter_reduction(op: type[Reduction]) -> None:
+    @register(op)
+    def reduce(x: Structured, *, axes: tuple[int, ...]) -> Any:
+        reduced = [x.shape[axis] for axis in axes]
+        if 0 in reduced and issubclass(op, Max | Min):
+            return NotImplemented
+        # What of an empty slice is no extreme of a structure's.
+        if None in reduced and op in {Peak, Pit}:
+            return NotImplemented
+        return x.reduced(REDUCTIONS[op], axes)
+
+
+for _row in [row for row in ROWS.values() if row.arity == 1]:
+    _enter_unary(_row)
+for _name in elementwise.COMBINED:
+    _enter_binary(ROWS[_name])
+for _op in REDUCTIONS:
+    _enter_reduction(_op)
+
+
+# Barriers to gradients stand as well at the fields, by which the array's gradient passes on.
+
+
+def _enter_barrier(op: type[Op]) -> None:
+    @register(op)
+    def through(x: ImplicitArray, **parameters: Any) -> Any:
+        form, leaves = Form.of(x)
+        return form.build([Tensor.make(op(**parameters), leaf) for leaf in leaves])
+
+
+for _barrier in (GradStop, GradZero, GradScale):
+    _enter_barrier(_barrier)

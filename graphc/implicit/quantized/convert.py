@@ -1,0 +1,185 @@
+"""Arrays, and trees of them, converted to packed codes."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ImplicitArrayError
+from graphc.implicit.array import is_implicit
+from graphc.implicit.form import dtype_of, lengths_of
+from graphc.implicit.level import numpy_like
+from graphc.implicit.quantized.affine import AffineQuantized
+from graphc.implicit.quantized.base import Quantized
+from graphc.implicit.quantized.encode import encode
+from graphc.implicit.quantized.nf4 import NF4
+from graphc.implicit.quantized.one_bit import OneBit
+from graphc.implicit.trees import Path, is_array, tree_map_with_path
+from graphc.ir import dtype_name, here, is_complex, is_inexact, where as where_is
+
+__all__ = ["KINDS", "quantize"]
+
+KINDS: dict[str, tuple[type[Quantized], dict[str, Any]]] = {
+    "int8": (AffineQuantized, {"bits": 8}),
+    "int4": (AffineQuantized, {"bits": 4}),
+    "int2": (AffineQuantized, {"bits": 2}),
+    "nf4": (NF4, {}),
+    "1bit": (OneBit, {}),
+}
+"""The class of each kind, and its static fields."""
+
+Where = Callable[[Path, Any], bool] | re.Pattern[str] | str | None
+
+SHOWN = 3
+"""So many places are named in an error."""
+
+
+def quantize(
+    tree: Any, kind: str = "int4", *, where: Where = None, group_size: int = 64, axis: int = -1
+) -> Any:
+    """An array, or the arrays of a tree, as packed codes of a few bits with a scale for each group.
+
+    Args:
+        tree: A floating array with two axes or more, of NumPy, JAX or MLX, symbolic or traced; or a
+            nested container of arrays. Implicit arrays in it stay as they are.
+        kind: ``"int8"``, ``"int4"`` or ``"int2"`` (``AffineQuantized``), ``"nf4"`` (``NF4``) or
+            ``"1bit"`` (``OneBit``).
+        where: Which arrays of a tree: a function of a path, a tuple of keys, and an array; or a
+            compiled regular expression, found anywhere in the path's keys joined by ``/``; or a
+            pattern of the whole with ``*`` and ``?``. By default all floating ones of two axes or
+            more.
+        group_size: How many neighbours share a scale: 32, 64 or 128.
+        axis: Along which axis they are neighbours, and packed: -1 or -2.
+
+    Returns:
+        An implicit array of the same library, shape and dtype; or a tree like the one given.
+
+    Raises:
+        ImplicitArrayError: The axis's length is no multiple of ``group_size``; there is a NaN or an
+            infinity (not looked for where the values are not known); no such kind or size; an array
+            that was asked for cannot be quantized; ``where`` fits none.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> tree = {"layers": [{"w": rng.standard_normal((64, 128)), "b": np.zeros(128)}]}
+        >>> quantize(tree, "int8", where="layers/*/w")["layers"][0]["w"]
+        AffineQuantized(uint32[64, 32], float64[64, 2], float64[64, 2], bits=8, group_size=64,
+         transposed=False)
+    """
+    cls, options = _class_of(kind)
+    options = {**options, "group_size": group_size}
+    cls.coding_of(**options)
+    if axis not in {-1, -2}:
+        raise _refuse(f"quantize(axis={axis}).", "Pack along one of the last two axes: -1 or -2.")
+    if _is_array(tree):
+        if where is not None:
+            raise _refuse("quantize(where=...) of an array.", "It chooses arrays of a tree.")
+        return _quantized(tree, "the array", cls, options, axis)
+    wanted, found = _chooser(where), 0
+
+    def converted(path: Path, x: Any) -> Any:
+        nonlocal found
+        if is_implicit(x) or not _is_array(x) or not wanted(path, x):
+            return x
+        found += 1
+        return _quantized(x, f"the array at {_written(path)!r}", cls, options, axis)
+
+    made = tree_map_with_path(converted, tree)
+    if where is not None and not found:
+        raise _refuse(
+            f"quantize(where={where!r}) fits no array of the tree.",
+            "A pattern is compared with keys joined by '/', as layers/0/w.",
+        )
+    return made
+
+
+def _class_of(kind: str) -> tuple[type[Quantized], dict[str, Any]]:
+    if kind not in KINDS:
+        problem = f"quantize(kind={kind!r})."
+        raise _refuse(problem, f"Take one of {', '.join(map(repr, KINDS))}.")
+    return KINDS[kind]
+
+
+def _is_array(x: Any) -> bool:
+    return is_array(x) or numpy_like(x).name == "graphc"
+
+
+def _chooser(where: Where) -> Callable[[Path, Any], bool]:
+    match where:
+        case None:
+            return lambda path, x: len(lengths_of(x)) > 1 and is_inexact(dtype_name(dtype_of(x)))
+        case str():
+            return lambda path, x: fnmatchcase(_written(path), where)
+        case re.Pattern():
+            return lambda path, x: where.search(_written(path)) is not None
+    return where
+
+
+def _written(path: Path) -> str:
+    return "/".join(map(str, path))
+
+
+def _quantized(x: Any, name: str, cls: Any, options: dict[str, Any], axis: int) -> Any:
+    _check(x, name, options["group_size"], axis)
+    given, xp = x, numpy_like(x)
+    if xp.name == "MLX":
+        # Computed in NumPy's steps, which are MLX's own.
+        x, xp = _from_mlx(xp, x), numpy_like(np.zeros(()))
+    _check_values(xp, x, name)
+    transposed = axis == -2
+    x = xp.swapaxes(x, -1, -2) if transposed else x
+    parts = encode(xp, cls.coding_of(**options), x)
+    if given is not x and numpy_like(given).name == "MLX":
+        level = numpy_like(given)
+        words, *others = (type(given)(part) for part in parts)
+        parts = (words, *[level.cast(part, str(dtype_name(dtype_of(given)))) for part in others])
+    return cls(*parts, transposed=transposed, **options)
+
+
+def _from_mlx(xp: Any, x: Any) -> Any:
+    return np.asarray(xp.cast(x, "float32") if dtype_of(x).itemsize < 4 else x)
+
+
+def _check(x: Any, name: str, group_size: int, axis: int) -> None:
+    shape, dtype = lengths_of(x), dtype_name(dtype_of(x))
+    if len(shape) < 2 or not is_inexact(dtype) or is_complex(dtype):
+        raise _refuse(
+            f"quantize: {name} is {dtype}{list(shape)}.",
+            "Floating arrays of two axes or more can be quantized; leave others out by where=.",
+        )
+    n = shape[axis]
+    if n is not None and n % group_size:
+        fitting = [size for size in (128, 64, 32) if n % size == 0]
+        remedy = f"Take group_size={fitting[0]}" if fitting else "Pad it"
+        other = shape[-3 - axis]
+        if other is not None and other % group_size == 0:
+            remedy += f", or axis={-3 - axis}, of length {other}"
+        raise _refuse(
+            f"quantize: {name} has length {n} along axis {axis}, which groups of {group_size} do "
+            "not divide.",
+            f"{remedy}, or leave the array out by where=.",
+        )
+
+
+def _check_values(xp: Any, x: Any, name: str) -> None:
+    """Raise where there are numbers that are none, if the values are known."""
+    if xp.name == "graphc" or (xp.name == "JAX" and isinstance(x, sys.modules["jax"].core.Tracer)):
+        return
+    wrong = np.argwhere(~np.isfinite(np.asarray(x).astype("float64")))
+    if len(wrong):
+        places = ", ".join(str(tuple(map(int, place))) for place in wrong[:SHOWN])
+        raise _refuse(
+            f"quantize: {name} has {len(wrong)} elements that are NaN or infinite, at {places}"
+            f"{', …' if len(wrong) > SHOWN else ''}.",
+            "Mend the array: a group with one of them has no scale.",
+        )
+
+
+def _refuse(problem: str, remedy: str) -> ImplicitArrayError:
+    return ImplicitArrayError(problem, remedy, where_is(here()))

@@ -1,0 +1,179 @@
+"""Products with matrices of packed codes, of which a block is decoded at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import DTypeError, ShapeError
+from graphc.implicit.form import lengths_of
+from graphc.implicit.level import NUMPY, SYMBOLIC, numpy_like
+from graphc.implicit.quantized.coding import Coding, coding_for
+from graphc.ir import Check, TensorType, here, where
+from graphc.tensor import Tensor
+from graphc.tensor.dot import DotGeneral
+from graphc.tensor.reduce import Composite
+
+__all__ = ["QuantizedMatmul", "product"]
+
+BLOCK = 2**18
+"""So many elements are decoded at a time in NumPy, 1 MB of float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizedMatmul(Composite):
+    """``x @ w`` of x ``(*batch, m, k)`` and a matrix w of packed codes, ``(*batch, k, n)``.
+
+    Inputs are x, the packed words, the scales, and the biases where the kind has them; of x, scales
+    and biases the dtype is one. Words have no gradient.
+
+    Attributes:
+        axes: The last axis of x alone, which is summed over.
+        kind: As of ``Coding``, what the codes mean.
+        bits: The length of a code.
+        group_size: How many neighbours share a scale.
+        transposed: Whether the words are those of w's transpose, ``(*batch, n, k)``.
+    """
+
+    kind: str
+    bits: int
+    group_size: int
+    transposed: bool
+
+    @property
+    def name(self) -> str:
+        return "quantized_matmul"
+
+    @property
+    def coding(self) -> Coding:
+        """What the codes mean."""
+        return coding_for(self.kind, self.bits, self.group_size)
+
+    def infer(self, x: TensorType, packed: TensorType, *parts: TensorType) -> TensorType:  # type: ignore[override]
+        if {part.dtype for part in parts} != {x.dtype}:
+            problem = f"{self.name}({x!r}, {packed!r}, {parts[0]!r}): one dtype is wanted."
+            raise DTypeError(problem, "Cast x, or the scales and biases.", where(here()))
+        rows, words = packed.shape[-2:]
+        columns = None if words is None else words * self.coding.per_word
+        k, n = (columns, rows) if self.transposed else (rows, columns)
+        if None not in (k, x.shape[-1]) and k != x.shape[-1]:
+            raise ShapeError(
+                f"{self.name}: x of type {x!r} and a matrix of {k} rows and {n} columns.",
+                "Make the last length of x and the number of rows equal.",
+                where(here()),
+            )
+        return x.with_shape((*x.shape[:-1], n))
+
+    def checks(self, x: TensorType, packed: TensorType, *parts: TensorType) -> Sequence[Check]:
+        last = x.ndim - 1
+        found = [(0, i, 1, i) for i in range(last - 1)]
+        return found if self.transposed else [*found, (0, last, 1, last - 1)]
+
+    def dense(self, packed: Tensor, *parts: Tensor) -> Tensor:
+        """The matrix as the words lie, whole."""
+        made: Tensor = self.coding.dense(SYMBOLIC, packed, *parts)
+        return made
+
+    def expand(self, x: Tensor, packed: Tensor, *parts: Tensor) -> Tensor:  # type: ignore[override]
+        batch = tuple(range(x.ndim - 2))
+        summed = x.ndim - 1 - (not self.transposed)
+        op = DotGeneral(((x.ndim - 1,), (summed,)), (batch, batch))
+        return Tensor.make(op, x, self.dense(packed, *parts))
+
+    def perform(self, x: Any, packed: Any, *parts: Any) -> Any:
+        """Some of the rows of words at a time."""
+        coding = self.coding
+        *batch, rows, words = packed.shape
+        n = rows if self.transposed else words * coding.per_word
+        y = np.zeros((*x.shape[:-1], n), x.dtype)
+        step = max(1, BLOCK // max(1, math.prod(batch) * words * coding.per_word))
+        for start in range(0, rows, step):
+            some = slice(start, start + step)
+            block = coding.dense(NUMPY, *[part[..., some, :] for part in (packed, *parts)])
+            if self.transposed:
+                y[..., some] = np.matmul(x, np.swapaxes(block, -1, -2))
+            else:
+                y += np.matmul(x[..., some], block)
+        return y
+
+    def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> Sequence[Any]:
+        return self.pullback_to((True,) * len(inputs), g, y, *inputs)
+
+    def pullback_to(
+        self, wanted: Sequence[bool], g: Tensor, y: Tensor, *inputs: Tensor
+    ) -> Sequence[Any]:
+        """By x the product with the transpose, which is packed too; none by the words."""
+        x, packed, *parts = inputs
+        by_x = by_scales = by_biases = None
+        if wanted[0]:
+            by_x = product(self.coding, not self.transposed, g, packed, *parts)
+        # The rows of words are the columns of w, or its rows.
+        along, across = (g, x) if self.transposed else (x, g)
+        if wanted[2]:
+            by_scales = self._by_scales(_outer(along, across), packed, parts[0])
+        if len(parts) > 1 and wanted[3]:
+            # Of each group all alike: its sum is taken before the product.
+            by_biases = _outer(along, SYMBOLIC.sum(self.coding.grouped(SYMBOLIC, across), -1))
+        return by_x, None, by_scales, *([by_biases] if len(parts) > 1 else [])
+
+    def _by_scales(self, by_dense: Tensor, packed: Tensor, scales: Tensor) -> Tensor:
+        """Each scale moves the elements of its group as much as their codes are."""
+        coding = self.coding
+        values = coding.values(SYMBOLIC, coding.codes(SYMBOLIC, packed), scales.dtype)
+        made: Tensor = SYMBOLIC.sum(coding.grouped(SYMBOLIC, by_dense * values), -1)
+        return made
+
+    def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
+        """Of x alone, as more rows; else one more batch axis of all."""
+        x, packed, *parts = inputs
+        xp = SYMBOLIC
+        if not any(batched[1:]):
+            *lead, m, k = xp.shape_of(x)[1:]
+            rows = xp.reshape(xp.moveaxis(x, 0, -3), (*lead, size * m, k))
+            y = product(self.coding, self.transposed, rows, packed, *parts)
+            y = xp.reshape(y, (*lead, size, m, xp.shape_of(y)[-1]))
+            return xp.moveaxis(y, -3, 0)  # type: ignore[no-any-return]
+        whole = [
+            part if flag else xp.broadcast_to(part, (size, *xp.shape_of(part)))
+            for part, flag in zip(inputs, batched, strict=True)
+        ]
+        return product(self.coding, self.transposed, *whole)  # type: ignore[no-any-return]
+
+
+def _outer(a: Tensor, b: Tensor) -> Tensor:
+    """The products of two arrays' last axes, summed over the last but one."""
+    batch = tuple(range(a.ndim - 2))
+    return Tensor.make(DotGeneral(((a.ndim - 2,), (a.ndim - 2,)), (batch, batch)), a, b)
+
+
+def product(
+    coding: Coding, transposed: bool, x: Any, packed: Any, scales: Any, biases: Any = None
+) -> Any:
+    """``x @ w`` of arrays of any library, x ``(*batch, m, k)`` and w a matrix of packed codes.
+
+    Args:
+        coding: What the codes mean.
+        transposed: Whether the words are those of w's transpose.
+        x: Floating numbers.
+        packed: Words of uint32, ``(*batch, rows, words)``.
+        scales: Of x's dtype, ``(*batch, rows, groups)``.
+        biases: Like the scales, where the kind has them.
+    """
+    parts = (scales,) if biases is None else (scales, biases)
+    xp = numpy_like(x, packed, *parts)
+    if xp.name == "JAX":
+        kernel = import_module("graphc.implicit.jax.quantized").matmul
+        return kernel(coding, transposed, x, packed, *parts)
+    if xp.name == "MLX":
+        w = coding.dense(xp, packed, *parts)
+        return xp.matmul(x, xp.swapaxes(w, -1, -2) if transposed else w)
+    axis = len(lengths_of(x)) - 1
+    op = QuantizedMatmul((axis,), coding.kind, coding.bits, coding.group_size, transposed)
+    if xp.name == "NumPy":
+        return op.perform(x, packed, *parts)
+    return Tensor.make(op, x, packed, *parts)

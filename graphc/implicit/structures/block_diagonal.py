@@ -1,0 +1,379 @@
+"""Block-diagonal matrices, held as their blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from graphc.implicit.array import ImplicitArray
+from graphc.implicit.form import dtype_of, lengths_of
+from graphc.implicit.level import numpy_like
+from graphc.implicit.structures.stacked import FIXED_AT_ZERO, Stacked, kept, product, refuse, whole
+from graphc.ir import TensorType, dtype_name, is_inexact
+
+__all__ = ["BlockDiagonal"]
+
+
+@dataclass(frozen=True, repr=False)
+class BlockDiagonal(Stacked):
+    """Blocks along the diagonal, zero elsewhere.
+
+    A product multiplies by the blocks alone: for b equal ones, with 1/b of the numbers and of the
+    multiplications of the whole matrix. Zeros that are not stored stay zero whatever they are
+    multiplied with, infinities and NaN too.
+
+    Args:
+        blocks: Equal ones as one array (..., b, p, q); or a tuple of arrays (...,
+            p_i, q_i), which may be implicit, of one dtype. A block may have no rows or no columns.
+
+    Raises:
+        ImplicitArrayError: No block, too few axes, or batch axes or dtypes that differ.
+
+    Example:
+        >>> import numpy as np
+        >>> w = BlockDiagonal(np.array([[[1.0, 2.0]], [[3.0, 4.0]]]))
+        >>> np.asarray(w).tolist()
+        [[1.0, 2.0, 0.0, 0.0], [0.0, 0.0, 3.0, 4.0]]
+        >>> (w @ np.ones((4, 1))).tolist()
+        [[3.0], [7.0]]
+        >>> BlockDiagonal((np.ones((1, 1)), np.ones((2, 3)))).shape
+        (3, 4)
+    """
+
+    blocks: Any
+
+    @classmethod
+    def spec(cls, shape: Any, dtype: Any, count: int | None = None, **options: Any) -> Any:
+        """The type of its blocks, given how many equal ones there are.
+
+        Raises:
+            ImplicitArrayError: It is not given, or does not divide the shape.
+
+        Example:
+            >>> BlockDiagonal.spec((6, 4), "float32", count=2)
+            BlockDiagonal(float32[2, 3, 2])
+        """
+        *batch, m, n = shape
+        if not count or m % count or n % count:
+            raise refuse(
+                f"BlockDiagonal of shape {tuple(shape)} with count={count}.",
+                "Give count=, how many equal blocks there are; for others, pass an example.",
+            )
+        kind = TensorType(dtype_name(dtype), (*batch, count, m // count, n // count))
+        return cls(kind, **options)
+
+    def check(self) -> None:
+        parts = self.blocks if isinstance(self.blocks, tuple) else (self.blocks,)
+        own = 2 if isinstance(self.blocks, tuple) else 3
+        shapes = [lengths_of(x) for x in parts]
+        if not parts or any(len(shape) < own for shape in shapes):
+            raise refuse(
+                f"BlockDiagonal: blocks of shapes {shapes}.",
+                "Give one array (…, b, p, q), or a tuple of at least one matrix.",
+            )
+        if len({shape[:-2] for shape in shapes}) > 1 or len({*map(dtype_of, parts)}) > 1:
+            kinds = [f"{dtype_of(x)}{list(lengths_of(x))}" for x in parts]
+            raise refuse(
+                f"BlockDiagonal: blocks {', '.join(kinds)}.",
+                "They have one dtype, and the same axes in front.",
+            )
+
+    @property
+    def stacked(self) -> bool:
+        """Whether the blocks are one array."""
+        return not isinstance(self.blocks, tuple)
+
+    def own_axes(self) -> Mapping[str, int]:
+        return {"blocks": 3 if self.stacked else 2}
+
+    @property
+    def matrix(self) -> tuple[int | None, int | None]:
+        if self.stacked:
+            b, p, q = lengths_of(self.blocks)[-3:]
+            return product(b, p), product(b, q)
+        rows, columns = zip(*[lengths_of(x)[-2:] for x in self.blocks], strict=True)
+        return _total(rows), _total(columns)
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's dtype."""
+        return dtype_of(self.blocks if self.stacked else self.blocks[0])
+
+    def materialize(self) -> Any:
+        if self.stacked:
+            return _spread(self.xp, whole(self.blocks))
+        blocks = [whole(x) for x in self.blocks]
+        xp = numpy_like(*blocks)
+        *batch, _, n = xp.shape_of(blocks[0])
+        n, before, rows = sum(xp.shape_of(x)[-1] for x in blocks), 0, []
+        for x in blocks:
+            *_, p, q = xp.shape_of(x)
+            left = xp.zeros((*batch, p, before), self.dtype)
+            right = xp.zeros((*batch, p, n - before - q), self.dtype)
+            rows.append(xp.concatenate([left, x, right], -1))
+            before = before + q
+        return xp.concatenate(rows, -2)
+
+    # Products.
+
+    def times(self, x: Any) -> Any:
+        xp = numpy_like(self, x)
+        if isinstance(x, BlockDiagonal):
+            return self._times_blocks(xp, x)
+        if not self.stacked:
+            return self._times_each(xp, x)
+        *batch, k, _ = xp.shape_of(x)
+        b, p, _ = xp.shape_of(self.blocks)[-3:]
+        y = xp.swapaxes(xp.reshape(x, (*batch, k, b, p)), -2, -3)
+        y = xp.swapaxes(xp.matmul(y, self.blocks), -2, -3)
+        return xp.reshape(y, (*batch, k, b * xp.shape_of(y)[-1]))
+
+    def _times_each(self, xp: Any, x: Any) -> Any:
+        parts, start = [], 0
+        for block in self.blocks:
+            stop = start + xp.shape_of(block)[-2]
+            parts.append(xp.matmul(xp.getitem(x, (..., slice(start, stop))), block))
+            start = stop
+        return xp.concatenate(parts, -1)
+
+    def _times_blocks(self, xp: Any, x: BlockDiagonal) -> Any:
+        """Products block by block, where x's have as many columns as these have rows."""
+        if self.stacked and x.stacked:
+            (b, _, n), (c, m, _) = lengths_of(x.blocks)[-3:], lengths_of(self.blocks)[-3:]
+            fits = b == c and m == n and None not in {b, m}
+            return BlockDiagonal(xp.matmul(x.blocks, self.blocks)) if fits else NotImplemented
+        if self.stacked or x.stacked or len(self.blocks) != len(x.blocks):
+            return NotImplemented
+        pairs = [*zip(x.blocks, self.blocks, strict=True)]
+        inner = [(lengths_of(a)[-1], lengths_of(b)[-2]) for a, b in pairs]
+        if any(m != n or m is None for m, n in inner):
+            return NotImplemented
+        return BlockDiagonal(tuple([xp.matmul(a, b) for a, b in pairs]))
+
+    # The same elements in other places.
+
+    def swapped(self) -> Any:
+        xp = self.xp
+        return self.fieldwise(lambda part, own: xp.swapaxes(part, -1, -2))
+
+    def window(self, rows: range, columns: range) -> Any:
+        if self.stacked:
+            return self._stacked_window(rows, columns)
+        xp, blocks = self.xp, []
+        i = j = 0
+        for block in self.blocks:
+            p, q = lengths_of(block)[-2:]
+            if p is None or q is None:
+                return NotImplemented
+            part = (..., _within(rows, i, p), _within(columns, j, q))
+            blocks.append(xp.getitem(block, part))
+            i, j = i + p, j + q
+        return BlockDiagonal(tuple(blocks))
+
+    def _stacked_window(self, rows: range, columns: range) -> Any:
+        """Whole blocks stay blocks; other rows or columns become a whole array."""
+        b, p, q = lengths_of(self.blocks)[-3:]
+        if b is None or p is None or q is None:
+            return NotImplemented
+        kept_rows, kept_columns = _blocks_of(rows, p), _blocks_of(columns, q)
+        xp = self.xp
+        if kept_rows is not None and kept_rows == kept_columns:
+            part = (..., kept_rows, slice(None), slice(None))
+            return BlockDiagonal(xp.getitem(self.blocks, part))
+        if len(columns) < b * q and len(rows) == b * p:
+            return xp.swapaxes(self.swapped()._stacked_window(columns, rows), -1, -2)
+        y = self._picked(xp, xp.arange(rows.start, rows.stop, rows.step))
+        return xp.getitem(y, (..., slice(columns.start, columns.stop, columns.step)))
+
+    def matrix_rows(self, index: Any) -> Any:
+        xp = numpy_like(self, index)
+        return self._picked(xp, index) if self.stacked else self._picked_of_each(xp, index)
+
+    def _picked_of_each(self, xp: Any, index: Any) -> Any:
+        parts, start = [], 0
+        for block in self.blocks:
+            p, q = lengths_of(block)[-2:]
+            if p is None:
+                return NotImplemented
+            zeros = xp.zeros((*xp.shape_of(index), q), self.dtype)
+            if p:
+                inside = (index >= start) & (index < start + p)
+                rows = xp.getitem(block, xp.clip(index - start, 0, p - 1))
+                zeros = xp.where(inside[..., None], rows, zeros)
+            parts.append(zeros)
+            start += p
+        return xp.concatenate(parts, -1)
+
+    def _picked(self, xp: Any, index: Any) -> Any:
+        """Rows of each matrix: a row of its block, and zeros for the others."""
+        b, p, q = xp.shape_of(self.blocks)[-3:]
+        if isinstance(p, int):
+            p = max(p, 1)  # there is no row to ask for
+        block = index // p
+        part = xp.getitem(self.blocks, (..., block, index % p, slice(None)))
+        inside = xp.equal(block[..., None], xp.arange(b))
+        y = xp.where(inside[..., None], part[..., None, :], xp.zeros((), self.dtype))
+        return xp.reshape(y, (*xp.shape_of(y)[:-2], b * q))
+
+    # Element by element.
+
+    def cast(self, dtype: Any) -> Any:
+        xp = self.xp
+        return self.fieldwise(lambda part, own: xp.cast(part, dtype))
+
+    def scaled(self, c: Any) -> Any:
+        xp = numpy_like(self, c)
+        return self.fieldwise(lambda part, own: xp.multiply(part, c))
+
+    def divided(self, c: Any) -> Any:
+        if not is_inexact(str(self.dtype)):
+            return NotImplemented
+        xp = numpy_like(self, c)
+        return self.fieldwise(lambda part, own: xp.divide(part, c))
+
+    def weighted(self, vector: Any, axis: int) -> Any:
+        if axis < self.ndim - 2 or not self.stacked:
+            return NotImplemented
+        xp = numpy_like(self, vector)
+        b, p, q = xp.shape_of(self.blocks)[-3:]
+        by_row = axis == self.ndim - 2
+        weights = xp.reshape(vector, (b, p, 1) if by_row else (b, 1, q))
+        return BlockDiagonal(xp.multiply(self.blocks, weights))
+
+    def added(self, other: Any) -> Any:
+        if not self.fits(other):
+            return NotImplemented
+        xp = numpy_like(self, other)
+        return self.each(xp.add, other)
+
+    def multiplied(self, other: Any) -> Any:
+        xp = numpy_like(self, other)
+        if self.fits(other):
+            return self.each(xp.multiply, other)
+        if isinstance(other, ImplicitArray):
+            return NotImplemented
+        return self._with(xp, self._parts_of(xp, other), xp.multiply)
+
+    def _with(self, xp: Any, other: Any, function: Any) -> Any:
+        """The blocks combined with another's."""
+        if self.stacked:
+            return BlockDiagonal(function(self.blocks, other))
+        return BlockDiagonal(
+            tuple([function(a, b) for a, b in zip(self.blocks, other, strict=True)])
+        )
+
+    def _parts_of(self, xp: Any, x: Any) -> Any:
+        """What a whole array has in the blocks' places."""
+        if self.stacked:
+            b, p, q = xp.shape_of(self.blocks)[-3:]
+            batch = xp.shape_of(x)[:-2]
+            y = xp.swapaxes(xp.reshape(x, (*batch, b, p, b, q)), -2, -3)
+            y = xp.reshape(y, (*batch, b * b, p, q))
+            return y[..., :: b + 1, :, :]
+        places = [xp.shape_of(block)[-2:] for block in self.blocks]
+        i = [0, *accumulate(p for p, _ in places)]
+        j = [0, *accumulate(q for _, q in places)]
+        return tuple([x[..., i[n] : i[n + 1], j[n] : j[n + 1]] for n, _ in enumerate(places)])
+
+    def mapped(self, name: str) -> Any:
+        if name not in FIXED_AT_ZERO:
+            return NotImplemented
+        function = getattr(self.xp, name)
+        return self.fieldwise(lambda part, own: function(part))
+
+    def chosen(self, mask: Any, other: Any, first: bool) -> Any:
+        if not self.fits(other):
+            return NotImplemented
+        if not getattr(mask, "ndim", 0) or isinstance(mask, ImplicitArray):
+            return super().chosen(mask, other, first)
+        xp = numpy_like(self, mask, other)
+        masks = self._parts_of(xp, mask)
+        masks = masks if isinstance(masks, tuple) else (masks,)
+        pairs = zip(self.leaves, other.leaves, strict=True)
+        if len(masks) != len(self.leaves):
+            return NotImplemented  # implicit blocks
+        chosen = [
+            xp.where(here, *((a, b) if first else (b, a)))
+            for here, (a, b) in zip(masks, pairs, strict=True)
+        ]
+        return BlockDiagonal(chosen[0] if self.stacked else tuple(chosen))
+
+    # Over axes.
+
+    def batch_summed(self, axes: tuple[int, ...]) -> Any:
+        xp = self.xp
+        return self.fieldwise(lambda part, own: kept(xp, "sum", part, axes))
+
+    def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+        if name not in WITH_ZEROS:
+            return NotImplemented
+        return (self._stacked_reduced if self.stacked else self._each_reduced)(name, axes)
+
+    def _stacked_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+        xp, b = self.xp, lengths_of(self.blocks)[-3]
+        if b is None:
+            return NotImplemented
+        y = kept(xp, name, self.blocks, axes)
+        if len(axes) == 2:
+            y = kept(xp, name, y, (-1,))
+        else:
+            *batch, _, n = xp.shape_of(y)
+            y = xp.reshape(y, (*batch, b * n))
+        return WITH_ZEROS[name](xp, y) if b > 1 else y
+
+    def _each_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+        shapes = [lengths_of(x)[-2:] for x in self.blocks]
+        if None in {n for shape in shapes for n in shape}:
+            return NotImplemented
+        xp, parts = self.xp, []
+        for block, (p, q) in zip(self.blocks, shapes, strict=True):
+            lengths = dict(zip((-2, -1), zip((p, q), self.matrix, strict=True), strict=True))
+            if any(lengths[axis][0] == 0 for axis in axes):
+                parts.append(xp.sum(block, axes))  # no element: zeros
+                continue
+            y = kept(xp, name, block, axes)
+            missing = any(own != n for own, n in [lengths[axis] for axis in axes])
+            parts.append(WITH_ZEROS[name](xp, y) if missing else y)
+        if len(axes) == 1:
+            return xp.concatenate([xp.cast(y, self.dtype) for y in parts], -1)
+        return kept(xp, name, xp.stack([xp.cast(y, self.dtype) for y in parts], -1), (-1,))
+
+
+WITH_ZEROS: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda xp, y: y,
+    "any": lambda xp, y: y,
+    "all": lambda xp, y: xp.zeros_like(y),
+    "max": lambda xp, y: xp.maximum(y, 0),
+    "min": lambda xp, y: xp.minimum(y, 0),
+}
+"""What becomes of a block's reduction where zeros outside of it count too."""
+
+
+def _total(lengths: Sequence[int | None]) -> int | None:
+    return None if None in lengths else sum(lengths)  # type: ignore[arg-type]
+
+
+def _spread(xp: Any, blocks: Any) -> Any:
+    """Equal blocks (..., b, p, q) with zeros between them."""
+    *batch, b, p, q = xp.shape_of(blocks)
+    # Block i of row i of blocks: (b, p, b, q) with zeros off the diagonal of its two b.
+    here = xp.reshape(xp.equal(xp.arange(b)[:, None], xp.arange(b)), (b, 1, b, 1))
+    whole = xp.where(here, blocks[..., :, :, None, :], xp.zeros((), dtype_of(blocks)))
+    return xp.reshape(whole, (*batch, b * p, b * q))
+
+
+def _within(places: range, start: int, n: int) -> slice:
+    """The slice of n places from a start on that some places are."""
+    step = places.step
+    first = places.start + max(0, -(-(start - places.start) // step)) * step
+    stop = min(places.stop, start + n)
+    return slice(first - start, stop - start, step) if first < stop else slice(0, 0)
+
+
+def _blocks_of(places: range, n: int) -> slice | None:
+    """The slice of blocks of n that places are exactly, in order."""
+    if not n or places.step != 1 or places.start % n or places.stop % n:
+        return None
+    return slice(places.start // n, places.stop // n)

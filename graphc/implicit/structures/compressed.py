@@ -1,0 +1,186 @@
+"""Sparse matrices whose values stand row by row, or column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from graphc.errors import BoundsError
+from graphc.implicit.array import aux_field
+from graphc.implicit.form import lengths_of
+from graphc.implicit.structures.coordinates import assembled
+from graphc.implicit.structures.segments import Entries, as_places, cleaned, segments, within
+from graphc.implicit.structures.sparse import Sparse, stored_count
+from graphc.implicit.structures.stacked import refuse
+from graphc.ir import TensorType, dtype_name, here, where
+
+__all__ = ["CSC", "CSR"]
+
+
+@dataclass(frozen=True, repr=False)
+class Compressed(Sparse):
+    """What is common to compressed rows and compressed columns.
+
+    Attributes:
+        axis: The axis along which values are in order: 0 of rows, 1 of columns.
+        scipy: The name of SciPy's class.
+    """
+
+    data: Any
+    indices: Any
+    indptr: Any
+    lengths: tuple[int, int] = aux_field()
+    unique: bool = aux_field(default=False)
+
+    axis: ClassVar[int]
+    scipy: ClassVar[str]
+
+    @classmethod
+    def spec(cls, shape: Any, dtype: Any, nse: int | None = None, **options: Any) -> Any:
+        """The types of its fields, given how many values are stored.
+
+        Raises:
+            ImplicitArrayError: It is not given.
+
+        Example:
+            >>> CSR.spec((4, 3), "float32", nse=5)
+            CSR(float32[5], int32[5], int32[5], lengths=(4, 3), unique=False)
+        """
+        *batch, m, n = shape
+        count = stored_count(cls, shape, nse)
+        kind = options.pop("index_dtype", "int32")
+        indices, indptr = [TensorType(kind, (*batch, k)) for k in (count, (m, n)[cls.axis] + 1)]
+        data = TensorType(dtype_name(dtype), (*batch, count))
+        return cls(data, indices, indptr, (m, n), **options)
+
+    @classmethod
+    def from_scipy(cls, x: Any) -> Self:
+        """A matrix of ``scipy.sparse``, in any of its formats.
+
+        Example:
+            >>> import scipy.sparse
+            >>> CSR.from_scipy(scipy.sparse.eye_array(3)).indptr.tolist()
+            [0, 1, 2, 3]
+        """
+        x = x.tocsr() if cls.axis == 0 else x.tocsc()
+        return cls(x.data, x.indices, x.indptr, x.shape, bool(x.has_canonical_format))
+
+    def to_scipy(self) -> Any:
+        """SciPy's array of this format, of fields that are arrays, not symbolic, without stack.
+
+        Raises:
+            ImplicitArrayError: A stack of matrices.
+        """
+        if self.ndim != 2:
+            raise refuse(f"{self!r} is a stack, SciPy's are single.", "Convert each, x[i].")
+        kind = getattr(import_module("scipy.sparse"), self.scipy)
+        indptr = np.asarray(self.indptr)
+        stored = int(indptr[-1])
+        parts = [np.asarray(x)[:stored] for x in (self.data, self.indices)]
+        return kind((*parts, indptr), shape=self.lengths)
+
+    def own_axes(self) -> Mapping[str, int]:
+        return {"data": 1, "indices": 1, "indptr": 1}
+
+    def check_places(self) -> None:
+        name, count = type(self).__name__, self.lengths[self.axis]
+        if lengths_of(self.indptr)[-1] != count + 1:
+            raise refuse(
+                f"{name}: indptr of shape {lengths_of(self.indptr)}, lengths {self.lengths}.",
+                f"It has one number more than the length {count}.",
+            )
+        within(name, "indices", self.indices, self.lengths[1 - self.axis])
+        if isinstance(self.indptr, np.ndarray) and self.indptr.size:
+            self._check_order(name)
+
+    def _check_order(self, name: str) -> None:
+        first, last = int(self.indptr[..., 0].max()), int(self.indptr[..., -1].max())
+        begins = first == 0 == int(self.indptr[..., 0].min())
+        grows = not bool((np.diff(self.indptr.astype(np.int64)) < 0).any())
+        if not begins or not grows or last > int(self.data.shape[-1]):
+            raise BoundsError(
+                f"{name}: indptr from {first} to {last}, with {self.nse} values.",
+                "It begins with 0, never falls, and ends with at most as many as are stored.",
+                where(here()),
+            )
+
+    def entries(self) -> Entries:
+        xp = self.xp
+        stored = xp.shape_of(self.data)[-1]
+        ends = as_places(xp, self.indptr)[..., 1:]
+        # How many rows end at each value, and so how many have ended before it.
+        ended = segments(xp, xp.ones_like(ends)[..., None], ends, stored)[..., 0]
+        major, minor = xp.cumsum(ended, -1), self.indices
+        pair = (major, minor) if self.axis == 0 else (minor, major)
+        return cleaned(self.data, *pair, self.lengths)
+
+    def by_coordinates(self, entries: Entries, lengths: tuple[int, int], unique: bool) -> Any:
+        return assembled(entries, lengths, unique)
+
+
+@dataclass(frozen=True, repr=False)
+class CSR(Compressed):
+    """A sparse matrix row by row: the columns and values of each row, one row after the other.
+
+    Row i has columns ``indices[indptr[i] : indptr[i + 1]]`` and the values ``data`` there, as in
+    ``scipy.sparse.csr_array``. What stands behind ``indptr[-1]`` is left out.
+
+    Args:
+        data: The values, (..., nse), of any dtype.
+        indices: The column of each, integers (..., nse).
+        indptr: Where each row begins, and where the last ends, integers (..., m + 1).
+        lengths: The numbers of rows and columns, (m, n).
+        unique: No element is stored twice.
+
+    Raises:
+        ImplicitArrayError: Fields that do not fit each other.
+        BoundsError: A place that is not in a matrix of these lengths.
+
+    Example:
+        >>> w = CSR(np.array([1.0, 2.0, 3.0]), np.array([1, 0, 2]), np.array([0, 1, 3]), (2, 3))
+        >>> np.asarray(w).tolist()
+        [[0.0, 1.0, 0.0], [2.0, 0.0, 3.0]]
+        >>> w.T
+        CSC(float64[3], int64[3], int64[3], lengths=(3, 2), unique=False)
+    """
+
+    axis: ClassVar[int] = 0
+    scipy: ClassVar[str] = "csr_array"
+
+    def swapped(self) -> Any:
+        m, n = self.lengths
+        return CSC(self.data, self.indices, self.indptr, (n, m), self.unique)
+
+
+@dataclass(frozen=True, repr=False)
+class CSC(Compressed):
+    """A sparse matrix column by column: what ``CSR`` is to its transpose.
+
+    Args:
+        data: The values, (..., nse), of any dtype.
+        indices: The row of each, integers (..., nse).
+        indptr: Where each column begins, and where the last ends, integers (..., n + 1).
+        lengths: The numbers of rows and columns, (m, n).
+        unique: No element is stored twice.
+
+    Raises:
+        ImplicitArrayError: Fields that do not fit each other.
+        BoundsError: A place that is not in a matrix of these lengths.
+
+    Example:
+        >>> import scipy.sparse
+        >>> w = CSC.from_scipy(scipy.sparse.csc_array([[0.0, 1.0], [2.0, 0.0]]))
+        >>> (w @ np.array([[1.0], [10.0]])).tolist()
+        [[10.0], [2.0]]
+    """
+
+    axis: ClassVar[int] = 1
+    scipy: ClassVar[str] = "csc_array"
+
+    def swapped(self) -> Any:
+        m, n = self.lengths
+        return CSR(self.data, self.indices, self.indptr, (n, m), self.unique)

@@ -1,0 +1,117 @@
+"""Identity matrices, and multiples of them: one number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from graphc.config import config
+from graphc.implicit.array import aux_field, is_implicit
+from graphc.implicit.form import dtype_of
+from graphc.implicit.level import numpy_like
+from graphc.implicit.structured import Structured
+from graphc.implicit.structures.diagonal import SquareDiagonal, on_diagonal
+from graphc.implicit.structures.fill import spread
+from graphc.implicit.structures.stacked import refuse
+from graphc.ir import TensorType, dtype_name, numpy_dtype
+
+__all__ = ["Identity"]
+
+
+@dataclass(frozen=True, repr=False)
+class Identity(SquareDiagonal):
+    """The identity matrix times a number, or a stack of such, each with a number of its own.
+
+    A product with it is the other operand times the number. Sums, products and parts of it that are
+    no multiples of the identity are ``Diagonal`` or one-hot.
+
+    Attributes:
+        scale: The number on the diagonal; an array without axes, or of the stack's.
+        n: How many rows and columns there are.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit import Identity
+        >>> i = Identity.of(3)
+        >>> i @ (i + i), (i * 2.0) @ np.array([1.0, 2.0, 3.0])
+        (Identity(float64[], n=3), array([2., 4., 6.]))
+    """
+
+    scale: Any
+    n: int = aux_field()
+
+    @classmethod
+    def of(cls, n: int, dtype: Any = None) -> Self:
+        """The identity matrix; of ``config.floatX`` where no dtype is given.
+
+        Example:
+            >>> np.asarray(Identity.of(2, "int64")).tolist()
+            [[1, 0], [0, 1]]
+        """
+        dtype = numpy_dtype(dtype_name(config.floatX if dtype is None else dtype))
+        return cls(np.ones((), dtype), n)
+
+    @classmethod
+    def spec(cls, shape: Any, dtype: Any) -> Self:  # type: ignore[override]
+        """Of an input of ``(*batch, n, n)``, whose n is known."""
+        *batch, m, n = shape
+        if m != n or n is None:
+            raise refuse(
+                f"Identity.spec({tuple(shape)}): {m} rows and {n} columns.",
+                "Give a square matrix's lengths, which are part of its type.",
+            )
+        return cls(TensorType(dtype, tuple(batch)), n)
+
+    def check(self) -> None:
+        if not isinstance(self.n, int | np.integer) or self.n < 0:
+            raise refuse(f"Identity of {self.n!r} rows.", "Give an integer from 0 on.")
+
+    def own_axes(self) -> Mapping[str, int]:
+        return {"scale": 0}
+
+    @property
+    def matrix(self) -> tuple[int | None, int | None]:
+        """As many rows as columns."""
+        return self.n, self.n
+
+    @property
+    def dtype(self) -> Any:
+        """The number's."""
+        return dtype_of(self.scale)
+
+    @property
+    def entries(self) -> Any:
+        """The diagonals."""
+        xp = self.xp
+        return xp.broadcast_to(xp.expand_dims(self.scale, -1), (*xp.shape_of(self.scale), self.n))
+
+    def materialize(self) -> Any:
+        xp = self.xp
+        scale = spread(xp, self.scale, self.ndim)
+        return xp.where(on_diagonal(xp, self.n), scale, xp.zeros_like(scale))
+
+    def made(self, function: Any) -> Any:
+        return Identity(function(self.scale), self.n)
+
+    def times(self, x: Any) -> Any:
+        xp = numpy_like(self, x)
+        if isinstance(x, Identity):
+            return Identity(xp.multiply(x.scale, self.scale), self.n)
+        if not is_implicit(x):
+            return xp.multiply(x, spread(xp, self.scale, self.ndim))
+        if self.ndim == 2 and isinstance(x, Structured):
+            return x.scaled(self.scale)
+        return super().times(x)
+
+    def added(self, other: Any) -> Any:
+        if isinstance(other, Identity):
+            return Identity(numpy_like(self, other).add(self.scale, other.scale), self.n)
+        return super().added(other)
+
+    def multiplied(self, other: Any) -> Any:
+        if isinstance(other, Identity):
+            return Identity(numpy_like(self, other).multiply(self.scale, other.scale), self.n)
+        return super().multiplied(other)

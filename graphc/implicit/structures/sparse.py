@@ -1,0 +1,364 @@
+"""Sparse matrices: the elements that are not zero, and where they are."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import MaterializeError
+from graphc.implicit.array import ImplicitArray, fields_of, with_fields
+from graphc.implicit.form import dtype_of, lengths_of
+from graphc.implicit.level import numpy_like
+from graphc.implicit.structures.segments import (
+    Entries,
+    as_places,
+    ends_of,
+    largest_place,
+    repeated,
+    segments,
+    taken,
+)
+from graphc.implicit.structures.stacked import (
+    FIXED_AT_ZERO,
+    Stacked,
+    joint_dtype,
+    kept,
+    product,
+    refuse,
+)
+from graphc.ir import here, is_inexact, where
+
+__all__ = ["Sparse", "stored_count"]
+
+LINEAR = frozenset({"negative", "positive", "real", "imag", "conj"})
+"""The functions f with ``f(a + b) = f(a) + f(b)``: right for elements that are stored in parts."""
+
+
+SMALL = 2**16
+"""A temporary of so many elements is none to be avoided."""
+
+
+@dataclass(frozen=True, repr=False)
+class Sparse(Stacked):
+    """Matrices of which some elements are stored, and all others are zero.
+
+    What is common to ``CSR``, ``CSC`` and ``BCOO``. An element may be stored in several parts,
+    which add up. Zeros that are not stored stay zero whatever they are multiplied with,
+    infinities and NaN too. A product with k columns gathers k numbers for each element that is
+    stored, and adds them up.
+
+    Attributes:
+        data: The stored values, (..., nse).
+        lengths: The numbers of rows and columns of a matrix.
+        unique: No element is stored twice. Then functions such as ``abs``, and extremes, are found
+            from what is stored; elsewhere the matrix becomes whole for them.
+    """
+
+    @abstractmethod
+    def entries(self) -> Entries:
+        """The stored values and their places; those to be left out have a row out of range."""
+
+    @abstractmethod
+    def by_coordinates(self, entries: Entries, lengths: tuple[int, int], unique: bool) -> Any:
+        """Values at places as a matrix of these lengths; those of other rows are left out."""
+
+    @abstractmethod
+    def check_places(self) -> None:
+        """Raise where an array that holds places has the wrong shape or values out of range."""
+
+    def own_axes(self) -> Mapping[str, int]:
+        return dict.fromkeys(fields_of(self), 1)
+
+    @property
+    def matrix(self) -> tuple[int, int]:
+        """The numbers of rows and columns of one matrix."""
+        lengths: tuple[int, int] = vars(self)["lengths"]
+        return lengths
+
+    @property
+    def values(self) -> Any:
+        """The field of what is stored."""
+        return fields_of(self)["data"]
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether no element is stored twice."""
+        return bool(vars(self)["unique"])
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's dtype."""
+        return dtype_of(self.values)
+
+    @property
+    def nse(self) -> int | None:
+        """How many elements are stored, of each matrix."""
+        return lengths_of(self.values)[-1]
+
+    def with_values(self, values: Any) -> Any:
+        """Other values in the same places."""
+        return with_fields(self, {"data": values})
+
+    def check(self) -> None:
+        m, n = self.matrix
+        if min(m, n) < 0:
+            raise refuse(f"{type(self).__name__}: lengths {self.matrix}.", "They are not negative.")
+        own = self.own_axes()
+        shapes = {name: lengths_of(x) for name, x in fields_of(self).items()}
+        for name, x in fields_of(self).items():
+            if name != "data" and dtype_of(x).kind not in "iu":
+                raise refuse(
+                    f"{type(self).__name__}: {name} has dtype {dtype_of(x)}.",
+                    "Places are integers.",
+                )
+        short = any(len(shape) < own[name] for name, shape in shapes.items())
+        if short or len({shape[: len(shape) - own[name]] for name, shape in shapes.items()}) > 1:
+            raise refuse(
+                f"{type(self).__name__}: fields of shapes {shapes}.",
+                "Each has the same axes in front of its own.",
+            )
+        if shapes["indices"][len(shapes["data"]) - 1] != self.nse:
+            raise refuse(
+                f"{type(self).__name__}: {self.nse} values, and indices of shape "
+                f"{shapes['indices']}.",
+                "There is one place for each value.",
+            )
+        self.check_places()
+        if self.is_unique and all(isinstance(x, np.ndarray) for x in self.leaves):
+            _, rows, columns = self.entries()
+            if found := repeated(rows, columns, self.matrix[0]):
+                raise refuse(
+                    f"{type(self).__name__}: element {found} is stored more than once.",
+                    "Leave out unique=True.",
+                )
+
+    @property
+    def coo(self) -> Any:
+        """The same with a row and a column for each value, a ``BCOO``."""
+        return self.by_coordinates(self.entries(), self.matrix, self.is_unique)
+
+    def materialize(self) -> Any:
+        xp = self.xp
+        data, rows, columns = self.entries()
+        m, n = self.matrix
+        if m * n > largest_place(rows):
+            raise MaterializeError(
+                f"{self!r} has {m} * {n} elements, more than {dtype_of(rows)} counts.",
+                "Enable 64-bit integers, for JAX by jax.config.update('jax_enable_x64', True).",
+                where(here()),
+            )
+        places = xp.where(rows < m, rows * n + columns, m * n)
+        sums = segments(xp, data[..., None], places, m * n)
+        return xp.reshape(sums, (*xp.shape_of(data)[:-1], m, n))
+
+    # Products.
+
+    def times(self, x: Any) -> Any:
+        if isinstance(x, ImplicitArray):
+            return NotImplemented
+        xp = numpy_like(self, x)
+        data, rows, columns = self.entries()
+        m, n = self.matrix
+        if not m or self.nse == 0:
+            return xp.zeros((*xp.shape_of(x)[:-1], n), joint_dtype(xp, data, x))
+        found = taken(xp, xp.swapaxes(x, -1, -2), xp.clip(rows, 0, m - 1))
+        sums = segments(xp, found * data[..., None], xp.where(rows < m, columns, n), n)
+        return xp.swapaxes(sums, -1, -2)
+
+    # The same elements in other places.
+
+    def matrix_reshaped(self, rows: int, columns: int) -> Any:
+        data, i, j = self.entries()
+        m, n = self.matrix
+        if m * n > largest_place(i):
+            return NotImplemented
+        places = i * n + j
+        xp, inside = self.xp, i < m
+        i = xp.where(inside, places // max(columns, 1), rows)
+        j = xp.where(inside, places % max(columns, 1), columns)
+        return self.by_coordinates((data, i, j), (rows, columns), self.is_unique)
+
+    def window(self, rows: range, columns: range) -> Any:
+        xp = self.xp
+        data, i, j = self.entries()
+        inside = (i < rows.stop) & (j < columns.stop)  # what is left out is behind all rows
+        i, j = i - rows.start, j - columns.start
+        inside = inside & (i >= 0) & (j >= 0)
+        inside = inside & xp.equal(i % rows.step, 0) & xp.equal(j % columns.step, 0)
+        lengths = (len(rows), len(columns))
+        i = xp.where(inside, i // rows.step, lengths[0])
+        j = xp.where(inside, j // columns.step, lengths[1])
+        return self.by_coordinates((data, i, j), lengths, self.is_unique)
+
+    def matrix_rows(self, index: Any) -> Any:
+        m, n = self.matrix
+        lengths = lengths_of(index)
+        count = product(*lengths)
+        least = max(m * n, count * n, SMALL) if count is not None else 0
+        if count is None or self.nse is None or count * self.nse > least:
+            return NotImplemented  # comparing all with all would take more than the matrix
+        xp = numpy_like(self, index)
+        data, rows, columns = self.entries()
+        wanted = xp.equal(rows[:, None], xp.reshape(index, (count,)))
+        found = xp.where(wanted, data[:, None], xp.zeros((), self.dtype))
+        sums = segments(xp, found, xp.where(rows < m, columns, n), n)
+        return xp.reshape(xp.swapaxes(sums, -1, -2), (*lengths, n))
+
+    def matrix_joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
+        if not all(isinstance(x, Sparse) and x.batch == self.batch for x in others):
+            return NotImplemented
+        matrices: list[Any] = [self, *others]
+        xp = numpy_like(*matrices)
+        lengths = list(self.matrix)
+        lengths[axis] = sum(x.matrix[axis] for x in matrices)
+        parts, before = [], 0
+        for x in matrices:
+            data, rows, columns = x.entries()
+            outside = rows >= x.matrix[0]
+            rows, columns = (rows + before, columns) if axis == -2 else (rows, columns + before)
+            parts.append((data, xp.where(outside, lengths[0], rows), columns))
+            before += x.matrix[axis]
+        entries = [xp.concatenate(part, -1) for part in zip(*parts, strict=True)]
+        unique = all(x.is_unique for x in matrices)
+        return self.by_coordinates(_three(entries), (lengths[0], lengths[1]), unique)
+
+    # Element by element.
+
+    def cast(self, dtype: Any) -> Any:
+        exact = is_inexact(str(self.dtype)) and is_inexact(str(dtype))
+        if not exact and not self.is_unique:
+            return NotImplemented  # the parts of an element add up in the dtype they have
+        return self.with_values(self.xp.cast(self.values, dtype))
+
+    def scaled(self, c: Any) -> Any:
+        return self.with_values(numpy_like(self, c).multiply(self.values, c))
+
+    def divided(self, c: Any) -> Any:
+        if not is_inexact(str(self.dtype)):
+            return NotImplemented
+        return self.with_values(numpy_like(self, c).divide(self.values, c))
+
+    def weighted(self, vector: Any, axis: int) -> Any:
+        if self.ndim != 2 or not (n := self.matrix[axis]):
+            return NotImplemented
+        xp = numpy_like(self, vector)
+        weights = vector[xp.clip(self.entries()[1 + axis], 0, n - 1)]
+        return self.with_values(xp.multiply(self.values, weights))
+
+    def multiplied(self, other: Any) -> Any:
+        if isinstance(other, ImplicitArray):
+            return NotImplemented
+        xp = numpy_like(self, other)
+        found = self._in_places(xp, other)
+        return self if found is None else self.with_values(xp.multiply(self.values, found))
+
+    def _in_places(self, xp: Any, x: Any) -> Any:
+        """What a whole array has where an element is stored; None where nothing is."""
+        _, rows, columns = self.entries()
+        m, n = self.matrix
+        if not m or not n or self.nse == 0:
+            return None
+        found = taken(xp, x, xp.clip(rows, 0, m - 1))
+        return xp.take_along_axis(found, xp.clip(columns, 0, n - 1)[..., None], -1)[..., 0]
+
+    def added(self, other: Any) -> Any:
+        if not isinstance(other, Sparse) or self.shape != other.shape:
+            return NotImplemented
+        if self.dtype.kind == "b":
+            return NotImplemented
+        parts = zip(self.entries(), other.entries(), strict=True)
+        xp = numpy_like(self, other)
+        entries = [xp.concatenate(pair, -1) for pair in parts]
+        return self.by_coordinates(_three(entries), self.matrix, False)
+
+    def mapped(self, name: str) -> Any:
+        known = name in LINEAR or (self.is_unique and name in FIXED_AT_ZERO)
+        if not known or self.dtype.kind == "b":
+            return NotImplemented
+        return self.with_values(getattr(self.xp, name)(self.values))
+
+    def chosen(self, mask: Any, other: Any, first: bool) -> Any:
+        if not isinstance(other, Sparse) or self.shape != other.shape:
+            return NotImplemented
+        if isinstance(mask, ImplicitArray):
+            return NotImplemented
+        xp = numpy_like(self, other, mask)
+        mine = self._masked(xp, mask if first else xp.logical_not(mask))
+        theirs = other._masked(xp, xp.logical_not(mask) if first else mask)
+        return mine.added(theirs)
+
+    def _masked(self, xp: Any, mask: Any) -> Any:
+        here = self._in_places(xp, mask) if getattr(mask, "ndim", 0) else mask
+        if here is None:
+            return self
+        return self.with_values(xp.where(here, self.values, xp.zeros((), self.dtype)))
+
+    # Over axes.
+
+    def batch_summed(self, axes: tuple[int, ...]) -> Any:
+        xp = self.xp
+        k = self.ndim - 2
+        order = [axis for axis in range(k) if axis not in axes]
+
+        def merged(x: Any) -> Any:
+            x = xp.transpose(x, (*order, *axes, k))
+            return xp.reshape(x, (*xp.shape_of(x)[: len(order)], -1))
+
+        entries = self.entries()
+        if 0 in self.batch or self.nse == 0:
+            lead = [self.batch[axis] for axis in order]
+            empty = [xp.zeros((*lead, 0), dtype_of(x)) for x in entries]
+            return self.by_coordinates(_three(empty), self.matrix, True)
+        return self.by_coordinates(_three([*map(merged, entries)]), self.matrix, False)
+
+    def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+        xp = self.xp
+        m, n = self.matrix
+        data, rows, columns = self.entries()
+        inside = rows < m
+        if name in {"sum", "any"}:
+            if len(axes) == 2:
+                return kept(xp, name, xp.where(inside, data, xp.zeros((), self.dtype)), (-1,))
+            places, count = (columns, n) if axes == (-2,) else (rows, m)
+            return segments(xp, data[..., None], xp.where(inside, places, count), count)[..., 0]
+        if name not in {"max", "min"} or len(axes) == 1 or not self.is_unique or self.nse is None:
+            return NotImplemented
+        return self._extreme(xp, name, data, inside)
+
+    def _extreme(self, xp: Any, name: str, data: Any, inside: Any) -> Any:
+        """That of the stored values, and of zero where an element is not stored."""
+        join = xp.maximum if name == "max" else xp.minimum
+        with_zero = xp.where(inside, data, xp.zeros((), self.dtype))
+        # One more zero, as there may be no value at all.
+        more = xp.zeros((*xp.shape_of(data)[:-1], 1), self.dtype)
+        y = kept(xp, name, xp.concatenate([with_zero, more], -1), (-1,))
+        m, n = self.matrix
+        if self.nse is not None and self.nse < m * n:
+            return y
+        stored = kept(xp, "sum", as_places(xp, inside), (-1,))
+        extreme = ends_of(self.dtype)[name == "max"]
+        alone = kept(xp, name, xp.where(inside, data, xp.full((), extreme, self.dtype)), (-1,))
+        return xp.where(xp.equal(stored, m * n), alone, join(y, alone))
+
+
+def stored_count(cls: type, shape: Any, nse: int | None) -> int:
+    """How many values are stored, as a ``spec`` is told.
+
+    Raises:
+        ImplicitArrayError: It is not.
+    """
+    if nse is None:
+        raise refuse(
+            f"{cls.__name__} of shape {tuple(shape)} without nse.",
+            "Give nse=, how many values each matrix stores.",
+        )
+    return nse
+
+
+def _three(parts: list[Any]) -> Entries:
+    data, rows, columns = parts
+    return data, rows, columns

@@ -1,0 +1,322 @@
+"""Toeplitz matrices, held as their first column and row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from graphc.implicit.array import ImplicitArray
+from graphc.implicit.form import dtype_of, lengths_of
+from graphc.implicit.level import numpy_like
+from graphc.implicit.structures.stacked import Stacked, joint_dtype, kept, refuse, same_dtype
+from graphc.ir import TensorType, dtype_name, is_inexact
+
+__all__ = ["Toeplitz"]
+
+LONG = 1024
+"""From this sum of both lengths on, a product by Fourier transforms is the faster one."""
+
+
+ROWS = 16
+"""What blocks are cut for where it is not known how many rows a product has."""
+
+
+@dataclass(frozen=True, repr=False)
+class Toeplitz(Stacked):
+    """A matrix that is constant along each diagonal.
+
+    Of m rows and n columns, m + n numbers are stored. A product with k columns adds up blocks
+    of about √(n k) rows, of which there are as many different ones as diagonals of blocks: every
+    product and sum is one of the matrix product's, so integers are exact, and temporaries take
+    about 4 √(k / n) of the whole matrix. Long inexact ones are multiplied by fast Fourier
+    transforms where the library has them (NumPy, JAX): then the error is about that of
+    rounding relative to the norms, ``|error| <= 8 eps log2(m + n) |t| |x|`` with t the
+    column and row, instead of to each element.
+
+    Args:
+        column: The first column, (..., m).
+        row: The first row, (..., n), of the column's dtype. Its first element is not read, as
+            in ``scipy.linalg.toeplitz``. None: the column's conjugate, a Hermitian matrix, which
+            of real numbers is symmetric.
+
+    Raises:
+        ImplicitArrayError: A field without axes, or other batch axes, or dtypes.
+
+    Example:
+        >>> np.asarray(Toeplitz(np.array([1, 2, 3]), np.array([1, 4, 5, 6]))).tolist()
+        [[1, 4, 5, 6], [2, 1, 4, 5], [3, 2, 1, 4]]
+        >>> np.asarray(Toeplitz(np.array([1, 2]))).tolist()
+        [[1, 2], [2, 1]]
+
+    Source: Golub & Van Loan, Matrix Computations, 4th ed., 4.8.
+    """
+
+    column: Any
+    row: Any = None
+
+    @classmethod
+    def spec(cls, shape: Any, dtype: Any, symmetric: bool = False, **options: Any) -> Any:
+        """The types of its column and row.
+
+        Raises:
+            ImplicitArrayError: ``symmetric`` and not square.
+
+        Example:
+            >>> Toeplitz.spec((3, 4), "float32")
+            Toeplitz(float32[3], float32[4])
+        """
+        *batch, m, n = shape
+        if symmetric and m != n:
+            raise refuse(f"A symmetric Toeplitz of shape {tuple(shape)}.", "It is square.")
+        column, row = [TensorType(dtype_name(dtype), (*batch, k)) for k in (m, n)]
+        return cls(column, None if symmetric else row, **options)
+
+    def check(self) -> None:
+        column, row = lengths_of(self.column), lengths_of(self._row)
+        if not column or not row or column[:-1] != row[:-1]:
+            raise refuse(
+                f"Toeplitz: a column of shape {column} and a row of shape {row}.",
+                "Both are vectors, with the same axes in front.",
+            )
+        if bool(column[-1]) != bool(row[-1]):
+            # Without a column there is no number for the diagonal, which the row does not give.
+            return
+        same_dtype(self, column=self.column, row=self.row)
+
+    @property
+    def _row(self) -> Any:
+        return self.column if self.row is None else self.row
+
+    def own_axes(self) -> Mapping[str, int]:
+        return {"column": 1, "row": 1}
+
+    @property
+    def matrix(self) -> tuple[int | None, int | None]:
+        return lengths_of(self.column)[-1], lengths_of(self._row)[-1]
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's dtype."""
+        return dtype_of(self.column)
+
+    def materialize(self) -> Any:
+        xp = self.xp
+        m, n = xp.shape_of(self.column)[-1], xp.shape_of(self._row)[-1]
+        if 0 in self.matrix:
+            return xp.zeros((*self.batch, m, n), self.dtype)
+        return self._diagonals()[..., xp.arange(m)[:, None] - xp.arange(n) + n - 1]
+
+    def _diagonals(self) -> Any:
+        """The numbers t of which ``t[i - j + n - 1]`` is element i, j."""
+        xp = self.xp
+        return xp.concatenate([xp.flip(self._full_row()[..., 1:], -1), self.column], -1)
+
+    def _full_row(self) -> Any:
+        if self.row is not None:
+            return self.row
+        return self.xp.conj(self.column) if self.dtype.kind == "c" else self.column
+
+    def _written(self) -> Toeplitz:
+        """With its row as a field where that is not the column itself."""
+        if self.row is None and self.dtype.kind == "c":
+            return Toeplitz(self.column, self._full_row())
+        return self
+
+    # Products.
+
+    def times(self, x: Any) -> Any:
+        m, n = self.matrix
+        *_, k, _ = lengths_of(x)
+        if m is None or n is None or isinstance(x, ImplicitArray):
+            return NotImplemented
+        xp = numpy_like(self, x)
+        if not m or not n:
+            return xp.zeros((*xp.shape_of(x)[:-1], n), joint_dtype(xp, self.column, x))
+        transforms = TRANSFORMS.get(xp.name)
+        inexact = is_inexact(str(self.dtype)) and is_inexact(str(dtype_of(x)))
+        t = self._diagonals()
+        if transforms is not None and inexact and m + n >= LONG:
+            y = _by_transforms(xp, transforms(), t, x, n)
+        else:
+            y = _by_blocks(xp, t, x, (m, n, ROWS if k is None else k))
+        return xp.flip(y, -1)
+
+    # The same elements in other places.
+
+    def swapped(self) -> Any:
+        xp = self.xp
+        if self.row is None:
+            return self._written().swapped() if self.dtype.kind == "c" else self
+        if 0 in self.matrix:
+            return Toeplitz(self.row, self.column)
+        column = xp.concatenate([self.column[..., :1], self.row[..., 1:]], -1)
+        return Toeplitz(column, self.column)
+
+    def window(self, rows: range, columns: range) -> Any:
+        a, c, n = len(rows), len(columns), self.matrix[1]
+        if n is None:
+            return NotImplemented
+        xp = self.xp
+        if not a or not c:
+            return xp.zeros((*self.batch, a, c), self.dtype)
+        t, base = self._diagonals(), rows.start - columns.start + n - 1
+        if rows.step != columns.step and a > 1 and c > 1:
+            i, j = [xp.arange(0, r.step * len(r), r.step) for r in (rows, columns)]
+            return t[..., base + i[:, None] - j]
+        step = rows.step if a > 1 else columns.step
+        column = t[..., base : base + step * (a - 1) + 1 : step]
+        return Toeplitz(column, xp.flip(t[..., base - step * (c - 1) : base + 1 : step], -1))
+
+    def matrix_rows(self, index: Any) -> Any:
+        xp = numpy_like(self, index)
+        n = xp.shape_of(self._row)[-1]
+        if n == 0:
+            return xp.zeros((*xp.shape_of(index), 0), self.dtype)
+        return self._diagonals()[index[..., None] - xp.arange(n) + n - 1]
+
+    # Element by element.
+
+    def cast(self, dtype: Any) -> Any:
+        xp = self.xp
+        return self.fieldwise(lambda part, own: xp.cast(part, dtype))
+
+    def scaled(self, c: Any) -> Any:
+        xp = numpy_like(self, c)
+        return self._written().fieldwise(lambda part, own: xp.multiply(part, c))
+
+    def divided(self, c: Any) -> Any:
+        if not is_inexact(str(self.dtype)):
+            return NotImplemented
+        xp = numpy_like(self, c)
+        return self._written().fieldwise(lambda part, own: xp.divide(part, c))
+
+    def shifted(self, c: Any) -> Any:
+        xp = numpy_like(self, c)
+        return self._written().fieldwise(lambda part, own: xp.add(part, c))
+
+    def added(self, other: Any) -> Any:
+        return self._combined("add", other)
+
+    def multiplied(self, other: Any) -> Any:
+        return self._combined("multiply", other)
+
+    def _combined(self, name: str, other: Any) -> Any:
+        if not isinstance(other, Toeplitz) or self.matrix != other.matrix:
+            return NotImplemented
+        function = getattr(numpy_like(self, other), name)
+        column = function(self.column, other.column)
+        if self.row is None and other.row is None:
+            return Toeplitz(column)
+        return Toeplitz(column, function(self._full_row(), other._full_row()))
+
+    def mapped(self, name: str) -> Any:
+        function = getattr(self.xp, name)
+        return self._written().fieldwise(lambda part, own: function(part))
+
+    # Over axes.
+
+    def batch_summed(self, axes: tuple[int, ...]) -> Any:
+        xp = self.xp
+        return self.fieldwise(lambda part, own: kept(xp, "sum", part, axes))
+
+    def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+        m, n = self.matrix
+        xp = self.xp
+        if m is None or n is None:
+            return NotImplemented
+        if not m or not n:
+            return kept(xp, name, self.materialize(), axes)
+        t = self._diagonals()
+        if axes == (-1,):
+            return _over_windows(xp, name, t, n, m)
+        y = xp.flip(_over_windows(xp, name, t, m, n), -1)
+        return y if axes == (-2,) else kept(xp, name, y, (-1,))
+
+
+TRANSFORMS: dict[str, Callable[[], Any]] = {
+    "NumPy": lambda: np.fft,
+    "JAX": lambda: import_module("jax.numpy").fft,
+}
+"""The Fourier transforms of a library."""
+
+JOINED = {
+    "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum",
+    "any": "logical_or", "all": "logical_and",
+}  # fmt: skip
+"""What joins two results of a reduction."""
+
+
+def _over_windows(xp: Any, name: str, t: Any, width: int, count: int) -> Any:
+    """A reduction of ``t[..., i : i + width]`` for i below count: of windows of powers of two."""
+    join = getattr(xp, JOINED[name])
+    y, start, size = None, 0, 1
+    while size <= width:
+        if width & size:
+            piece = t[..., start : start + count]
+            y = piece if y is None else join(y, piece)
+            start += size
+        if 2 * size <= width:
+            t = join(t[..., :-size], t[..., size:])
+        size *= 2
+    return y
+
+
+def _by_transforms(xp: Any, fft: Any, t: Any, x: Any, n: int) -> Any:
+    """``y[l] = sum(t[l + i] x[i])`` for l < n, of t (..., m + n - 1) and x (..., k, m)."""
+    dtype = joint_dtype(xp, t, x)
+    size = 1 << (lengths_of(t)[-1] - 1).bit_length()  # type: ignore[operator]
+    wide = "float32" if dtype.itemsize < 4 else dtype
+    t, x = xp.cast(t[..., None, :], wide), xp.cast(x, wide)
+    if dtype.kind == "c":
+        y = fft.ifft(fft.fft(t, size) * xp.conj(fft.fft(xp.conj(x), size)), size)
+    else:
+        y = fft.irfft(fft.rfft(t, size) * xp.conj(fft.rfft(x, size)), size)
+    return xp.cast(y[..., :n], dtype)
+
+
+def _by_blocks(xp: Any, t: Any, x: Any, lengths: tuple[int, int, int]) -> Any:
+    """The same by matrix products of blocks, where t is cut at every b-th place; for m, n, k.
+
+    With l = P b + r and i = Q b + s, ``t[l + i]`` is element r, s of block P + Q.
+    """
+    m, n, k = lengths
+    *batch, rows, _ = xp.shape_of(x)
+    b = min(max(8, math.isqrt(m * max(k, 1) // 2)), max(m, n))
+    outer, inner = -(-n // b), -(-m // b)
+    blocks = _hankel_blocks(xp, t, b, outer + inner)
+    pieces = xp.reshape(_padded(xp, x, inner * b, m), (*batch, rows, inner, b))
+    # (*batch, K, s, r) from the left by (*batch, 1, rows Q, s): all Q with all K.
+    pieces = xp.reshape(xp.swapaxes(pieces, -2, -3), (*batch, 1, inner * rows, b))
+    found = xp.matmul(pieces, blocks)
+    found = xp.reshape(found, (*batch, outer + inner, inner, rows * b))
+    found = xp.swapaxes(found, -2, -3)
+    # Sum over Q of [Q, P + Q]: in rows longer by one, these stand below each other.
+    length = inner * (outer + inner)
+    flat = xp.swapaxes(xp.reshape(found, (*batch, length, rows * b)), -1, -2)
+    skewed = _padded(xp, flat, length + inner, length)
+    skewed = xp.reshape(skewed, (*batch, rows * b, inner, outer + inner + 1))[..., :outer]
+    y = kept(xp, "sum", skewed, (len(batch) + 1,))
+    y = xp.swapaxes(xp.reshape(y, (*batch, rows, b, outer)), -1, -2)
+    return xp.reshape(y, (*batch, rows, outer * b))[..., :n]
+
+
+def _hankel_blocks(xp: Any, t: Any, b: int, count: int) -> Any:
+    """Blocks (..., count, b, b) of which element r, s of block K is ``t[K b + r + s]``."""
+    *batch, length = xp.shape_of(t)
+    cut = xp.reshape(_padded(xp, t, (count + 1) * b, length), (*batch, count + 1, b))
+    pairs = xp.concatenate([cut[..., :-1, :], cut[..., 1:, :]], -1)
+    # Repeated and read in rows longer by one, each row starts one further.
+    spread = xp.broadcast_to(pairs[..., None, :], (*batch, count, b + 1, 2 * b))
+    flat = xp.reshape(spread, (*batch, count, 2 * b * (b + 1)))[..., : b * (2 * b + 1)]
+    return xp.reshape(flat, (*batch, count, b, 2 * b + 1))[..., :b]
+
+
+def _padded(xp: Any, x: Any, n: int, m: int) -> Any:
+    """Zeros behind the last axis, of length m, up to length n."""
+    *lead, _ = xp.shape_of(x)
+    return xp.concatenate([x, xp.zeros((*lead, n - m), dtype_of(x))], -1) if n > m else x

@@ -1,0 +1,130 @@
+"""Arrays of zeros and of ones, whose values are known before a program runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from graphc.config import config
+from graphc.implicit.form import dtype_of
+from graphc.implicit.level import numpy_like
+from graphc.implicit.structures.fill import Fill, is_static, product_dtype
+from graphc.implicit.structures.stacked import FIXED_AT_ZERO
+from graphc.ir import dtype_name, is_inexact, numpy_dtype
+
+__all__ = ["BESIDE_ZEROS", "Ones", "Zeros"]
+
+
+@dataclass(frozen=True, repr=False)
+class Constant(Fill):
+    """A fill whose value is known from its class; the array says of which dtype and axes it is."""
+
+    @classmethod
+    def of(cls, shape: Sequence[int], dtype: Any = None) -> Self:  # type: ignore[override]
+        """The array of that shape; of ``config.floatX`` where no dtype is given.
+
+        Example:
+            >>> Ones.of((2, 3), "int8").sum().item()
+            6
+        """
+        dtype = numpy_dtype(dtype_name(config.floatX if dtype is None else dtype))
+        return cls(np.full((), cls.known, dtype), tuple(shape))
+
+    def promoted(self, other: Any) -> Any:
+        """An array in the dtype that it and this one have together."""
+        xp = numpy_like(self, other)
+        dtype = product_dtype(xp, self, other)
+        return other if dtype_of(other) == dtype else xp.cast(other, dtype)
+
+    def chosen(self, mask: Any, other: Any, first: bool) -> Any:
+        if type(other) is type(self) and other.depth == self.depth:
+            return self
+        return super().chosen(mask, other, first)
+
+
+@dataclass(frozen=True, repr=False)
+class Zeros(Constant):
+    """Zeros: sums with them are the other operand, products are zeros, whatever the other holds.
+
+    A product with an infinity or NaN is zero here: these zeros are no numbers that were computed.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit import Zeros
+        >>> Zeros.of((2, 3), "float32") @ np.ones((3, 4), "float32")
+        Zeros(float32[], lengths=(2, 4))
+    """
+
+    known = 0
+
+    def like(self, other: Any) -> Zeros:
+        """The zeros in the dtype that this and another array have together."""
+        xp = numpy_like(self, other)
+        return Zeros(xp.cast(self.value, product_dtype(xp, self, other)), self.lengths)
+
+    def times(self, x: Any) -> Any:
+        xp = numpy_like(self, x)
+        lead = xp.shape_of(x)[:-1]
+        if not self.lengths:
+            return NotImplemented
+        value = xp.zeros((), product_dtype(xp, x, self))
+        if is_static(lead):
+            return Zeros(value, (*lead, self.lengths[-1]))
+        return Zeros(xp.broadcast_to(value, lead), self.lengths[-1:])
+
+    def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+        y = super().reduced(name, axes)
+        # The product of no zeros is one, and they are all true.
+        is_zero = isinstance(y, Fill) and name not in {"prod", "all"}
+        return Zeros(y.value, y.lengths) if is_zero else y
+
+    def mapped(self, name: str) -> Any:
+        y = super().mapped(name)
+        return Zeros(y.value, y.lengths) if name in FIXED_AT_ZERO else y
+
+    def scaled(self, c: Any) -> Any:
+        return self.like(c)
+
+    def divided(self, c: Any) -> Any:
+        return self.like(c) if is_inexact(str(self.dtype)) else NotImplemented
+
+    def weighted(self, vector: Any, axis: int) -> Any:
+        return self.like(vector)
+
+    def added(self, other: Any) -> Any:
+        return self.promoted(other)
+
+    def multiplied(self, other: Any) -> Any:
+        return self.like(other)
+
+
+@dataclass(frozen=True, repr=False)
+class Ones(Constant):
+    """Ones: products with them, element by element, are the other operand.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit import Ones
+        >>> Ones.of((2, 3)) * np.arange(6.0).reshape(2, 3)
+        array([[0., 1., 2.],
+               [3., 4., 5.]])
+    """
+
+    known = 1
+
+    def multiplied(self, other: Any) -> Any:
+        return self.promoted(other)
+
+
+BESIDE_ZEROS: dict[str, Callable[[Any, Any], Any]] = {
+    "sum": lambda xp, weights: weights,
+    "any": lambda xp, weights: weights,
+    "max": lambda xp, weights: xp.maximum(weights, xp.zeros_like(weights)),
+    "min": lambda xp, weights: xp.minimum(weights, xp.zeros_like(weights)),
+    "prod": lambda xp, weights: xp.multiply(weights, xp.zeros_like(weights)),
+    "all": lambda xp, weights: xp.zeros_like(weights),
+}
+"""What a slice of one weight and zeros gives."""
