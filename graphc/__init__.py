@@ -13,6 +13,7 @@ Example:
 import sys
 
 import graphc.grad
+import graphc.implicit
 import graphc.loop  # noqa: F401 (puts the folders among the modules)
 from graphc import errors
 from graphc.compile import (
@@ -51,6 +52,7 @@ from graphc.grad import (  # noqa: E402
     verify_grad,
     zero_grad,
 )
+from graphc.implicit import node  # noqa: E402
 from graphc.interop import wrap_jax  # noqa: E402
 from graphc.loop import (  # noqa: E402
     cond,
@@ -70,7 +72,9 @@ from graphc.tensor.runtime import runtime  # noqa: E402
 from graphc.tensor.vectorize import vectorize, vectorize_graph  # noqa: E402
 
 # PyTensor has these beside its arrays too; a lower layer cannot import them.
-vars(sys.modules["graphc.tensor"]).update(grad=grad, hessian=hessian, jacobian=jacobian)
+vars(sys.modules["graphc.tensor"]).update(
+    grad=grad, hessian=hessian, implicit=node.implicit, jacobian=jacobian
+)
 
 __version__ = "0.1.0"
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError
+from graphc.implicit.array import ImplicitArray
 from graphc.ir import (
     Node,
     TensorType,
@@ -21,7 +22,7 @@ from graphc.ir import (
 )
 from graphc.link import Backend, as_numpy
 
-__all__ = ["MISSING", "In", "Out", "converted", "goes_into", "is_weak"]
+__all__ = ["MISSING", "In", "Out", "converted", "goes_into", "is_weak", "shown"]
 
 
 class Missing(enum.Enum):
@@ -95,7 +96,7 @@ def converted(given: Any, wanted: In, target: TensorType, place: int, backend: B
         return array
     if wanted.strict and dtype != declared.numpy_dtype:
         raise _refused(
-            DTypeError, wanted, place, _described(given), "strict=True: give exactly that dtype."
+            DTypeError, wanted, place, shown(given), "strict=True: give exactly that dtype."
         )
     if array.dtype is not dtype:
         array = backend.numpy(array)
@@ -105,7 +106,7 @@ def converted(given: Any, wanted: In, target: TensorType, place: int, backend: B
             DTypeError,
             wanted,
             place,
-            _described(given if is_weak(given) else array),
+            shown(given if is_weak(given) else array),
             f"Cast it, value.astype({declared.dtype!r}), or pass allow_input_downcast=True.",
         )
     try:
@@ -114,9 +115,7 @@ def converted(given: Any, wanted: In, target: TensorType, place: int, backend: B
     except TypeError as error:
         # A value that JAX traces has no numbers to convert.
         remedy = "Give it that dtype; float64 in traced code wants jax_enable_x64."
-        raise _refused(
-            DTypeError, wanted, place, f"a traced {_described(array)}", remedy
-        ) from error
+        raise _refused(DTypeError, wanted, place, f"a traced {shown(array)}", remedy) from error
 
 
 def _array(given: Any, wanted: In, place: int, backend: Backend) -> Any:
@@ -125,6 +124,9 @@ def _array(given: Any, wanted: In, place: int, backend: Backend) -> Any:
     if isinstance(given, Node):
         given, remedy = f"the symbolic {given!r}", "Give a value: a number or an array."
         raise _refused(ArgumentError, wanted, place, given, remedy)
+    if isinstance(given, ImplicitArray):
+        remedy = "Make the input with graphc.tensor.implicit, or give the array whole."
+        raise _refused(ArgumentError, wanted, place, f"the implicit {given!r}", remedy)
     if isinstance(given, np.ma.MaskedArray):
         remedy = "Fill its gaps: value.filled(...)."
         raise _refused(ArgumentError, wanted, place, "a masked array", remedy)
@@ -132,13 +134,13 @@ def _array(given: Any, wanted: In, place: int, backend: Backend) -> Any:
         return given
     if wanted.strict and is_weak(given):
         remedy = "strict=True: give an array of exactly that dtype."
-        raise _refused(DTypeError, wanted, place, _described(given), remedy)
+        raise _refused(DTypeError, wanted, place, shown(given), remedy)
     try:
         array = as_numpy(given)
     except (TypeError, ValueError) as error:
-        raise _refused(ArgumentError, wanted, place, _described(given), str(error)) from error
+        raise _refused(ArgumentError, wanted, place, shown(given), str(error)) from error
     if array.dtype.kind not in "biufcV":
-        raise _refused(ArgumentError, wanted, place, _described(given), remedy)
+        raise _refused(ArgumentError, wanted, place, shown(given), remedy)
     return array
 
 
@@ -178,7 +180,10 @@ def _refused(
     )
 
 
-def _described(given: Any) -> str:
+def shown(given: Any) -> str:
+    """What messages call an argument: an array by its dtype and shape."""
+    if isinstance(given, ImplicitArray):
+        return repr(given)
     if hasattr(given, "dtype") and hasattr(given, "shape"):
         # Without the name of the library.
         dtype = str(given.dtype).rpartition(".")[2]

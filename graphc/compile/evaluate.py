@@ -10,6 +10,7 @@ from typing import Any
 from graphc.compile.function import Function, function
 from graphc.compile.mode import get_mode
 from graphc.errors import ArgumentError
+from graphc.implicit.node import Implicit
 from graphc.ir import Input, Node, here, toposort, where
 from graphc.tensor import Tensor
 from graphc.tensor.tensor import TABLE
@@ -71,7 +72,7 @@ def _values_by_node(x: Tensor, values: Mapping[Any, Any]) -> dict[Node, Any]:
     given: dict[Node, Any] = {}
     inputs = []
     if any(isinstance(key, str) for key in values):
-        inputs = [node for node in toposort([x]) if isinstance(node.op, Input)]
+        inputs = [x for x in toposort([x]) if isinstance(x.op, Input | Implicit)]
     for key, value in values.items():
         found = [node for node in inputs if node.name == key] if isinstance(key, str) else [key]
         if len(found) != 1 or not isinstance(found[0], Tensor):

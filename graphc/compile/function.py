@@ -15,6 +15,13 @@ import numpy as np
 from graphc.compile.arguments import MISSING, In, converted
 from graphc.compile.cache import compiled
 from graphc.compile.events import Stats
+from graphc.compile.implicit import (
+    described,
+    implicit_inputs,
+    label_of,
+    opened_inputs,
+    opened_outputs,
+)
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.pipeline import Built, built
 from graphc.compile.plan import Plan
@@ -26,6 +33,7 @@ from graphc.compile.recipe import (
     as_in,
     as_output,
     asked_of,
+    check_givens,
     check_inputs,
     givens_of,
     updates_of,
@@ -108,20 +116,18 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     if returns not in {"native", "numpy"}:
         raise ArgumentError(f"returns={returns!r}: it is 'native' or 'numpy'.")
     containers = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
+    implicit = implicit_inputs(containers)
+    containers = opened_inputs(containers) if implicit else containers
     ins = tuple(as_in(x, allow_input_downcast) for x in flatten(containers))
     swaps = givens_of(givens)
     pairs = updates_of(updates, swaps)
     wanted: list[Any] = [as_output(y) for y in flatten(outputs)] if outputs is not None else []
     wanted = replaced(wanted, swaps) if swaps else wanted
-    recipe = Recipe(
-        rebuild(containers, list(ins)),
-        None if outputs is None else rebuild(outputs, wanted),
-        pairs,
-        get_mode(mode),
-        name,
-        returns,
-    )
-    check_inputs(ins, [*wanted, *(new for _, new in pairs)], on_unused_input)
+    outputs = None if outputs is None else opened_outputs(outputs, wanted, ins)
+    recipe = Recipe(rebuild(containers, list(ins)), outputs, pairs, get_mode(mode), name, returns)
+    ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
+    check_givens(swaps, ends, ins)
+    check_inputs(ins, ends, on_unused_input, implicit)
     end_of_trace()
     return Function(recipe)
 
@@ -164,6 +170,7 @@ class Function:
         self._dtypes = [(type.numpy_dtype, backend.own_dtype(type)) for type in self._types]
         self._strict = any(wanted.strict for wanted in self._ins)
         self._flat = all(isinstance(x, In) for x in recipe.inputs)
+        self._labels = [label_of(x) for x in recipe.inputs]
         self.__class__ = _Young
         sight(self, seconds=perf_counter() - start)
 
@@ -289,7 +296,7 @@ class Function:
                 f"They are {self._signature()}.",
                 where(here()),
             )
-        labels = [x.label if isinstance(x, In) else None for x in containers]
+        labels = self._labels
         given: list[Any] = [*args, *[MISSING] * (len(containers) - len(args))]
         for name, value in kwargs.items():
             if labels.count(name) != 1:
@@ -308,21 +315,23 @@ class Function:
         return tuple(found)
 
     def _parts(self, place: int, wanted: Any, value: Any) -> list[Any]:
-        if isinstance(wanted, In):
-            if value is MISSING:
-                value = wanted.value
-            if value is MISSING:
+        if isinstance(wanted, In) and value is not MISSING:
+            return [value]
+        if value is MISSING:
+            values = [x.value for x in flatten(wanted)]
+            if not values or any(x is MISSING for x in values):
                 raise ArgumentError(
-                    f"{self}: the argument {wanted.label or place!r} is missing.",
+                    f"{self}: the argument {self._labels[place] or place!r} is missing.",
                     f"The arguments are {self._signature()}.",
                     where(here()),
                 )
-            return [value]
+            return values
         try:
             return flatten_like(wanted, value)
         except ValueError as error:
             raise ArgumentError(
-                f"The argument {place} of {self} has not the structure of its input: {error}.",
+                f"The argument {self._labels[place] or place!r} of {self} has not the structure of "
+                f"its input: {error}.",
                 "Give containers of the same kinds, lengths and keys.",
                 where(here()),
             ) from error
@@ -351,7 +360,7 @@ class Function:
         return error
 
     def _signature(self) -> str:
-        return ", ".join(f"{x.label or i}: {x.variable.type!r}" for i, x in enumerate(self._ins))
+        return ", ".join(described(x, i) for i, x in enumerate(self._recipe.inputs))
 
     def __repr__(self) -> str:
         return f"function {self.name}" if self.name else f"function({self._signature()})"

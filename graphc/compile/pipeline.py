@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.compile.mode import Mode
+from graphc.implicit.expand import densified
 from graphc.ir import Graph, Leaf, Node, Slot, derived_from, replaced
 from graphc.link import Host, Program
 from graphc.link.fuse import fuse
@@ -88,7 +89,9 @@ def built(asked: Asked) -> Built:
     mode = asked.mode
     backend = mode.backend
     leaves = asked.leaves()
-    graph, passes = _rewritten(_blank(asked.graph, leaves), mode)
+    graph = _blank(asked.graph, leaves)
+    graph = graph if backend.keeps_implicit else densified(graph)
+    graph, passes = _rewritten(graph, mode)
     graph = inline(graph, backend)
     host = backend.analyse(graph)
     baked: list[Any] = []

@@ -14,6 +14,8 @@ from graphc.compile.mode import Mode
 from graphc.compile.pipeline import Asked
 from graphc.compile.shared import Shared
 from graphc.errors import ArgumentError, DTypeError, UnusedInputError
+from graphc.implicit.expand import expanded
+from graphc.implicit.node import ImplicitTensor
 from graphc.ir import (
     Constant,
     Graph,
@@ -38,6 +40,7 @@ __all__ = [
     "as_in",
     "as_output",
     "asked_of",
+    "check_givens",
     "check_inputs",
     "clone_replace",
     "givens_of",
@@ -131,36 +134,91 @@ def givens_of(givens: Any) -> dict[Node, Node]:
                 where(here()),
             )
         swaps[old] = new
+        if isinstance(old, ImplicitTensor) and new.op == old.op:
+            # A gradient reads the fields themselves.
+            pairs = zip(old.inputs, new.inputs, strict=True)
+            swaps.update({x: y for x, y in pairs if isinstance(x.op, Input)})
     return swaps
+
+
+def check_givens(swaps: Mapping[Node, Node], ends: Sequence[Node], ins: Sequence[In]) -> None:
+    """Raise where fields are read on their own of an implicit array that another stands for."""
+    whole = [x for x in swaps if isinstance(x, ImplicitTensor) and x.op != swaps[x].op]
+    if not whole:
+        return
+    needed = {*toposort(ends)} - {x.variable for x in ins} - {*swaps}
+    for x in whole:
+        left = [field for field in x.inputs if isinstance(field.op, Input) and field in needed]
+        if left:
+            raise ArgumentError(
+                f"givens: {swaps[x]!r} can't stand for {x!r} here: the graph, perhaps a gradient, "
+                f"reads {left[0]!r} on its own.",
+                "Give an implicit array of the same form, or replace it before differentiating.",
+                where(here()),
+            )
 
 
 def updates_of(updates: Any, swaps: Mapping[Node, Node]) -> tuple[tuple[Shared, Tensor], ...]:
     """Shared variables and their new values, the givens put in."""
     result: dict[Shared, Tensor] = {}
     for variable, new in _pairs(updates, "updates"):
-        if not isinstance(variable, Shared):
-            raise ArgumentError(
-                f"updates: {variable!r} is no shared variable.",
-                "Make it with graphc.shared(value).",
-                where(here()),
-            )
-        if variable in result:
-            raise ArgumentError(f"updates: {variable!r} comes twice.", "", where(here()))
-        if not isinstance(new, Tensor) and goes_into(np.asarray(new), variable.type, is_weak(new)):
-            new = as_tensor(new, dtype=variable.dtype)
-        new = as_tensor(new)
-        if not _is_of_type(new, variable):
-            raise DTypeError(
-                f"updates: {variable!r} can't become {new!r}.",
-                f"Give it the same dtype, rank and lengths, as with .astype({variable.dtype!r}).",
-                where(here()),
-            )
-        (result[variable],) = replaced([new], swaps)  # type: ignore[assignment]
+        for x, y in _by_field(variable, new, swaps):
+            if x in result:
+                raise ArgumentError(f"updates: {x!r} comes twice.", "", where(here()))
+            result[x] = y
     return tuple(result.items())
 
 
-def check_inputs(ins: Sequence[In], outputs: Sequence[Node], on_unused: OnUnused) -> None:
-    """Raise where inputs are missing, come twice or are not used."""
+def _by_field(variable: Any, new: Any, swaps: Mapping[Node, Node]) -> Iterable[tuple[Any, Any]]:
+    """An update of a shared variable, or those of an implicit one's fields."""
+    if not isinstance(variable, ImplicitTensor):
+        return [(variable, replaced([_updated(variable, new)], swaps)[0])]
+    (made,) = expanded(replaced([as_tensor(new)], swaps))
+    if made.op != variable.op:
+        raise ArgumentError(
+            f"updates: {variable.array!r} can't become {_form(made)}, which has not that form.",
+            "Update its fields, as updates={w.array.scale: ...}, or keep the form in what is "
+            "computed: a whole array is never put in its place.",
+            made.where,
+        )
+    pairs = zip(variable.inputs, made.inputs, strict=True)
+    return [(field, _updated(field, value)) for field, value in pairs]
+
+
+def _form(x: Node) -> str:
+    return repr(x.array if isinstance(x, ImplicitTensor) else x)
+
+
+def _updated(variable: Any, new: Any) -> Tensor:
+    """A shared variable's new value, of its type."""
+    if not isinstance(variable, Shared):
+        raise ArgumentError(
+            f"updates: {variable!r} is no shared variable.",
+            "Make it with graphc.shared(value).",
+            where(here()),
+        )
+    if not isinstance(new, Tensor) and goes_into(np.asarray(new), variable.type, is_weak(new)):
+        new = as_tensor(new, dtype=variable.dtype)
+    new = as_tensor(new)
+    if not _is_of_type(new, variable):
+        raise DTypeError(
+            f"updates: {variable!r} can't become {new!r}.",
+            f"Give it the same dtype, rank and lengths, as with .astype({variable.dtype!r}).",
+            where(here()),
+        )
+    return new  # type: ignore[no-any-return]
+
+
+def check_inputs(
+    ins: Sequence[In],
+    outputs: Sequence[Node],
+    on_unused: OnUnused,
+    implicit: Sequence[ImplicitTensor] = (),
+) -> None:
+    """Raise where inputs are missing, come twice or are not used.
+
+    Of those that are implicit, one field that is used is enough.
+    """
     if on_unused not in {"raise", "warn", "ignore"}:
         raise ArgumentError(f"on_unused_input={on_unused!r}: it is 'raise', 'warn' or 'ignore'.")
     variables = [wanted.variable for wanted in ins]
@@ -172,9 +230,12 @@ def check_inputs(ins: Sequence[In], outputs: Sequence[Node], on_unused: OnUnused
     missing = [x for x in needed if isinstance(x.op, Input) and not isinstance(x, Shared)]
     refuse_missing(missing, variables)
     used = {x for node in needed for x in node.inputs}.union(outputs)
+    used.update(*[x.inputs for x in implicit if not used.isdisjoint(x.inputs)])
     for x in variables:
         if x not in used and on_unused != "ignore":
-            message = f"No output depends on the input {x!r}."
+            whole = next((y for y in implicit if x in y.inputs), None)
+            subject = repr(x) if whole is None else f"{whole.name}: {whole.array!r}"
+            message = f"No output depends on the input {subject}."
             if on_unused == "raise":
                 raise UnusedInputError(
                     message, "Leave it out, or pass on_unused_input='ignore'.", where(here())

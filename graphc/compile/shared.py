@@ -10,6 +10,9 @@ import numpy as np
 from graphc.compile.arguments import goes_into, is_weak
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError
+from graphc.implicit.array import ImplicitArray
+from graphc.implicit.form import Form
+from graphc.implicit.node import as_implicit
 from graphc.ir import Input, TensorType, dtype_name, here, is_float, where
 from graphc.link import as_numpy
 from graphc.tensor import Tensor, constant
@@ -105,6 +108,15 @@ class Shared(Tensor):
                 return store.numpy(self.type)
             return np.array(store.numpy(self.type))
 
+    def admitted(self, value: Any, borrow: bool = False) -> np.ndarray[Any, Any]:
+        """A value as it would be held.
+
+        Raises:
+            ArgumentError: Its rank or a static length is another.
+            DTypeError: Its dtype does not go into the variable's.
+        """
+        return _value(value, self.type, borrow)
+
     def set_value(self, new_value: Any, borrow: bool = False) -> None:
         """Another value, from the next call of any function on.
 
@@ -116,7 +128,7 @@ class Shared(Tensor):
             ArgumentError: Its rank or a static length is another.
             DTypeError: Its dtype does not go into the variable's.
         """
-        value = _value(new_value, self.type, borrow)
+        value = self.admitted(new_value, borrow)
         store = self.op.store
         with store.lock:
             store.value = value
@@ -153,11 +165,12 @@ def shared(
     *,
     shape: Any = None,
     borrow: bool = False,
-) -> Shared:
+) -> Any:
     """A variable whose value is kept between calls, and that ``updates=`` of a function changes.
 
     Args:
-        value: An array, or a number; a Python float is of ``config.floatX``, an int int64.
+        value: An array, or a number; a Python float is of ``config.floatX``, an int int64. Of an
+            implicit array each field is a shared variable.
         name: What messages call it.
         strict: The value must be a NumPy array.
         allow_downcast: Let a float64 array become ``config.floatX``.
@@ -182,6 +195,11 @@ def shared(
             "Give it a number or an array; x.eval({...}) computes one.",
             where(here()),
         )
+    if isinstance(value, ImplicitArray):
+        form, leaves = Form.of(value)
+        paths = form.paths(name) if name else [None] * len(leaves)
+        fields = [shared(x, path, borrow=borrow) for x, path in zip(leaves, paths, strict=True)]
+        return as_implicit(form.build(fields))
     if strict and not isinstance(value, np.ndarray):
         raise ArgumentError(f"{value!r} is no NumPy array, and strict=True.", "", where(here()))
     if hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):

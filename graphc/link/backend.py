@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from graphc.errors import ModeError, UnsupportedOperationError
+from graphc.implicit.node import Implicit
 from graphc.ir import (
     Check,
     Constant,
@@ -139,6 +140,11 @@ class Backend:
             if cls in self.lowerings:
                 return self.lowerings[cls]
         return None
+
+    @property
+    def keeps_implicit(self) -> bool:
+        """Whether it takes implicit arrays as such; others take them whole."""
+        return Implicit in self.lowerings
 
     def dtype(self, x: Any) -> np.dtype[Any]:
         """NumPy's dtype of an array that it takes."""

@@ -119,6 +119,9 @@ class Opened:
                 would differ from one step to the next.
         """
         order = toposort(parts, known)
+        staying = next((x for x in order if x.op.stays_in_step and self.varies(x)), None)
+        if staying is not None:
+            raise UnsupportedOperationError(f"{staying!r} is done step by step.", "", staying.where)
         read = {*parts, *(x for node in order for x in node.inputs)}
         rows = {x: self._fitted(known[x]) for x in known if x in read}
         stands = {x: stand_in(y) for x, y in rows.items()}

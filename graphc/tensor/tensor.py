@@ -373,6 +373,9 @@ def constant(value: Any, name: str | None = None, dtype: Any = None, *, bake: bo
         return value
     if isinstance(value, Runtime):
         return _constant_of_runtime(value, name, dtype, bake)
+    if hasattr(value, "__graphc_tensor__"):
+        made = value.__graphc_tensor__()
+        return made if dtype is None else TABLE["cast"](made, dtype)
     array = _array(value, dtype)
     if array.size < TINY or bake:
         return Tensor.make(Constant.of(array))

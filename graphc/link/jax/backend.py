@@ -17,6 +17,9 @@ import numpy as np
 from jax.extend.backend import get_backend
 
 from graphc.errors import DynamicShapeError, ModeError
+from graphc.implicit.array import is_implicit
+from graphc.implicit.jax.lowered import at_primitives
+from graphc.implicit.policy import policy_of
 from graphc.ir import Check, Graph, Node, Op, Pick, TensorType
 from graphc.link.backend import Backend, Executable
 from graphc.link.jax.bounded import (
@@ -218,7 +221,11 @@ class JAXBackend(Backend):
         # Here a number computed from data gets a bound.
         limits = node.op is minimum and node.type is TensorType("int64")
 
+        reads_shape = isinstance(node.op, Length | Shape)
+
         def bounded(*values: Any) -> Any:
+            if any(map(is_implicit, values)) and not reads_shape:
+                return at_primitives(compute, values, policy_of(), node.site)
             if (
                 limits
                 or any(isinstance(x, Count | Ragged) for x in values)

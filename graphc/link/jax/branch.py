@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from graphc.errors import RuntimeShapeError
+from graphc.implicit.policy import dense
 from graphc.ir import Graph, Node
 from graphc.link.host import analyse
 from graphc.link.jax.backend import backend
@@ -24,9 +25,11 @@ __all__: list[str] = []
 def switch(op: Switch, index: Any, *values: Any) -> Any:
     """One conditional for all results."""
     if isinstance(index, np.ndarray | np.generic):
-        return _traced(op.chosen(index), values)()
+        return _traced(op, op.chosen(index), values)()
     shapes: list[tuple[int, ...]] = []
-    branches = [_agreeing(op, branch, _traced(branch, values), shapes) for branch in op.branches]
+    branches = [
+        _agreeing(op, branch, _traced(op, branch, values), shapes) for branch in op.branches
+    ]
     if index.dtype == bool:
         return lax.switch(lax.convert_element_type(index, np.int32), branches)
     # JAX makes the index 32 bits wide before it limits it.
@@ -44,7 +47,7 @@ def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     return lowering(node.op, plain(index), *others)
 
 
-def _traced(branch: Graph, values: Sequence[Any]) -> Callable[[], tuple[Any, ...]]:
+def _traced(op: Switch, branch: Graph, values: Sequence[Any]) -> Callable[[], tuple[Any, ...]]:
     """A branch as a function of nothing: what is known to JAX's trace stays known in it."""
     known = [i for i, x in enumerate(values) if isinstance(x, np.ndarray)]
     program = Program(branch, backend, analyse(branch, known))
@@ -53,8 +56,9 @@ def _traced(branch: Graph, values: Sequence[Any]) -> Callable[[], tuple[Any, ...
     def trace() -> tuple[Any, ...]:
         with checked(None):
             found = program.trace(*values)
-        ends = zip(found, branch.outputs, dtypes, strict=True)
-        return tuple(jnp.asarray(whole(y, node), dtype) for y, node, dtype in ends)
+        pairs = zip(found, branch.outputs, strict=True)
+        results = [whole(dense(y, op.title, node.where), node) for y, node in pairs]
+        return tuple(jnp.asarray(y, dtype) for y, dtype in zip(results, dtypes, strict=True))
 
     return trace
 

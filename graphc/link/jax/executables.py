@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import Any
 
 import jax
-from jax.extend.core import get_opaque_trace_state
+import jax.extend.core
 
 from graphc.errors import GraphcError
 from graphc.link.backend import Executable
@@ -30,7 +30,9 @@ from graphc.link.ledger import Ledger
 
 __all__ = ["Executables", "in_64_bits"]
 
-trace_state: Callable[[], Any] = get_opaque_trace_state
+# Older releases have it in jax.core, where newer ones warn of it.
+_home: Any = jax.extend.core if hasattr(jax.extend.core, "get_opaque_trace_state") else jax.core
+trace_state: Callable[[], Any] = _home.get_opaque_trace_state
 
 MOST = 256
 """How many executables are known at a time, the oldest being forgotten; ``jax.jit`` keeps its own.

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from graphc.errors import ArgumentError, DynamicShapeError, GraphcError, RuntimeShapeError
+from graphc.implicit.policy import dense
 from graphc.ir import Node
 from graphc.link.checks import told_of
 from graphc.link.host import analyse
@@ -141,6 +142,8 @@ class _Step:
         taken = [_formed(x, form) for x, form in zip(elements, self.elements, strict=True)]
         with checked(None):
             found = self.trace(*before, *taken, *self.given.consts)
+            pairs = zip(found, op.step.outputs, strict=True)
+            found = tuple([dense(y, op.title, node.where) for y, node in pairs])
             after = [self._next(x, y) for x, y in zip(before, found, strict=False)]
         op.check_carry(before, after)
         ends = [*after, *found[op.carries :]]

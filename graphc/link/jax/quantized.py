@@ -1,0 +1,15 @@
+"""Products with packed codes in JAX: a block is decoded at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphc.implicit.jax.quantized import matmul
+from graphc.implicit.quantized import QuantizedMatmul
+from graphc.link.jax.backend import backend
+
+
+@backend.lower(QuantizedMatmul)
+def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> Any:
+    """As structures of JAX's arrays have it."""
+    return matmul(op.coding, op.transposed, x, packed, *parts)
