@@ -85,3 +85,15 @@ def test_the_sunspot_example_agrees_with_least_squares(tmp_path: Path) -> None:
     assert rows["NUMPY"] == rows["JAX"] == rows["MLX"] == rows["lstsq"]
     assert rows["lstsq"][1:3] == ["1.38997", "-0.69252"]
     assert (tmp_path / "build" / "sunspots.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_adapters_on_four_bits_learn_alike_on_every_backend(tmp_path: Path) -> None:
+    text = ran(ROOT / "examples" / "digits.py", tmp_path)
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:]}
+    assert set(rows) == {"NUMPY", "JAX", "MLX"}
+    for upright, rounded, before, after, dense, _, frozen, _adapters in rows.values():
+        assert float(before.rstrip("%")) < 30
+        assert float(after.rstrip("%")) > 90
+        assert float(upright.rstrip("%")) - float(rounded.rstrip("%")) < 3
+        assert int(frozen.replace(",", "")) * 6 < int(dense.replace(",", ""))

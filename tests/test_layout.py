@@ -16,9 +16,9 @@ import graphc
 
 ROOT = Path(graphc.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-SUBJECTS = {
-    path.name for folder in ("tensor", "grad", "loop") for path in (ROOT / folder).glob("*.py")
-}
+LOWER = ("tensor", "grad", "loop", "implicit")
+SUBJECTS = {path.name for folder in LOWER for path in (ROOT / folder).glob("*.py")}
+SUBJECTS |= {"implicit.py", *(f"{path.name}.py" for path in (ROOT / "implicit").glob("*/"))}
 BACKENDS = sorted(path.parent for path in (ROOT / "link").glob("*/backend.py"))
 COMMON = {
     *("__init__.py", "backend.py", "arrays.py", "gaps.py", "compiler.py", "probes.py"),
@@ -27,7 +27,7 @@ COMMON = {
     *("bounded.py", "bounded_index.py", "host.py", "segments.py", "kernels.py", "watch.py"),
 }
 """What all subjects have in common."""
-LIBRARIES = {"jax": ("link/jax", "interop"), "mlx": ("link/mlx", "interop")}
+LIBRARIES = {"jax": ("link/jax", "interop", "implicit/jax"), "mlx": ("link/mlx", "interop")}
 
 
 def relative(path: Path) -> str:

@@ -14,6 +14,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.errors import GraphcError
+from graphc.implicit.node import Implicit
 from graphc.ir import Input, Op, TensorType, is_inexact, numpy_dtype, toposort
 from graphc.link import load, names
 from graphc.rewrite.rule import PASSES
@@ -165,7 +166,7 @@ def concrete(cls: type[Op]) -> Iterator[type[Op]]:
 
 
 def graphc_operations() -> set[type[Op]]:
-    packages = ("graphc.tensor", "graphc.grad", "graphc.loop")
+    packages = ("graphc.tensor", "graphc.grad", "graphc.loop", "graphc.implicit")
     for package in packages:
         module = importlib.import_module(package)
         for found in pkgutil.iter_modules(module.__path__, module.__name__ + "."):
@@ -197,8 +198,9 @@ def test_every_operation_has_a_case() -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_backend_has_every_operation(backend: str) -> None:
     lowerings = load(backend).lowerings
-    # Lengths are known while a backend compiles; so is what nonzero is of; composites are inlined.
-    elsewhere = (Length, Shape, Nonzero, Unique, Composite, Elementwise)
+    # Lengths are known while a backend compiles; so is what nonzero is of; composites are inlined,
+    # and implicit arrays made whole.
+    elsewhere = (Length, Shape, Nonzero, Unique, Composite, Elementwise, Implicit)
     wanted = {op for op in graphc_operations() if not issubclass(op, elsewhere)}
     missing = {op.__name__ for op in wanted if lowerings.keys().isdisjoint(op.__mro__)}
     if lowerings.keys().isdisjoint(Elementwise.__mro__):

@@ -1,0 +1,277 @@
+"""Products with packed codes: values, gradients in both modes, batches, and memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mlx.core as mx
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import graphc
+import graphc.tensor as gt
+from graphc.errors import DTypeError, ShapeError
+from graphc.implicit import materializing
+from graphc.implicit.functions import implicit
+from graphc.implicit.jax.numpy_like import JAX
+from graphc.implicit.jax.quantized import matmul
+from graphc.implicit.quantized import Quantized, QuantizedMatmul, quantize
+
+KINDS = ("int8", "int4", "int2", "nf4", "1bit")
+
+
+def matrix(rng: np.random.Generator, *shape: int, dtype: str = "float32") -> Any:
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def kernel(q: Quantized, x: Any, *parts: Any) -> Any:
+    return matmul(q.coding, q.transposed, x, q.packed, *parts)
+
+
+def numbers(q: Quantized) -> tuple[Any, ...]:
+    return (q.scales,) if q.offsets is None else (q.scales, q.offsets)
+
+
+def dense_of(q: Quantized, x: Any, *parts: Any) -> Any:
+    w = q.coding.dense(JAX, q.packed, *parts)
+    return x @ (jnp.swapaxes(w, -1, -2) if q.transposed else w)
+
+
+SHAPES = [
+    (1, 64, 64),
+    (2, 32, 128),
+    (3, 17, 64),
+    (5, 128, 192),
+    (0, 32, 64),
+    (2, 0, 64),
+    (1, 64, 0),
+]
+"""Rows of x, rows of words, elements of a row of words."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_products_are_those_of_the_dense_matrix(kind: str, transposed: bool, shape: Any) -> None:
+    m, rows, columns = shape
+    rng = np.random.default_rng(0)
+    q = quantize(matrix(rng, rows, columns), kind, group_size=32)
+    q = q.swapped() if transposed else q
+    x = matrix(rng, m, q.shape[0])
+    expected = x.astype("float64") @ q.materialize()
+    size = 1e-5 * max(1.0, np.abs(expected).max(initial=0))
+    np.testing.assert_allclose(jax.jit(q.each(jnp.asarray).times)(x), expected, atol=size)
+    np.testing.assert_allclose(q.times(x), expected, atol=size)
+    v, w = gt.matrix("x", dtype="float32"), gt.implicit(q, name="w")
+    for mode in ("NUMPY", "JAX", "MLX"):
+        with materializing("error"):
+            y = graphc.function([v, w], v @ w, mode=mode)(x, q)
+        np.testing.assert_allclose(np.asarray(y), expected, atol=size, err_msg=mode)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("m", [1, 5])
+@pytest.mark.parametrize("kind", ["int4", "nf4"])
+def test_blocks_and_what_is_left_of_them(
+    monkeypatch: pytest.MonkeyPatch, kind: str, m: int, transposed: bool
+) -> None:
+    from graphc.implicit.jax import quantized  # noqa: PLC0415 (patched)
+
+    for name, value in (("BLOCK", 2**10), ("COLUMNS", 8), ("PRODUCTS", 16)):
+        monkeypatch.setattr(quantized, name, value)
+    rng = np.random.default_rng(0)
+    for rows, columns in ((33, 320), (48, 192), (160, 64), (257, 128)):
+        q = quantize(jnp.asarray(matrix(rng, rows, columns)), kind, group_size=32)
+        q = q.swapped() if transposed else q
+        x = matrix(rng, m, q.shape[0])
+        y = quantized._forward(q.coding, transposed, jnp.asarray(x), q.packed, *numbers(q))
+        np.testing.assert_allclose(y, x @ np.asarray(q.materialize()), atol=2e-4)
+
+
+@settings(deadline=None, max_examples=10)
+@given(
+    kind=st.sampled_from(KINDS),
+    transposed=st.booleans(),
+    batch=st.lists(st.integers(0, 2), max_size=2),
+    m=st.integers(0, 3),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_batches_of_matrices(
+    kind: str, transposed: bool, batch: list[int], m: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    q = quantize(jnp.asarray(matrix(rng, *batch, 3, 64)), kind, group_size=32)
+    q = q.swapped() if transposed else q
+    x = matrix(rng, *batch, m, q.shape[-2])
+    np.testing.assert_allclose(q.times(x), x @ np.asarray(q.materialize()), atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["int4", "nf4", "1bit"])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("m", [1, 4])
+def test_derivatives_in_both_modes(kind: str, transposed: bool, m: int) -> None:
+    rng = np.random.default_rng(0)
+    q = quantize(jnp.asarray(matrix(rng, 16, 64)), kind, group_size=32)
+    q = q.swapped() if transposed else q
+    x, parts = jnp.asarray(matrix(rng, m, q.shape[0])), numbers(q)
+    weights = jnp.asarray(matrix(rng, m, q.shape[1]))
+
+    def loss(f: Any) -> Any:
+        return lambda *arrays: jnp.sum(jnp.tanh(f(q, *arrays) / 10) * weights)
+
+    arrays = (x, *parts)
+    every = tuple(range(len(arrays)))
+    tangents = tuple(jnp.asarray(matrix(rng, *part.shape)) for part in arrays)
+    ours, theirs = loss(kernel), loss(dense_of)
+    for transform in (
+        lambda f: jax.grad(f, every)(*arrays),
+        lambda f: jax.jvp(f, arrays, tangents),
+        lambda f: jax.jvp(jax.grad(f, every), arrays, tangents),
+        lambda f: jax.jit(jax.grad(f))(*arrays),
+        lambda f: jax.hessian(lambda c: f(x, parts[0] * c, *parts[1:]))(jnp.ones(())),
+    ):
+        found, expected = (jax.tree.leaves(transform(f)) for f in (ours, theirs))
+        for y, z in zip(found, expected, strict=True):
+            np.testing.assert_allclose(y, z, atol=2e-4, rtol=2e-3)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_batching_of_each_operand(transposed: bool) -> None:
+    rng = np.random.default_rng(0)
+    q = quantize(jnp.asarray(matrix(rng, 3, 16, 64)), "int4", group_size=32)
+    q = q.swapped() if transposed else q
+    x = jnp.asarray(matrix(rng, 3, 2, q.shape[-2]))
+    for axes in ((0, None, None, None), (None, 0, 0, 0), (0, 0, 0, 0), (0, None, 0, 0)):
+        given = [
+            part if axis == 0 else part[0]
+            for part, axis in zip((x, q.packed, *numbers(q)), axes, strict=True)
+        ]
+
+        def ours(x: Any, packed: Any, *parts: Any) -> Any:
+            return matmul(q.coding, q.transposed, x, packed, *parts)
+
+        def theirs(x: Any, packed: Any, *parts: Any) -> Any:
+            w = q.coding.dense(JAX, packed, *parts)
+            return x @ (w.T if transposed else w)
+
+        found = jax.vmap(ours, axes)(*given)
+        np.testing.assert_allclose(found, jax.vmap(theirs, axes)(*given), atol=1e-4)
+        by_x = jax.vmap(jax.grad(lambda *arrays: ours(*arrays).sum()), axes)(*given)
+        expected = jax.vmap(jax.grad(lambda *arrays: theirs(*arrays).sum()), axes)(*given)
+        np.testing.assert_allclose(by_x, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("m", [1, 4, 16])
+@pytest.mark.parametrize("kind", ["int8", "int4", "nf4"])
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_no_dense_matrix_is_made(kind: str, m: int, axis: int) -> None:
+    w = matrix(np.random.default_rng(0), 1024, 4096)
+    q = quantize(jnp.asarray(w), kind, axis=axis)
+    x = jnp.ones((m, 1024))
+
+    def temporary(f: Any, *arrays: Any) -> int:
+        found = jax.jit(f).lower(*arrays).compile().memory_analysis()
+        return int(found.temp_size_in_bytes)
+
+    assert temporary(implicit(lambda x, q: x @ q), x, q) < w.nbytes / 10
+    by_x = jax.grad(implicit(lambda x, q: ((x @ q) ** 2).sum()))
+    assert temporary(by_x, x, q) < w.nbytes / 4
+
+
+# In graphs.
+
+
+@pytest.mark.parametrize("kind", ["int4", "nf4", "1bit"])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_gradients_of_graphs(kind: str, transposed: bool, mode: str) -> None:
+    rng = np.random.default_rng(0)
+    q = quantize(matrix(rng, 16, 64), kind, group_size=32)
+    q = q.swapped() if transposed else q
+    x, w = gt.matrix("x", dtype="float32"), gt.implicit(q, name="w")
+    parts = numbers(w.array)
+    value = matrix(rng, 3, q.shape[0])
+    weights = matrix(rng, 3, q.shape[1])
+    with materializing("error"):
+        loss = (gt.tanh((x @ w) / 10) * weights).sum()
+        f = graphc.function([x, w], graphc.grad(loss, [x, *parts]), mode=mode)
+        found = f(value, q)
+    jq = q.each(jnp.asarray)
+    arrays = (jnp.asarray(value), *numbers(jq))
+    expected = jax.grad(
+        lambda *arrays: jnp.sum(jnp.tanh(dense_of(jq, *arrays) / 10) * weights),
+        tuple(range(len(arrays))),
+    )(*arrays)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(a), b, atol=1e-4, rtol=1e-3)
+
+
+def test_the_gradient_by_x_is_a_product_with_the_same_words() -> None:
+    q = quantize(matrix(np.random.default_rng(0), 16, 64), "int4")
+    x, w = gt.matrix("x", dtype="float32"), gt.implicit(q, name="w")
+    (by_x,) = graphc.grad((x @ w).sum(), [x])
+    assert isinstance(by_x.op, QuantizedMatmul)
+    assert by_x.op.transposed
+
+
+@pytest.mark.parametrize("flags", [(1, 0), (0, 1), (1, 1)])
+def test_graphs_are_batched(flags: tuple[int, int]) -> None:
+    rng = np.random.default_rng(0)
+    q = quantize(matrix(rng, 3, 16, 64), "int4", group_size=32)
+    x = matrix(rng, 3, 2, 16)
+    one = q.part((0, 0, 0), (1, 16, 64), (1, 1, 1)).reshaped((16, 64))
+    operands = [x if flags[0] else x[0], q if flags[1] else one]
+    expected = np.matmul(operands[0], operands[1].materialize())
+    types = [gt.tensor(dtype="float32", shape=(2, 16)), gt.implicit(one)]
+    inputs = [gt.tensor(dtype="float32", shape=x.shape) if flags[0] else types[0]]
+    inputs.append(gt.implicit(q) if flags[1] else types[1])
+    y = Quantized.times(types[1].array, types[0])
+    swaps = {types[0]: inputs[0]} if flags[0] else {}
+    if flags[1]:
+        swaps |= dict(zip(types[1].inputs, inputs[1].inputs, strict=True))
+    (y,) = graphc.vectorize_graph([y], swaps)
+    found = graphc.function(inputs, y, mode="NUMPY")(*operands)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_operands_that_do_not_fit_are_refused() -> None:
+    q = gt.implicit(quantize(np.ones((16, 64), "float32"), "int4"))
+    op = QuantizedMatmul((1,), "affine", 4, 64, False)
+    fields = (q.array.packed, q.array.scales, q.array.biases)
+    with pytest.raises(ShapeError, match="matrix of 16 rows and 64 columns"):
+        gt.Tensor.make(op, gt.tensor(dtype="float32", shape=(3, 17)), *fields)
+    with pytest.raises(DTypeError, match="one dtype"):
+        gt.Tensor.make(op, gt.tensor(dtype="float64", shape=(3, 16)), *fields)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int32"])
+def test_other_dtypes_are_promoted(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    with jax.enable_x64(True):
+        q = quantize(matrix(rng, 16, 64), "int4").each(jnp.asarray)
+        x = jnp.asarray(rng.integers(-3, 3, (3, 16)), dtype)
+        y = implicit(jnp.matmul)(x, q)
+        expected = jnp.matmul(x, q.materialize())
+    assert y.dtype == expected.dtype
+    np.testing.assert_allclose(y, expected, atol=1e-4)
+
+
+def test_mlx_picks_matrices_of_a_stack_by_these_fields() -> None:
+    rng = np.random.default_rng(0)
+    q = quantize(mx.array(matrix(rng, 3, 64, 128)), "int4", group_size=32)
+    x = matrix(rng, 4, 5, 64)
+    index = [2, 0, 0, 1]
+    y = mx.gather_qmm(
+        mx.array(x),
+        q.packed,
+        q.scales,
+        q.biases,
+        rhs_indices=mx.array(index, mx.uint32),
+        transpose=q.transposed,
+        group_size=q.group_size,
+        bits=q.bits,
+    )
+    np.testing.assert_allclose(np.array(y), x @ np.array(q.materialize())[index], atol=1e-4)

@@ -1,0 +1,119 @@
+"""What adaptors ask of structures, and what they make of the answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphc.implicit.form import dtype_of, lengths_of
+from graphc.implicit.structured import Structured
+from tests.implicit.reference import Case, check, named, runs
+
+
+@dataclass(frozen=True, repr=False)
+class Product(Structured):
+    """A product of two matrices, or of stacks of them: a @ b."""
+
+    a: Any
+    b: Any
+
+    def materialize(self) -> Any:
+        return self.xp.matmul(self.a, self.b)
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return (*lengths_of(self.a)[:-1], lengths_of(self.b)[-1])
+
+    @property
+    def dtype(self) -> Any:
+        return dtype_of(self.a)
+
+    def times(self, x: Any) -> Any:
+        return self.xp.matmul(self.xp.matmul(x, self.a), self.b)
+
+    def swapped(self) -> Any:
+        xp = self.xp
+        return Product(xp.swapaxes(self.b, -1, -2), xp.swapaxes(self.a, -1, -2))
+
+    def permuted(self, axes: tuple[int, ...]) -> Any:
+        """Batch axes stay where they are."""
+        stays = axes[:-2] == tuple(range(self.ndim - 2))
+        return super().permuted(axes) if stays else NotImplemented
+
+    def reshaped(self, shape: tuple[int, ...]) -> Any:
+        """With other axes in front of the last two."""
+        if len(shape) > 1 and shape[-2:] == self.shape[-2:]:
+            xp, lead = self.xp, shape[:-2]
+            a = xp.reshape(self.a, (*lead, *lengths_of(self.a)[-2:]))
+            return Product(a, xp.reshape(self.b, (*lead, *lengths_of(self.b)[-2:])))
+        return super().reshaped(shape)
+
+    def scaled(self, c: Any) -> Any:
+        return Product(self.a * c, self.b)
+
+    def weighted(self, vector: Any, axis: int) -> Any:
+        if axis == self.ndim - 1:
+            return Product(self.a, self.b * vector)
+        return (
+            Product(self.a * vector[:, None], self.b) if axis == self.ndim - 2 else NotImplemented
+        )
+
+    def rows(self, index: Any) -> Any:
+        xp = self.xp
+        a = xp.take(self.a, index, axis=0)
+        return (
+            xp.matmul(a, self.b) if self.ndim == 2 else Product(a, xp.take(self.b, index, axis=0))
+        )
+
+    def part(self, starts: Any, stops: Any, steps: Any) -> Any:
+        *lead, rows, columns = map(slice, starts, stops, steps)
+        return Product(self.a[(*lead, rows)], self.b[(*lead, slice(None), columns)])
+
+    def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+        if name != "sum" or self.ndim != 2:
+            return NotImplemented
+        a = self.a.sum(0) if 0 in axes else self.a
+        return self.xp.matmul(a, self.b.sum(1) if 1 in axes else self.b)
+
+    def cast(self, dtype: Any) -> Any:
+        return self.each(lambda x: self.xp.cast(x, dtype))
+
+
+def matrix(rng: np.random.Generator) -> Any:
+    """Of rank 2."""
+    x = Product(rng.normal(size=(4, 2)), rng.normal(size=(2, 6)))
+    return x, x.a @ x.b
+
+
+def stack(rng: np.random.Generator) -> Any:
+    """Two of rank 2."""
+    x = Product(rng.normal(size=(2, 4, 2)), rng.normal(size=(2, 2, 6)))
+    return x, x.a @ x.b
+
+
+BOTH = """
+x @ w; y @ w.T; xs @ w; ys @ w.T; w @ x.T; w @ v; c @ w; w.T @ c; w.T @ w; w.T; new axis;
+new axis and back; w[1]; w[-1]; w[1:3]; w[::2]; w[::-1]; w[:, 1:3]; w[1, 2]; w[:0]; w[None]; w[i];
+w[index]; w[table]; w[-index]; take; split; w * 2; s * w; w / s; -w; w * row; w * column; w / row;
+where flag; cast; cast half
+"""
+
+MATRIX = """
+einsum free between; layer; two layers; new axis, product; w[:, 1]; w[1:3, ::2]; w[:, columns];
+w[:, index]; take columns; cast, product; sum; sum of columns; sum of rows; sum kept; mean
+"""
+
+STACK = "einsum batch; einsum unbatched; stack[0] product; stack[i] product"
+
+
+@pytest.mark.parametrize(("case", "way"), runs(ndim=2))
+def test_operations_of_a_matrix(case: Case, way: str) -> None:
+    check(matrix, case, way, named(BOTH, MATRIX))
+
+
+@pytest.mark.parametrize(("case", "way"), runs(ndim=3))
+def test_operations_of_a_stack(case: Case, way: str) -> None:
+    check(stack, case, way, named(BOTH, STACK))

@@ -1,0 +1,180 @@
+"""Toeplitz matrices, against SciPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from scipy.linalg import toeplitz
+
+from graphc.errors import ImplicitArrayError
+from graphc.implicit import materializing
+from graphc.implicit.functions import implicit
+from graphc.implicit.structures.toeplitz import LONG, Toeplitz
+from tests.implicit.protocol import ALIKE, Symbols, answers, confirm, numbers, slope_agrees
+from tests.implicit.reference import Case, check, named, runs
+
+STRUCTURED = named(
+    ALIKE,
+    """
+    w[::-1]; split in two; w + 1; w - s; 1 - w; w + w; w - 2 * w; w * w; w ** 2; w ** 3; abs;
+    sign; floor; exp; tanh; isnan; cast; cast, product; cast half; max; max of rows; min; prod;
+    norm
+""",
+)
+
+
+def make(rng: np.random.Generator) -> Any:
+    column, row = rng.normal(size=6), rng.normal(size=5)
+    return Toeplitz(column, row), toeplitz(column, row)
+
+
+def make_symmetric(rng: np.random.Generator) -> Any:
+    column = rng.normal(size=6)
+    return Toeplitz(column), toeplitz(column)
+
+
+@pytest.mark.parametrize(("case", "way"), runs(ndim=2))
+def test_operations(case: Case, way: str) -> None:
+    check(make, case, way, STRUCTURED)
+
+
+@pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("NUMPY", "jit")))
+def test_operations_of_symmetric_ones(case: Case, way: str) -> None:
+    check(make_symmetric, case, way, STRUCTURED)
+
+
+@pytest.mark.parametrize("make_one", [make, make_symmetric])
+def test_the_slope_is_that_of_differences(make_one: Any) -> None:
+    slope_agrees(make_one(np.random.default_rng(0))[0])
+
+
+DTYPES = ("float64", "float32", "int8", "int32", "bool", "complex128")
+BATCHES = st.sampled_from([(), (), (2,), (2, 3), (1,), (0,)])
+LENGTHS = st.tuples(st.integers(0, 40), st.integers(0, 12))
+
+
+def spread(column: Any, row: Any) -> Any:
+    """The whole matrices of columns (*batch, m) and rows (*batch, n)."""
+    m, n = column.shape[-1], row.shape[-1]
+    whole = np.zeros((*column.shape[:-1], m, n), column.dtype)
+    for i in range(m):
+        for j in range(n):
+            whole[..., i, j] = column[..., i - j] if i >= j else row[..., j - i]
+    return whole
+
+
+def general(rng: Any, dtype: str, batch: Any, lengths: Any) -> tuple[Toeplitz, Any]:
+    column, row = [numbers(rng, dtype, *batch, n) for n in lengths]
+    return Toeplitz(column, row), spread(column, row)
+
+
+def hermitian(rng: Any, dtype: str, batch: Any, lengths: Any) -> tuple[Toeplitz, Any]:
+    column = numbers(rng, dtype, *batch, lengths[1])
+    return Toeplitz(column), spread(column, column.conj())
+
+
+def is_required(question: str) -> bool:
+    names = ("times 1", "times 3", "swapped", "part", "rows", "scaled", "divided", "shifted")
+    more = ("permuted", "broadcast", "reshaped batch", "multiplied by", "added", "mapped", "cast")
+    known = ("sum [-2", "sum [-1", "max [-2", "prod [-1", "any [-2", "chosen by one")
+    return question.startswith((*names, *more, *known)) and question != "added whole"
+
+
+def asked(kind: Any, level: str, dtype: str, batch: Any, lengths: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    w, whole = kind(rng, dtype, batch, lengths)
+    assert (w.shape, w.dtype) == (whole.shape, whole.dtype)
+    np.testing.assert_array_equal(np.asarray(w), whole)
+    confirm(answers(level, w, whole, *kind(rng, dtype, batch, lengths), seed), is_required)
+
+
+@pytest.mark.parametrize("kind", [general, hermitian])
+@pytest.mark.parametrize("level", ["numpy", "graphc"])
+@settings(max_examples=10, deadline=None)
+@given(st.sampled_from(DTYPES), BATCHES, LENGTHS, st.integers(0, 9))
+def test_each_answer_is_right(
+    kind: Any, level: str, dtype: str, batch: Any, lengths: Any, seed: int
+) -> None:
+    asked(kind, level, dtype, batch, lengths, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_each_answer_is_right_in_jax(batch: Any) -> None:
+    with jax.enable_x64(True):
+        asked(general, "jax", "float64", batch, (5, 4), 0)
+
+
+def error_of(found: Any, column: Any, row: Any, x: Any) -> float:
+    """The error relative to the norms, in units of rounding."""
+    wide = toeplitz(column.astype("float64"), row.astype("float64")) @ x.astype("float64")
+    norm = np.hypot(np.linalg.norm(column), np.linalg.norm(row[1:])) * np.linalg.norm(x)
+    return float(np.abs(np.asarray(found) - wide).max() / norm / np.finfo(x.dtype).eps)
+
+
+@pytest.mark.parametrize("lengths", [(LONG, 700), (900, LONG), (3 * LONG, 1)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_stated_error_of_long_ones(dtype: str, lengths: Any) -> None:
+    """8 eps log2(m + n) |t| |x|, by Fourier transforms and by blocks."""
+    rng = np.random.default_rng(0)
+    column, row, x = [rng.normal(size=n).astype(dtype) for n in (*lengths, lengths[1])]
+    bound = 8 * np.log2(sum(lengths))
+    w = Toeplitz(column, row)
+    assert error_of(w.swapped().times(x[None])[0], column, row, x) < bound
+    with jax.enable_x64(True):
+        found = implicit(jnp.matmul)(jax.tree.map(jnp.asarray, w), jnp.asarray(x))
+    assert found.dtype == dtype
+    assert error_of(found, column, row, x) < bound
+    symbols = Symbols()
+    symbolic = w.swapped().each(symbols.enter).times(symbols.enter(x[None]))
+    assert error_of(symbols.leave(symbolic)[0], column, row, x) < bound
+
+
+def test_long_ones_of_integers_are_exact() -> None:
+    rng = np.random.default_rng(0)
+    column, row = rng.integers(-9, 9, LONG), rng.integers(-9, 9, LONG)
+    x = rng.integers(-9, 9, (LONG, 2))
+    with materializing("error"):
+        np.testing.assert_array_equal(Toeplitz(column, row) @ x, toeplitz(column, row) @ x)
+
+
+def test_long_complex_ones() -> None:
+    rng = np.random.default_rng(0)
+    column = rng.normal(size=LONG) + 1j * rng.normal(size=LONG)
+    x = rng.normal(size=(3, LONG)) + 1j * rng.normal(size=(3, LONG))
+    found = Toeplitz(column).times(x)
+    np.testing.assert_allclose(found, x @ toeplitz(column), rtol=1e-9, atol=1e-10)
+
+
+def test_the_temporary_of_a_product_is_small() -> None:
+    n = 4096
+    w = Toeplitz(jnp.zeros(n), jnp.zeros(n))
+
+    def product(w: Any, x: Any) -> Any:
+        return implicit(lambda w, x: w @ x)(w, x)
+
+    compiled = jax.jit(product).lower(w, jnp.zeros((n, 1))).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < n * n * 4 / 20
+
+
+BAD = [
+    (np.ones(()), None, "vectors"),
+    (np.ones((2, 3)), np.ones((3, 3)), "same axes in front"),
+    (np.ones(3), np.ones(3, "int8"), "different dtypes"),
+]
+
+
+@pytest.mark.parametrize(("column", "row", "said"), BAD)
+def test_fields_that_do_not_fit(column: Any, row: Any, said: str) -> None:
+    with pytest.raises(ImplicitArrayError, match=said):
+        Toeplitz(column, row)
+
+
+def test_a_symmetric_one_is_square() -> None:
+    with pytest.raises(ImplicitArrayError, match="square"):
+        Toeplitz.spec((3, 4), "float32", symmetric=True)
