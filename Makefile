@@ -9,12 +9,14 @@ BIN := .venv/bin
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.installed  ## fit three models to real data on every backend, and draw them into build/
+demo: .venv/.installed  ## fit four models to real data on every backend, and draw them into build/
 	@$(BIN)/python examples/oring.py
 	@echo
 	@$(BIN)/python examples/nile.py
 	@echo
 	@$(BIN)/python examples/sunspots.py
+	@echo
+	@$(BIN)/python examples/digits.py
 
 test: .venv/.installed  ## run every test and every example of the documentation
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal

@@ -1,0 +1,156 @@
+"""Products with packed codes against dense ones, in time and in memory that they take besides.
+
+Each of int8, int4 and NF4 against a dense float32 matrix, and against what is usually written,
+``x @ dequantize(q)``; with one matrix again and again, and with as many in turn as a model has, so
+that none of them is in the cache. Under MLX the usual is ``mx.dequantize``, which has no NF4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mlx.core as mx
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from benchmarks.table import Line, benchmark
+from benchmarks.timing import Ratio, agree
+from graphc.implicit import materializing
+from graphc.implicit.functions import implicit
+from graphc.implicit.quantized import Quantized, quantize
+
+ROWS, COLUMNS = 1024, 4096
+
+WEIGHTS = 64
+"""So many matrices in turn: 1 GB of float32."""
+
+KINDS = ("int8", "int4", "nf4")
+
+COUNTS = (1, 4, 16, 64)
+"""The numbers of rows that are multiplied."""
+
+TARGETS = {1: 1.0, 4: 1.0, 16: 1.0, 64: 1.5}
+
+MEMORY = 0.1
+"""The share of the dense matrix that a product may take besides."""
+
+ROUNDS = 20
+
+Product = Callable[[Any, Any], Any]
+
+
+def matrix() -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).standard_normal((ROWS, COLUMNS)).astype("float32")
+
+
+def in_turns(
+    ours: Callable[[int], Any], theirs: Callable[[int], Any], weights: int, finish: Any
+) -> Ratio:
+    """Seconds a product, the two in turn, over as many weights."""
+
+    def timed(f: Callable[[int], Any]) -> float:
+        start = perf_counter()
+        for i in range(weights):
+            finish(f(i))
+        return (perf_counter() - start) / weights
+
+    for f in (ours, theirs):
+        timed(f)
+    rounds = ROUNDS if weights == 1 else ROUNDS // 5
+    pairs = [(timed(ours), timed(theirs)) for _ in range(rounds)]
+    return Ratio.of(*map(list, zip(*pairs, strict=True)))
+
+
+def copies(x: Any, count: int, array: Callable[[Any], Any]) -> list[Any]:
+    """As many equal arrays, each in memory of its own."""
+    if isinstance(x, Quantized):
+        return [x.each(lambda part: array(np.array(part))) for _ in range(count)]
+    return [array(np.array(x)) for _ in range(count)]
+
+
+def lines(
+    name: str,
+    dense: Sequence[Any],
+    packed: Sequence[Any],
+    forms: tuple[Product, Product, Product | None],
+    x: Any,
+    finish: Any,
+) -> Iterator[Line]:
+    """One matrix again and again, and all in turn, against the dense one and the usual way."""
+    product, plain, usual = forms
+    m = x.shape[0]
+    for weights, how in ((1, "hot"), (WEIGHTS, "in turn")):
+        ratio = in_turns(
+            lambda i: product(x, packed[i]), lambda i: plain(x, dense[i]), weights, finish
+        )
+        yield Line(f"{name}, {m} rows, {how}: dense", ratio, TARGETS[m])
+        if usual is not None:
+            ratio = in_turns(
+                lambda i: product(x, packed[i]), lambda i: usual(x, packed[i]), weights, finish
+            )
+            yield Line(f"{name}, {m} rows, {how}: usual", ratio, 1.0)
+
+
+@benchmark("implicit matmul jax", long=True)
+def with_jax() -> Iterator[Line]:
+    """Compiled by ``jax.jit``; what XLA says that it takes besides."""
+    plain = jax.jit(lambda x, w: x @ w)
+    product = jax.jit(implicit(lambda x, w: x @ w))
+    usual = jax.jit(lambda x, w: x @ w.materialize())
+    w = matrix()
+    dense = copies(w, WEIGHTS, jnp.asarray)
+    for kind in KINDS:
+        packed = copies(quantize(w, kind), WEIGHTS, jnp.asarray)
+        for m in COUNTS:
+            x = jnp.asarray(np.random.default_rng(1).standard_normal((m, ROWS)), "float32")
+            agree(product(x, packed[0]), usual(x, packed[0]), rtol=1e-5)
+            forms = (product, plain, usual)
+            yield from lines(f"JAX {kind}", dense, packed, forms, x, jax.block_until_ready)
+            found = product.lower(x, packed[0]).compile().memory_analysis()
+            taken = float(found.temp_size_in_bytes)
+            share = taken / w.nbytes
+            ratio = Ratio(taken, w.nbytes, share, share)
+            yield Line(f"JAX {kind}, {m} rows: besides", ratio, MEMORY, "MB")
+
+
+@benchmark("implicit matmul mlx", long=True)
+def with_mlx() -> Iterator[Line]:
+    """Compiled by ``graphc.function``, both."""
+    w = matrix()
+    x, matrix_ = gt.matrix("x", dtype="float32"), gt.matrix("w", dtype="float32")
+    plain = graphc.function([x, matrix_], x @ matrix_, mode="MLX")
+    dense = copies(w, WEIGHTS, mx.array)
+    for kind in KINDS:
+        q = quantize(w, kind)
+        symbol = gt.implicit(q, name="q")
+        with materializing("error"):
+            product = graphc.function([x, symbol], x @ symbol, mode="MLX")
+        packed = copies(q, WEIGHTS, mx.array)
+        for m in COUNTS:
+            rows = mx.array(np.random.default_rng(1).standard_normal((m, ROWS)).astype("float32"))
+            forms = (product, plain, None if kind == "nf4" else _usual_mlx)
+            yield from lines(f"MLX {kind}", dense, packed, forms, rows, mx.eval)
+            yield Line(
+                f"MLX {kind}, {m} rows: besides", _peak(product, rows, packed[0]), MEMORY, "MB"
+            )
+
+
+def _usual_mlx(x: Any, q: Any) -> Any:
+    w = mx.dequantize(q.packed, q.scales, q.biases, group_size=q.group_size, bits=q.bits)
+    return x @ w
+
+
+def _peak(f: Product, x: Any, q: Any) -> Ratio:
+    """The most bytes that a product takes besides its operands, against the dense matrix."""
+    mx.eval(f(x, q))
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    mx.eval(f(x, q))
+    taken = float(mx.get_peak_memory() - before)
+    dense = ROWS * COLUMNS * 4
+    return Ratio(taken, dense, taken / dense, taken / dense)
