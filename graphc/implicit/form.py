@@ -124,6 +124,15 @@ class Form:
     parts: tuple[Any, ...]
     static: tuple[Any, ...]
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Form) or self.cls is not other.cls:
+            return False
+        same = self.parts == other.parts and self.static == other.static
+        return same and all(map(_is_same, self.static, other.static))
+
+    def __hash__(self) -> int:
+        return hash((self.cls, self.parts, self.static))
+
     @classmethod
     def of(cls, x: Any) -> tuple[Form, list[Any]]:
         """The form of an implicit array, and its arrays in order."""
@@ -189,8 +198,11 @@ class Form:
         return root if not roots and [*names] == self.paths(root) else None
 
     def unwritten(self) -> Any:
-        """The classes that are not graphc's own: of the same name there may be others."""
-        return tuple(cls for cls in self.classes() if not is_own_class(cls)) or None
+        """The form itself where its text does not tell all: others may have its classes' names.
+
+        So may functions in static fields, which only fields of the user's classes hold.
+        """
+        return None if all(map(is_own_class, self.classes())) else self
 
 
 def is_form(x: Any) -> bool:
@@ -241,6 +253,15 @@ def _token(part: Any) -> str:
     if isinstance(part, tuple):
         return f"({','.join(map(_token, part))})"
     return str(part)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether equal static values are alike: not 1, 1.0 and True, and not 0.0 and -0.0."""
+    if a is b:
+        return True
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return all(map(_is_same, a, b))
+    return type(a) is type(b) and (not isinstance(a, float | complex) or repr(a) == repr(b))
 
 
 def _static_token(value: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ImplicitArrayError
-from graphc.implicit.array import APPLY, ImplicitArray
+from graphc.implicit.array import APPLY, WIDE, ImplicitArray
 from graphc.implicit.form import Form, lengths_of, plan_of, with_parts
 from graphc.ir import Node, TensorType, here, numpy_dtype, toposort, where
 from graphc.tensor import Tensor, as_tensor
@@ -278,8 +278,20 @@ APPLY.append(apply)
 
 def opened(x: ImplicitArray) -> Any:
     """What ``materialize`` gives; JAX's functions in it may be given implicit fields."""
-    parts = [getattr(x, name) for name in plan_of(type(x)).parts]
     level = numpy_like(x)
+    if level.name == "JAX" and _is_wide(x):
+        with sys.modules["jax"].enable_x64(True):
+            return _opened(x, level)
+    return _opened(x, level)
+
+
+def _is_wide(x: ImplicitArray) -> bool:
+    """Whether one of JAX's arrays has a dtype that it has within enable_x64 alone."""
+    return any(str(leaf.dtype) in WIDE for leaf in Form.of(x)[1] if hasattr(leaf, "dtype"))
+
+
+def _opened(x: ImplicitArray, level: Any) -> Any:
+    parts = [getattr(x, name) for name in plan_of(type(x)).parts]
     if level.name == "JAX" and type(x).materialize_through and has_implicit(parts):
         return level.implicit(lambda *fields: with_parts(x, fields).materialize())(*parts)
     return x.materialize()

@@ -12,6 +12,7 @@ from typing import Any
 
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray, derived
+from graphc.implicit.batches import is_elementwise
 from graphc.implicit.form import Form
 from graphc.implicit.registry import register
 from graphc.ir import Node, TensorType, dtype_name
@@ -31,7 +32,8 @@ def element(form: Form, types: Types) -> Types | None:
     """The types of the fields of each element of a stack; None for what is no stack.
 
     It is one if all its fields have the leading axis, and the whole has that whatever its length
-    is: so a batch is told from a matrix that is as long by accident.
+    is, and its elements are those of the fields' elements: so a batch is told from a matrix that is
+    as long by accident, and from one whose rows depend on each other.
     """
     leading = {type.shape[:1] for type in types}
     if len(leading) != 1 or leading == {()}:
@@ -49,7 +51,8 @@ def of_elements(form: Form, types: Types) -> TensorType | None:
     several = _whole(form, tuple([type.with_shape((n, *type.shape)) for type in types]))
     if inside is None or several != inside.with_shape((n, *inside.shape)):
         return None
-    return inside
+    shapes = tuple([(type.shape, type.numpy_dtype) for type in types])
+    return inside if is_elementwise(form, shapes) else None
 
 
 def _whole(form: Form, types: Types) -> TensorType | None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from jax.tree_util import GetAttrKey, tree_flatten_with_path
 
+import graphc
 import graphc.tensor as gt
 from graphc.errors import ImplicitArrayError, MaterializeError
 from graphc.implicit import ImplicitArray, aux_field, fields_of, is_implicit, with_fields
@@ -307,3 +308,46 @@ def test_numpy_does_not_get_another_array_than_was_said() -> None:
 def test_a_field_that_is_no_array_is_told() -> None:
     with pytest.raises(ImplicitArrayError, match=r"holds 3\.0, which is no array"):
         Outer(3.0, np.ones(2)).shape  # noqa: B018
+
+
+@dataclass(frozen=True)
+class Times(ImplicitArray):
+    """Numbers times a static one, or what a static function makes of them."""
+
+    values: Any
+    by: Any = aux_field(default=1)  # noqa: RUF009
+
+    def materialize(self) -> Any:
+        return self.by(self.values) if callable(self.by) else self.values * self.by
+
+
+def test_equal_static_fields_of_other_kinds_are_other_arrays() -> None:
+    """1, 1.0 and True are equal to Python, and so are the zeros."""
+    v = gt.tensor("v", dtype="int64", shape=(3,))
+    for by in (1, 1.0, True, 1.0, 1):
+        wanted = (np.arange(3) * by).dtype
+        assert (
+            Times(np.arange(3), by).dtype == gt.as_tensor(Times(v, by)).type.numpy_dtype == wanted
+        )
+    assert Form.of(Times(v, (0, 0.0)))[0] != Form.of(Times(v, (0, -0.0)))[0]
+    assert Form.of(Times(v, (0, 0.0)))[0] == Form.of(Times(v, (0, 0.0)))[0]
+
+
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX"])
+def test_functions_of_one_name_in_static_fields_have_programs_of_their_own(mode: str) -> None:
+    def times(k: int) -> Any:
+        return lambda x: x * k
+
+    found = []
+    for k in (2, 3):
+        x = Times(np.ones(3), times(k))
+        w = gt.implicit(x, name="w")
+        found.append(graphc.function([w], w + 1, mode=mode)(x).tolist())
+    assert found == [[3, 3, 3], [4, 4, 4]]
+
+
+def test_fields_of_64_bits_are_made_whole_whatever_jax_is_set_to() -> None:
+    with jax.enable_x64(True):
+        x = Outer(jnp.arange(3.0), jnp.ones(2))
+    assert not jax.config.jax_enable_x64
+    assert np.asarray(x).dtype == np.float64

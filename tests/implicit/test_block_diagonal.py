@@ -11,8 +11,11 @@ from hypothesis import given, settings, strategies as st
 from scipy.linalg import block_diag
 
 from graphc.errors import ImplicitArrayError
-from graphc.implicit import materializing
+from graphc.implicit import materialize_nested, materializing
 from graphc.implicit.structures.block_diagonal import BlockDiagonal
+from graphc.implicit.structures.diagonal import Diagonal
+from graphc.implicit.structures.fill import Fill
+from graphc.implicit.structures.low_rank import LowRank
 from tests.implicit.protocol import ALIKE, answers, confirm, numbers, slope_agrees
 from tests.implicit.reference import Case, check, named, runs
 
@@ -157,3 +160,35 @@ def test_blocks_that_do_not_fit(blocks: Any, said: str) -> None:
 def test_a_count_that_does_not_divide() -> None:
     with pytest.raises(ImplicitArrayError, match="count=4"):
         BlockDiagonal.spec((6, 4), "float32", count=4)
+
+
+def nested() -> list[BlockDiagonal]:
+    """Blocks that are implicit: in a tuple, as one array, and stacks of both."""
+    rng = np.random.default_rng(0)
+
+    def normal(*lengths: int) -> Any:
+        return rng.normal(size=lengths)
+
+    return [
+        BlockDiagonal((LowRank(normal(2, 1), normal(1, 2)), normal(3, 3))),
+        BlockDiagonal((Diagonal(normal(2)), Fill(np.array(2.0), (3, 3)))),
+        BlockDiagonal(Diagonal(normal(3, 2))),
+        BlockDiagonal((Diagonal(normal(2, 2)), normal(2, 3, 3))),
+        BlockDiagonal(Fill(np.array(2.0), (2, 3, 2, 2))),
+    ]
+
+
+@pytest.mark.parametrize("w", nested(), ids=repr)
+def test_blocks_that_are_implicit_are_combined_as_what_they_stand_for(w: BlockDiagonal) -> None:
+    v = np.asarray(w)
+    mask = np.arange(v.shape[-1]) % 2 == 0
+    pairs = [
+        (w + w, v + v),
+        (w * w, v * v),
+        (w.chosen(np.broadcast_to(mask, v.shape), w * 3, True), np.where(mask, v, v * 3)),
+        (w.chosen(np.broadcast_to(mask, v.shape), w * 3, False), np.where(mask, v * 3, v)),
+    ]
+    if w.ndim > 2:
+        pairs.append((w.joined([w * 2], 0), np.concatenate([v, v * 2])))
+    for found, wanted in pairs:
+        np.testing.assert_allclose(materialize_nested(found, full=True), wanted, 1e-12)

@@ -328,3 +328,21 @@ def test_spec_has_the_shape_asked_for(cls: Any, transposed: bool) -> None:
     shape = (33, 64) if transposed else (64, 33)
     with pytest.raises(ImplicitArrayError, match="packed axis has length 33"):
         cls.spec(shape, "float32", transposed=transposed)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "most"), [("float16", 6e4), ("float32", 3e38), ("float64", 1e308)]
+)
+@pytest.mark.parametrize("kind", ["int8", "int4", "nf4", "1bit"])
+def test_numbers_whose_range_overflows_are_refused(kind: str, dtype: str, most: float) -> None:
+    x = (np.linspace(-1, 1, 128) * most).astype(dtype).reshape(2, 64)
+    with pytest.raises(ImplicitArrayError, match="may overflow"):
+        quantize(x, kind, group_size=32)
+    safe = x / np.array(4000, dtype)
+    assert np.isfinite(np.asarray(quantize(safe, kind, group_size=32), "float64")).all()
+
+
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+def test_what_is_smaller_than_the_least_step_is_near_zero(kind: str) -> None:
+    x = np.random.default_rng(0).standard_normal((4, 64)).astype("float32") * 1e-7
+    np.testing.assert_allclose(np.asarray(quantize(x, kind, group_size=32)), x, rtol=0, atol=1.5e-7)

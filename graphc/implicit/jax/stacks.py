@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from graphc.implicit.batches import is_elementwise
 from graphc.implicit.jax.kinds import Kind
 from graphc.implicit.policy import whole
 
@@ -28,7 +29,8 @@ def element(kind: Kind, length: int) -> Kind | None:
     other = _unlike(kind)
     if inside is None or _type(_repeated(part, other)) != ((other, *inside[0]), inside[1]):
         return None
-    return part
+    shapes = tuple([(aval.shape, aval.dtype) for aval in part.avals])
+    return part if is_elementwise(kind.form, shapes) else None
 
 
 @lru_cache(1024)

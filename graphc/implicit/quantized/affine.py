@@ -22,7 +22,8 @@ class AffineQuantized(Quantized):
 
     What ``quantize`` makes of numbers w between low and high in a group lies within one step of
     them, ``(high - low) / (2**bits - 1)``: within half a step of most, but zero has a code of its
-    own, and that moves the end of the range that is nearer to zero.
+    own, and that moves the end of the range that is nearer to zero. A step is 1e-7 at least, as it
+    is in MLX: what is smaller comes out as zero.
 
     Attributes:
         packed: Words of uint32, ``(*batch, rows, columns * bits / 32)``: the first code in the
@@ -33,7 +34,7 @@ class AffineQuantized(Quantized):
         group_size: 32, 64 or 128 neighbours along the packed axis share a scale.
         transposed: Whether the packed axis is the last but one: the array is the transpose of
             ``(*batch, rows, columns)``. MLX's processor multiplies faster where it is not, its GPU
-            and JAX where it is.
+            where it is, and JAX's processor where it is and few rows are multiplied.
 
     Example:
         >>> import numpy as np

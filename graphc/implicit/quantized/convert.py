@@ -16,6 +16,7 @@ from graphc.implicit.form import dtype_of, lengths_of
 from graphc.implicit.level import numpy_like
 from graphc.implicit.quantized.affine import AffineQuantized
 from graphc.implicit.quantized.base import Quantized
+from graphc.implicit.quantized.coding import GROUP_SIZES
 from graphc.implicit.quantized.encode import encode
 from graphc.implicit.quantized.nf4 import NF4
 from graphc.implicit.quantized.one_bit import OneBit
@@ -54,7 +55,9 @@ def quantize(
             pattern of the whole with ``*`` and ``?``. By default all floating ones of two axes or
             more.
         group_size: How many neighbours share a scale: 32, 64 or 128.
-        axis: Along which axis they are neighbours, and packed: -1 or -2.
+        axis: Along which axis they are neighbours, and packed: -1 or -2. Under JAX's processor
+            ``x @ w`` is faster with -2 where x has few rows, up to 8 for int4 and 2 for int8; with
+            -1 where it has more, and for NF4.
 
     Returns:
         An implicit array of the same library, shape and dtype; or a tree like the one given.
@@ -167,11 +170,31 @@ def _check(x: Any, name: str, group_size: int, axis: int) -> None:
         )
 
 
+SAFE = 4 * max(GROUP_SIZES)
+"""A group's range and the sum of its magnitudes are less than so many times its largest element."""
+
+LARGEST = {
+    # What is in half width is computed in single; its scales are kept in half.
+    "float16": 65504 / 4,
+    "bfloat16": 3.3e38 / SAFE,
+    "float32": 3.4e38 / SAFE,
+    "float64": 1.7e308 / SAFE,
+}
+
+
 def _check_values(xp: Any, x: Any, name: str) -> None:
     """Raise where there are numbers that are none, if the values are known."""
     if xp.name == "graphc" or (xp.name == "JAX" and isinstance(x, sys.modules["jax"].core.Tracer)):
         return
-    wrong = np.argwhere(~np.isfinite(np.asarray(x).astype("float64")))
+    values = np.abs(np.asarray(x).astype("float64"))
+    wrong = np.argwhere(~np.isfinite(values))
+    largest, most = values.max(initial=0), LARGEST[dtype_name(dtype_of(x))]
+    if not len(wrong) and largest > most:
+        raise _refuse(
+            f"quantize: {name} has an element of magnitude {largest:.3g}: the range of its group "
+            f"may overflow beyond {most:.3g}.",
+            "Scale the array down, or cast it to a wider dtype.",
+        )
     if len(wrong):
         places = ", ".join(str(tuple(map(int, place))) for place in wrong[:SHOWN])
         raise _refuse(

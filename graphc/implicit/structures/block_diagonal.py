@@ -246,18 +246,18 @@ class BlockDiagonal(Stacked):
         if not self.fits(other):
             return NotImplemented
         xp = numpy_like(self, other)
-        return self.each(xp.add, other)
+        return self._with(xp, other.blocks, xp.add)
 
     def multiplied(self, other: Any) -> Any:
         xp = numpy_like(self, other)
         if self.fits(other):
-            return self.each(xp.multiply, other)
+            return self._with(xp, other.blocks, xp.multiply)
         if isinstance(other, ImplicitArray):
             return NotImplemented
         return self._with(xp, self._parts_of(xp, other), xp.multiply)
 
     def _with(self, xp: Any, other: Any, function: Any) -> Any:
-        """The blocks combined with another's."""
+        """The blocks, which may be implicit, combined with another's."""
         if self.stacked:
             return BlockDiagonal(function(self.blocks, other))
         return BlockDiagonal(
@@ -290,15 +290,12 @@ class BlockDiagonal(Stacked):
             return super().chosen(mask, other, first)
         xp = numpy_like(self, mask, other)
         masks = self._parts_of(xp, mask)
-        masks = masks if isinstance(masks, tuple) else (masks,)
-        pairs = zip(self.leaves, other.leaves, strict=True)
-        if len(masks) != len(self.leaves):
-            return NotImplemented  # implicit blocks
-        chosen = [
-            xp.where(here, *((a, b) if first else (b, a)))
-            for here, (a, b) in zip(masks, pairs, strict=True)
-        ]
-        return BlockDiagonal(chosen[0] if self.stacked else tuple(chosen))
+        chosen = self if first else other
+        left = other if first else self
+        if self.stacked:
+            return BlockDiagonal(xp.where(masks, chosen.blocks, left.blocks))
+        triples = zip(masks, chosen.blocks, left.blocks, strict=True)
+        return BlockDiagonal(tuple([xp.where(*triple) for triple in triples]))
 
     # Over axes.
 

@@ -179,7 +179,17 @@ class Stacked(Structured):
         if not all(type(x) is type(self) and _unlike(self, x, axis) for x in others):
             return NotImplemented
         xp = self.xp
-        return self.each(lambda *parts: xp.concatenate(parts, axis), *others)
+        rest = [fields_of(x) for x in others]
+
+        def joined(name: str, part: Any) -> Any:
+            more = [x[name] for x in rest]
+            if isinstance(part, tuple):
+                columns = zip(part, *more, strict=True)
+                return tuple([xp.concatenate(column, axis) for column in columns])
+            return None if part is None else xp.concatenate([part, *more], axis)
+
+        parts = {name: joined(name, part) for name, part in fields_of(self).items()}
+        return with_fields(self, parts)
 
     def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
         k = self.ndim - 2
