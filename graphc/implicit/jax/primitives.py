@@ -47,7 +47,7 @@ def named(name: str) -> Primitive | None:
         >>> named("mul") is jax.lax.mul_p
         True
     """
-    return _table().get(name)
+    return _public().get(name) or _table().get(name)
 
 
 def names() -> tuple[str, ...]:
@@ -56,13 +56,20 @@ def names() -> tuple[str, ...]:
 
 
 @cache
-def _table() -> Mapping[str, Primitive]:
+def _public() -> Mapping[str, Primitive]:
+    """Those that modules have; nothing is traced for them."""
     found: dict[str, Primitive] = {}
     for module in (primitives, jax.lax):
         for name, value in vars(module).items():
             if name.endswith(SUFFIX) and hasattr(value, "bind"):
                 found.setdefault(value.name, value)
                 found.setdefault(name.removesuffix(SUFFIX), value)
+    return MappingProxyType(found)
+
+
+@cache
+def _table() -> Mapping[str, Primitive]:
+    found = dict(_public())
     for name, function in SHOWN.items():
         (equation,) = jax.make_jaxpr(function)(jax.core.ShapedArray((1,), jnp.float32)).eqns
         found.setdefault(name, equation.primitive)

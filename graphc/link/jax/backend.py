@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
@@ -18,7 +19,6 @@ from jax.extend.backend import get_backend
 
 from graphc.errors import DynamicShapeError, ModeError
 from graphc.implicit.array import is_implicit
-from graphc.implicit.jax.lowered import at_primitives
 from graphc.implicit.policy import policy_of
 from graphc.ir import Check, Graph, Node, Op, Pick, TensorType
 from graphc.link.backend import Backend, Executable
@@ -225,7 +225,9 @@ class JAXBackend(Backend):
 
         def bounded(*values: Any) -> Any:
             if any(map(is_implicit, values)) and not reads_shape:
-                return at_primitives(compute, values, policy_of(), node.site)
+                # A program without implicit arrays does not load what runs them.
+                lowered = import_module("graphc.implicit.jax.lowered")
+                return lowered.at_primitives(compute, values, policy_of(), node.site)
             if (
                 limits
                 or any(isinstance(x, Count | Ragged) for x in values)

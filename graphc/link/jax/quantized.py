@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
-from graphc.implicit.jax.quantized import matmul
 from graphc.implicit.quantized import QuantizedMatmul
 from graphc.link.jax.backend import backend
 
@@ -12,4 +12,6 @@ from graphc.link.jax.backend import backend
 @backend.lower(QuantizedMatmul)
 def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> Any:
     """As structures of JAX's arrays have it."""
-    return matmul(op.coding, op.transposed, x, packed, *parts)
+    # A program without codes does not load what decodes them.
+    products = import_module("graphc.implicit.jax.quantized")
+    return products.matmul(op.coding, op.transposed, x, packed, *parts)
