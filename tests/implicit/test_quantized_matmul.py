@@ -91,6 +91,28 @@ def test_blocks_and_what_is_left_of_them(
         np.testing.assert_allclose(y, x @ np.asarray(q.materialize()), atol=2e-4)
 
 
+@pytest.mark.parametrize("kind", ["int8", "int4"])
+@pytest.mark.parametrize("m", [2, 8])
+@pytest.mark.parametrize("group_size", [32, 64])
+def test_few_rows_of_x_share_what_is_decoded(kind: str, m: int, group_size: int) -> None:
+    from graphc.implicit.jax import quantized  # noqa: PLC0415 (how it is done)
+
+    rng = np.random.default_rng(0)
+    w = jnp.asarray(matrix(rng, 2048, 48))
+    q = quantize(w, kind, axis=-2, group_size=group_size)
+    x, tangent = (jnp.asarray(matrix(rng, m, 2048)) for _ in range(2))
+    assert quantized._way(q.coding, True, x, q.scales) is quantized._few_by_columns
+    half = x.astype("bfloat16")
+    assert quantized._way(q.coding, True, half, q.scales) is quantized._blocks_of_rows
+    arrays = x, *numbers(q)
+    y, by_x = jax.jvp(lambda x: kernel(q, x, *arrays[1:]), (x,), (tangent,))
+    dense = np.asarray(q.materialize(), "float64")
+    for found, rows in ((y, x), (by_x, tangent)):
+        np.testing.assert_allclose(found, rows @ dense, atol=1e-5 * np.abs(dense).sum(0).max())
+    found = jax.grad(lambda x: jnp.sum(kernel(q, x, *arrays[1:])))(x)
+    np.testing.assert_allclose(found, np.ones((m, 48)) @ dense.T, atol=1e-3)
+
+
 @settings(deadline=None, max_examples=10)
 @given(
     kind=st.sampled_from(KINDS),

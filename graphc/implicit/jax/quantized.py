@@ -188,15 +188,17 @@ def _forward(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any)
     if 0 in (*x.shape, rows, words):
         n = rows if transposed else words * coding.per_word
         return jnp.zeros((x.shape[0], n), x.dtype)
-    y = _way(coding, transposed, x.shape[0], rows)(coding, x, packed, scales)
+    y = _way(coding, transposed, x, scales)(coding, x, packed, scales)
     for bias in biases:
         y = y + _with_biases(coding, transposed, x, bias)
     return y
 
 
-def _way(coding: Coding, transposed: bool, m: int, rows: int) -> Callable[..., Any]:
+def _way(coding: Coding, transposed: bool, x: Any, scales: Any) -> Callable[..., Any]:
+    m, rows = x.shape[0], scales.shape[0]
     if transposed:
-        return _few_by_columns if m == 1 else _blocks_of_rows
+        few = m == 1 or _is_few_by_columns(coding, x, scales)
+        return _few_by_columns if few else _blocks_of_rows
     few = m <= FEW.get((coding.kind, coding.bits), 1) and rows % TERMS == 0
     return _few_by_rows if few else _blocks_of_columns
 
@@ -257,7 +259,26 @@ def _sums_by_rows(coding: Coding, many: int, x: Any, packed: Any, scales: Any) -
 
 
 PRODUCTS = 128
-"""So many products are added up in one loop where a row of words is read along."""
+"""So many products are added up in one loop where a row of words is read along, for one x."""
+
+GROUPS = 4
+"""So many groups are for several rows of x: what is decoded stays in registers for all of them."""
+
+MOST = 8
+"""So many rows of x are multiplied in registers where words are of w's columns."""
+
+
+def _is_few_by_columns(coding: Coding, x: Any, scales: Any) -> bool:
+    """Whether to decode once for several rows of x is fast and exact, and takes a tenth of w.
+
+    Besides there are as many sums as words in a group for each row of x, and a copy of the words.
+    In half width every sum would be rounded, not only those of whole blocks.
+    """
+    m, groups = int(x.shape[0]), int(scales.shape[1])
+    if coding.kind != "affine" or coding.bits not in {4, 8} or x.dtype.itemsize < 4:
+        return False
+    fits = 10 * (m + GROUPS) <= groups * coding.per_word
+    return fits and m <= MOST and groups % GROUPS == 0
 
 
 def _few_by_columns(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
@@ -266,7 +287,7 @@ def _few_by_columns(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     per_group, per_word = coding.words_per_group, coding.per_word
     # A table is sixteen instructions, and to compile takes as much longer.
     most = PRODUCTS // 4 if coding.kind == "nf4" else PRODUCTS
-    many = _divisor(groups, max(1, most // per_word))
+    many = GROUPS if m > 1 else _divisor(groups, max(1, most // per_word))
     shape = (m, groups, per_group, per_word)
     planes = jnp.transpose(x.reshape(shape), (1, 3, 0, 2))
     words = packed.reshape(rows, 1, groups, per_group)
