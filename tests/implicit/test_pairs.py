@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import mlx.core as mx
 import numpy as np
 import pytest
 
@@ -125,7 +126,6 @@ def test_shape_and_dtype_are_what_materialize_gives(a: str) -> None:
 @pytest.mark.parametrize("a", NAMES)
 @pytest.mark.parametrize("batch", [(), (2,)], ids=["matrix", "stack"])
 def test_mlx_makes_them_whole(a: str, batch: tuple[int, ...]) -> None:
-    mx = pytest.importorskip("mlx.core")
     x = structures(*batch)[a].astype("float32")
     form, leaves = Form.of(x)
     whole = materialize_nested(form.build([mx.array(leaf) for leaf in leaves]), full=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mlx.core as mx
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -204,7 +205,6 @@ def test_what_is_no_array_is_an_error(x: Any) -> None:
 
 
 def test_arrays_of_mlx_are_refused() -> None:
-    mx = pytest.importorskip("mlx.core")
     with pytest.raises(ImplicitArrayError, match="MLX"):
         ste(lambda x: x)(mx.ones(2))
 

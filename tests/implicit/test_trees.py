@@ -10,9 +10,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import mlx.core as mx
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from mlx import utils
 
 import graphc.tensor as gt
 from graphc.errors import ArgumentError
@@ -235,7 +237,6 @@ def test_depth_counts_implicit_arrays_within_each_other() -> None:
 
 
 def test_arrays_are_those_of_any_library() -> None:
-    mx = pytest.importorskip("mlx.core")
     arrays = [np.ones(2), jnp.ones(2), mx.ones(2), gt.vector("x"), scaled()]
     assert all(map(is_array, arrays))
     assert jax.jit(lambda x: x if is_array(x) else None)(1.0) is not None
@@ -244,8 +245,6 @@ def test_arrays_are_those_of_any_library() -> None:
 
 
 def test_trees_of_mlx_have_implicit_arrays_as_leaves() -> None:
-    mx = pytest.importorskip("mlx.core")
-    utils = pytest.importorskip("mlx.utils")
     x = Scaled(mx.ones((2, 3)), mx.array(2.0))
     tree = {"layers": [{"w": x, "b": mx.zeros(3)}]}
     ours = tree_map_with_path(lambda path, x: ".".join(map(str, path)), tree)
