@@ -57,6 +57,7 @@ from graphc.ir import (
     rebuild,
     replaced,
     where,
+    wholes,
 )
 from graphc.link import Executable, Ledger, Program
 from graphc.tensor import Tensor
@@ -127,7 +128,8 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     recipe = Recipe(rebuild(containers, list(ins)), outputs, pairs, get_mode(mode), name, returns)
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     check_givens(swaps, ends, ins)
-    check_inputs(ins, ends, on_unused_input, implicit)
+    together = [[x.variable for x in flatten(whole)] for whole in wholes(recipe.inputs)]
+    check_inputs(ins, ends, on_unused_input, implicit, together)
     end_of_trace()
     return Function(recipe)
 

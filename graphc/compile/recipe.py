@@ -214,10 +214,12 @@ def check_inputs(
     outputs: Sequence[Node],
     on_unused: OnUnused,
     implicit: Sequence[ImplicitTensor] = (),
+    wholes: Sequence[Sequence[Node]] = (),
 ) -> None:
     """Raise where inputs are missing, come twice or are not used.
 
-    Of those that are implicit, one field that is used is enough.
+    Of those that are implicit, or values of one object with static fields, one that is used is
+    enough.
     """
     if on_unused not in {"raise", "warn", "ignore"}:
         raise ArgumentError(f"on_unused_input={on_unused!r}: it is 'raise', 'warn' or 'ignore'.")
@@ -230,7 +232,8 @@ def check_inputs(
     missing = [x for x in needed if isinstance(x.op, Input) and not isinstance(x, Shared)]
     refuse_missing(missing, variables)
     used = {x for node in needed for x in node.inputs}.union(outputs)
-    used.update(*[x.inputs for x in implicit if not used.isdisjoint(x.inputs)])
+    together = [*[x.inputs for x in implicit], *wholes]
+    used.update(*[values for values in together if not used.isdisjoint(values)])
     for x in variables:
         if x not in used and on_unused != "ignore":
             whole = next((y for y in implicit if x in y.inputs), None)

@@ -9,6 +9,7 @@ from graphc.ir.containers import (
     paths,
     rebuild,
     value_class,
+    wholes,
 )
 from graphc.ir.dtypes import (
     DTYPES,
@@ -24,7 +25,18 @@ from graphc.ir.dtypes import (
 )
 from graphc.ir.gather import GATHERED, GATHERERS, gathered
 from graphc.ir.graph import Graph, refuse_missing, replaced
-from graphc.ir.node import TINY, Constant, Input, Leaf, Node, Parameter, Pick, picks, toposort
+from graphc.ir.node import (
+    TINY,
+    Constant,
+    Input,
+    Leaf,
+    Node,
+    Parameter,
+    Pick,
+    Together,
+    picks,
+    toposort,
+)
 from graphc.ir.op import Check, Op, encode, is_own_class
 from graphc.ir.print import dprint, pprint, preview, tree
 from graphc.ir.site import (
@@ -60,6 +72,7 @@ __all__ = [
     "Site",
     "Slot",
     "TensorType",
+    "Together",
     "TupleType",
     "Type",
     "check",
@@ -96,4 +109,5 @@ __all__ = [
     "tree",
     "value_class",
     "where",
+    "wholes",
 ]

@@ -7,7 +7,16 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
-__all__ = ["STATIC", "flatten", "flatten_like", "is_container", "paths", "rebuild", "value_class"]
+__all__ = [
+    "STATIC",
+    "flatten",
+    "flatten_like",
+    "is_container",
+    "paths",
+    "rebuild",
+    "value_class",
+    "wholes",
+]
 
 _VALUES: set[type] = set()
 
@@ -56,41 +65,43 @@ def flatten_like(like: Any, container: Any) -> list[Any]:
         if not isinstance(container, list | tuple) or len(container) != len(like):
             raise ValueError(f"a sequence of {len(like)} is wanted, not {container!r}")
         pairs = list(zip(like, container, strict=True))
-    elif _is_implicit(like):
-        return _flatten_implicit(like, container)
     elif is_container(like):
-        if type(container) is not type(like):
-            raise ValueError(f"a {type(like).__name__} is wanted, not {container!r}")
-        pairs = [(value, getattr(container, name)) for name, value in _fields(like).items()]
+        return _flatten_object(type(like), like, container)
     else:
         return [container]
     return [value for part, given in pairs for value in flatten_like(part, given)]
 
 
-def _flatten_implicit(like: Any, container: Any) -> list[Any]:
-    """The arrays of an implicit array, in order."""
-    cls: Any = type(like)
-    values, static = _names(cls)
+def _flatten_object(cls: Any, like: Any, container: Any) -> list[Any]:
+    """The values in the fields of a dataclass, whose static fields are equal."""
     if type(container) is not cls:
         kind = type(container).__name__
         shape = f" of shape {tuple(container.shape)}" if hasattr(container, "shape") else ""
         raise ValueError(f"a {cls.__name__} is wanted, not a {kind}{shape}")
+    values, static = _names(like.__class__)
     for name in static:
-        wanted, other = getattr(like, name), getattr(container, name)
-        if (type(other), other) != (type(wanted), wanted):
-            raise ValueError(f"{cls.__name__}.{name} is {wanted!r}, not {other!r}")
+        _check_static(f"{cls.__name__}.{name}", getattr(like, name), getattr(container, name))
     found: list[Any] = []
     for name in values:
         part, given = getattr(like, name), getattr(container, name)
-        if part is None and given is None:
+        if _is_implicit(like) and (part is None or given is None):
+            if part is not given:
+                raise ValueError(
+                    f"{cls.__name__}.{name} is {'None' if part is None else 'not None'}"
+                )
             continue
-        if part is None or given is None:
-            raise ValueError(f"{cls.__name__}.{name} is {'None' if part is None else 'not None'}")
         try:
             found += flatten_like(part, given)
         except ValueError as error:
             raise ValueError(f"in {cls.__name__}.{name}, {error}") from error
     return found
+
+
+def _check_static(name: str, wanted: Any, given: Any) -> None:
+    if (type(given), given) != (type(wanted), wanted):
+        wanted, given = repr(wanted), repr(given)
+        other = "another, though both read alike" if given == wanted else given
+        raise ValueError(f"{name} is {wanted}, not {other}")
 
 
 def paths(container: Any, root: str) -> list[str]:
@@ -111,6 +122,32 @@ def paths(container: Any, root: str) -> list[str]:
     else:
         return [root]
     return [path for at, value in parts for path in paths(value, at)]
+
+
+def wholes(container: Any) -> Iterator[Any]:
+    """The objects in a nested container that have static fields, and so are more than their values.
+
+    Example:
+        >>> from dataclasses import dataclass, field
+        >>> @dataclass
+        ... class Scaled:
+        ...     x: float
+        ...     by: float = field(metadata={STATIC: True})
+        >>> list(wholes({"a": (1, [Scaled(2, by=0.5)])}))
+        [Scaled(x=2, by=0.5)]
+    """
+    if not is_container(container):
+        return
+    if isinstance(container, dict):
+        parts = list(container.values())
+    elif isinstance(container, list | tuple):
+        parts = list(container)
+    else:
+        parts = list(_fields(container).values())
+        if _names(container.__class__)[1]:
+            yield container
+    for part in parts:
+        yield from wholes(part)
 
 
 def rebuild(like: Any, values: list[Any]) -> Any:

@@ -294,6 +294,20 @@ class Pick(Op):
         return Node.make(self, items)
 
 
+@dataclass(frozen=True, slots=True)
+class Together(Op):
+    """Several arrays as one node: what an operation of several results is made of."""
+
+    def infer(self, *items: Type) -> Type:
+        return TupleType(items)
+
+    def perform(self, *items: Any) -> tuple[Any, ...]:
+        return items
+
+    def batch(self, size: Any, batched: Sequence[bool], *items: Node) -> tuple[Node, ...]:
+        return items
+
+
 def picks(several: Node) -> list[Any]:
     """Each of several results."""
     return [Node.make(Pick(i), several) for i in range(len(several.type.items))]
