@@ -20,7 +20,7 @@ from graphc.tensor.broadcast import BroadcastTo
 from graphc.tensor.create import Arange
 from graphc.tensor.index import Index, IndexUpdate, Nonzero
 from graphc.tensor.pad import Pad
-from graphc.tensor.reduce import Composite
+from graphc.tensor.reduce import Named
 from graphc.tensor.sets import Unique
 from graphc.tensor.shape import Length, Reshape, Shape
 from graphc.tensor.specify import SpecifyShape
@@ -94,7 +94,7 @@ def computed(graph: Graph, demanded: Collection[Node], known: Collection[int]) -
         if isinstance(node.op, Length | Shape | Constant) or (
             node.inputs
             and (isinstance(node.op, Nonzero | Unique | Pick) or _is_small(node.type))
-            and not isinstance(node.op, Composite)
+            and not isinstance(node.op, Named)
             and all(x in nodes for x in node.inputs)
         ):
             nodes.add(node)
@@ -218,7 +218,7 @@ def possible(graph: Graph, readable: Sequence[bool]) -> set[Node]:
 
 def _has_no_reference(op: Op) -> bool:
     """Whether NumPy cannot compute it: names that a backend has, and loops that stop."""
-    return isinstance(op, Composite) or (isinstance(op, Loop) and op.stops)
+    return isinstance(op, Named) or (isinstance(op, Loop) and op.stops)
 
 
 def _can_be_read(x: Node) -> bool:

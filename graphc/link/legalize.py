@@ -15,8 +15,10 @@ from graphc.ir import (
     Leaf,
     Node,
     Op,
+    Pick,
     Slot,
     TensorType,
+    Together,
     derived_from,
     is_inexact,
     numpy_dtype,
@@ -24,7 +26,7 @@ from graphc.ir import (
 from graphc.link.backend import Backend
 from graphc.loop.step import Formal
 from graphc.tensor.elementwise import Cast, Elementwise
-from graphc.tensor.reduce import Composite
+from graphc.tensor.reduce import Named
 
 __all__ = ["bake", "inline", "narrowed"]
 
@@ -47,6 +49,9 @@ def inline(graph: Graph, backend: Backend) -> Graph:
             waiting += missing
             continue
         made = _inside(node, backend).with_inputs([done[x] for x in node.inputs])
+        if isinstance(made.op, Pick) and isinstance(made.inputs[0].op, Together):
+            done[node] = made.inputs[0].inputs[made.op.index]
+            continue
         meaning = meanings[made] if made in meanings else _meaning(made, backend)
         if meaning is not None and meaning not in done:
             # It may hold other names in turn.
@@ -70,7 +75,7 @@ def _inside(node: Node, backend: Backend) -> Node:
 def _meaning(node: Node, backend: Backend) -> Node | None:
     """What a name stands for that the backend does not know."""
     match node.op:
-        case Composite() as op if not backend.has(node):
+        case Named() as op if not backend.has(node):
             expand: Callable[..., Node] = op.expand
         case Elementwise(expand=made) as op if made is not None and backend.lowering(op) is None:
             expand = made

@@ -49,6 +49,7 @@ __all__ = [
     "LogSumExp",
     "Max",
     "Min",
+    "Named",
     "Peak",
     "Pit",
     "Prod",
@@ -511,18 +512,28 @@ def floating(x: Any, dtype: Any = None) -> Tensor:
 # Composites: named sub-graphs, inlined where a backend has no lowering for the name.
 
 
-@dataclass(frozen=True, slots=True)
-class Composite(Op):
+class Named(Op):
     """A function with a name, made of others: ``expand`` says of what.
 
     Backends that lower the name compute it as one; for the others it is inlined.
     """
 
-    axes: tuple[int, ...]
+    __slots__ = ()
 
     @property
     def name(self) -> str:
         return type(self).__name__.lower()
+
+    def expand(self, *inputs: Any) -> Any:
+        """What it is made of; several results are put ``Together``."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Composite(Named):
+    """Such a function of slices of an array."""
+
+    axes: tuple[int, ...]
 
     def expand(self, x: Tensor) -> Tensor:
         """What it is made of."""
