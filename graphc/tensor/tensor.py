@@ -36,6 +36,7 @@ from graphc.tensor.dispatch import (
     arguments_for,
     whole_arguments,
 )
+from graphc.tensor.equality import is_elementwise
 from graphc.tensor.runtime import Runtime
 
 __all__ = ["TABLE", "Axis", "Tensor", "as_tensor", "axes_of", "constant", "function", "operands"]
@@ -133,6 +134,16 @@ class Tensor(Node):
     def imag(self) -> Tensor:
         """The imaginary part."""
         return TABLE["imag"](self)  # type: ignore[no-any-return]
+
+    # Nodes are compared by identity; but in functions of single elements, as a mask's, by value.
+
+    def __eq__(self, other: object) -> Any:
+        return TABLE["equal"](self, other) if is_elementwise() else self is other
+
+    def __ne__(self, other: object) -> Any:
+        return TABLE["not_equal"](self, other) if is_elementwise() else self is not other
+
+    __hash__ = Node.__hash__
 
     # What needs a value is refused.
 
