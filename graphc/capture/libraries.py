@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MethodDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any
 
+from graphc.tensor.elementwise import ROWS, Elementwise
+
 __all__ = ["is_library_file", "is_library_module", "public_name", "version_of"]
 
 _GRAPHC = str(Path(__file__).resolve().parent.parent)
@@ -60,6 +62,8 @@ def public_name(value: Any) -> str | None:
         >>> public_name(math.sin), public_name(lambda x: x)
         ('math.sin', None)
     """
+    if isinstance(value, Elementwise):
+        return f"graphc.tensor.{value.row}" if ROWS.get(value.row) is value else None
     # Of a compiled class's method the class alone tells the module.
     owner = value.__objclass__ if isinstance(value, METHODS) else value
     module, name = getattr(owner, "__module__", None), getattr(value, "__qualname__", None)

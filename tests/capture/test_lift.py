@@ -531,3 +531,13 @@ class Anything:
 
 def test_an_object_that_answers_to_any_name_is_no_named_one() -> None:
     assert float(rebuild(*lift(Anything().weighted))(2.0)) == float(2 * W.sum())
+
+
+def test_an_elementwise_function_is_known_by_its_name() -> None:
+    apply, tanh = gt.exp, gt.tanh
+    stripped, leaves = lift(lambda x: tanh(apply(x)))
+    x = gt.vector("x")
+    assert leaves == ()
+    assert rebuild(stripped, leaves)(x) is gt.tanh(gt.exp(x))
+    other = gt.sinh
+    assert lift(lambda x: tanh(other(x))).stripped != stripped
