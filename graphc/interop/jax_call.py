@@ -19,6 +19,7 @@ from graphc.interop.jax_function import (
     TransposedPullback,
 )
 from graphc.interop.jax_programs import NoPushforwardError
+from graphc.interop.jax_types import used
 from graphc.ir import Node, Op, TensorType, TupleType, is_inexact, picks
 from graphc.link.jax.backend import WIDENED, backend
 
@@ -37,6 +38,9 @@ class JaxCall(Op):
 
     def infer(self, *types: TensorType) -> TupleType:
         return TupleType(self.function.types(types))
+
+    def looks_at(self, *types: TensorType) -> Sequence[bool]:
+        return used(self.function, types)
 
     def perform(self, *values: Any) -> tuple[Any, ...]:
         # Also where the user's code, or graphc's, is being traced.

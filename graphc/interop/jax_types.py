@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.extend
 
 from graphc.errors import ArgumentError, GraphcError, OperationError, SymbolicValueError
 from graphc.ir import TensorType, dtype_name, here, where
@@ -20,7 +21,7 @@ from graphc.ir import TensorType, dtype_name, here, where
 if TYPE_CHECKING:
     from graphc.interop.jax_function import Function
 
-__all__ = ["Traced", "traced"]
+__all__ = ["Traced", "traced", "used"]
 
 NEEDS_VALUES = (
     jax.errors.ConcretizationTypeError,
@@ -29,6 +30,9 @@ NEEDS_VALUES = (
     jax.errors.TracerIntegerConversionError,
 )
 """What JAX raises where Python code asks for the value of an array."""
+
+CALLS = {"jit", "pjit"}
+"""Equations that are another function's, of the same arguments."""
 
 NUMBERS = (2, 1, 3, 4, 5, 6, 7, 8, 16)
 """Lengths that are tried in turn where symbols don't do, after those of other arguments."""
@@ -82,6 +86,33 @@ def _traced(function: Function, types: tuple[TensorType, ...]) -> Traced:
             return _as_types(found, types, assumed)
     assert first is not None
     raise first
+
+
+@lru_cache(1024)
+def used(function: Function, types: tuple[TensorType, ...]) -> tuple[bool, ...]:
+    """Which arguments of these types the results depend on; all of them where it can't be told."""
+    if not all(type.is_static for type in types):
+        return (True,) * len(types)
+    with jax.enable_x64(True):
+        jaxpr = jax.make_jaxpr(function.whole)(*_stand_ins(types, ())).jaxpr
+    return tuple(_live(jaxpr, (True,) * len(jaxpr.outvars)))
+
+
+def _live(jaxpr: Any, wanted: Sequence[bool]) -> list[bool]:
+    """Which inputs the wanted outputs depend on."""
+    live = {y for y, flag in zip(jaxpr.outvars, wanted, strict=True) if flag and not _is_value(y)}
+    for eqn in reversed(jaxpr.eqns):
+        flags = [y in live for y in eqn.outvars]
+        if any(flags):
+            inner = eqn.params.get("jaxpr") if eqn.primitive.name in CALLS else None
+            told = [True] * len(eqn.invars) if inner is None else _live(inner.jaxpr, flags)
+            pairs = zip(eqn.invars, told, strict=True)
+            live |= {x for x, flag in pairs if flag and not _is_value(x)}
+    return [x in live for x in jaxpr.invars]
+
+
+def _is_value(x: Any) -> bool:
+    return isinstance(x, jax.extend.core.Literal)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,10 @@ class Op:
             f"{self.name} has no rule for batches.", f"Give {type(self).__qualname__} a batch."
         )
 
+    def looks_at(self, *types: Any) -> Sequence[bool]:
+        """Which inputs the result depends on; there are wrapped functions that ignore some."""
+        return [True] * len(types)
+
     def is_commutative(self) -> bool:
         """Whether its two operands may change places."""
         return False
