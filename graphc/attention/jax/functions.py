@@ -1,0 +1,243 @@
+"""Mask and score functions written in JAX, as functions of scalars and the arrays they capture."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graphc.attention.mods import INDICES
+from graphc.capture import Lifted, Stripped, rebuild
+from graphc.capture.code import line_of
+from graphc.capture.kinds import Recipe
+from graphc.capture.libraries import is_library_file
+from graphc.errors import ArgumentError, DTypeError, ShapeError, SymbolicValueError
+from graphc.ir import Node, here, is_own, where
+from graphc.tensor.runtime import Runtime
+
+__all__ = ["MaskFunction", "ScoreFunction", "captured", "tiled"]
+
+NEEDS_VALUES = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+"""What JAX raises where Python code asks for the value of an array."""
+
+
+@dataclass(frozen=True)
+class ScoreFunction:
+    """A score function ``(score, b, h, q, k, *captured)``; equal ones compute the same.
+
+    Attributes:
+        stripped: The user's, without the arrays that it captures.
+    """
+
+    stripped: Stripped
+
+    def __call__(self, *given: Any) -> jax.Array:
+        """The new score, of the old one's dtype.
+
+        Raises:
+            DTypeError: The function gives no real number.
+            ShapeError: It gives no scalar.
+            SymbolicValueError: It asks for the value of a score or an index.
+            ArgumentError: It takes other arguments, or is written for symbolic arrays.
+        """
+        y: jax.Array = _called("score_mod", self.stripped, given, ("score", *INDICES))
+        if not jnp.issubdtype(y.dtype, jnp.floating):
+            raise DTypeError(
+                f"score_mod gives {y.dtype}, and must give the new score, a real number.",
+                "Return an array of the score's dtype; to leave keys out, write a mask_mod.",
+                _line_of(self.stripped),
+            )
+        return y.astype(given[0].dtype)
+
+
+@dataclass(frozen=True)
+class MaskFunction:
+    """A mask function ``(b, h, q, k, *captured)``; equal ones compute the same.
+
+    Attributes:
+        stripped: The user's, without the arrays that it captures.
+    """
+
+    stripped: Stripped
+
+    def __call__(self, *given: Any) -> jax.Array:
+        """Whether the query sees the key.
+
+        Raises:
+            DTypeError: The function gives no bool.
+            ShapeError: It gives no scalar.
+            SymbolicValueError: It asks for the value of an index.
+            ArgumentError: It takes other arguments, or is written for symbolic arrays.
+        """
+        y: jax.Array = _called("mask_mod", self.stripped, given, INDICES)
+        if y.dtype != bool:
+            raise DTypeError(
+                f"mask_mod gives {y.dtype}, and must give a bool: whether the query sees the key.",
+                "Compare, as in q_idx >= kv_idx; to change scores, write a score_mod.",
+                _line_of(self.stripped),
+            )
+        return y
+
+
+def captured(what: str, lifted: Lifted) -> tuple[Any, ...]:
+    """The arrays that a function captures, as JAX takes them for arguments.
+
+    Args:
+        what: What messages call the function.
+        lifted: The function, taken apart.
+
+    Raises:
+        ArgumentError: One is symbolic, or no array of numbers.
+    """
+    pairs = zip(lifted.stripped.names, lifted.leaves, strict=True)
+    return tuple([_argument(what, name, x) for name, x in pairs])
+
+
+def _argument(what: str, name: str, x: Any) -> Any:
+    if isinstance(x, jax.Array):
+        return x
+    if isinstance(x, Runtime):  # a plain number is weak to JAX as well
+        return x.number
+    if isinstance(x, Node):
+        raise ArgumentError(
+            f"{what} captures `{name}`, which is symbolic ({x!r}), and the queries are JAX's.",
+            "Give symbolic queries, keys and values, or capture an array that has values.",
+            where(here()),
+        )
+    try:
+        given = np.asarray(x)
+        made = jnp.array(given)  # a copy: what is computed later does not see later changes
+    except TypeError as error:
+        raise ArgumentError(
+            f"{what} captures `{name}`, which JAX takes for no array: {error}",
+            "Capture arrays of numbers.",
+            where(here()),
+        ) from error
+    if given.dtype.kind in "iu" and made.dtype != given.dtype and (np.asarray(made) != given).any():
+        raise ArgumentError(
+            f"{what} captures `{name}` of {given.dtype}, whose numbers are beyond {made.dtype}'s.",
+            "Number them from 0 on, as by numpy.unique(x, return_inverse=True); or turn "
+            "jax_enable_x64 on.",
+            where(here()),
+        )
+    return made
+
+
+def tiled(
+    function: Callable[..., Any],
+    indices: Sequence[Any],
+    captured: Sequence[Any],
+    score: Any = None,
+) -> Any:
+    """A function of one element for a grid of them.
+
+    Args:
+        function: Of (score, b, h, q, k, *captured), or the same without the score.
+        indices: Vectors of batches (B,), heads (H,), queries (Q,) and keys (K,).
+        captured: What it captures.
+        score: The scores (B, H, Q, K), where it takes one.
+
+    Returns:
+        (B, H, Q, K).
+    """
+    first = () if score is None else (score,)
+    for axis in reversed(range(len(indices))):
+        mapped = [0 if i == axis else None for i in range(len(indices))]
+        axes = (*[0] * len(first), *mapped, *[None] * len(captured))
+        function = jax.vmap(function, in_axes=axes)
+    return function(*first, *indices, *captured)
+
+
+def _called(what: str, stripped: Stripped, given: Sequence[Any], names: Sequence[str]) -> Any:
+    """What a function gives for scalars: an array of no axes."""
+    count = len(names)
+    made = rebuild(stripped, given[count:])
+    _check_parameters(what, stripped, made, names)
+    try:
+        y = made(*given[:count])
+    except NEEDS_VALUES as error:
+        _refuse(what, stripped, error)
+    except DTypeError as error:
+        raise ArgumentError(
+            f"{what} cannot be called with JAX's scalars, as graphc.tensor's functions are for "
+            "symbolic arrays.",
+            "Write it with operators or jax.numpy, or give symbolic queries, keys and values.",
+            _line_in(error.__traceback__) or _line_of(stripped),
+        ) from error
+    if isinstance(y, Node):
+        raise ArgumentError(
+            f"{what} gives the symbolic {y!r}, and the queries are JAX's.",
+            "Write it with operators or jax.numpy, or give symbolic queries, keys and values.",
+            _line_of(stripped),
+        )
+    if not isinstance(y, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
+        raise DTypeError(
+            f"{what} gives {type(y).__name__}, and must give a scalar.",
+            "Return a number that is computed of its arguments.",
+            _line_of(stripped),
+        )
+    if jnp.shape(y):
+        raise ShapeError(
+            f"{what} gives the shape {jnp.shape(y)}, and must give a scalar.",
+            "It is written for one query and one key: index captured arrays down to a number.",
+            _line_of(stripped),
+        )
+    return jnp.asarray(y)
+
+
+def _check_parameters(
+    what: str, stripped: Stripped, function: Callable[..., Any], names: Sequence[str]
+) -> None:
+    try:
+        parameters = inspect.signature(function)
+    except ValueError:  # what is written in C may not tell
+        return
+    try:
+        parameters.bind(*names)
+    except TypeError as error:
+        raise ArgumentError(
+            f"{what} takes {parameters}, and is called with ({', '.join(names)}): {error}.",
+            "Give it these parameters, in this order.",
+            _line_of(stripped) or where(here()),
+        ) from error
+
+
+def _refuse(what: str, stripped: Stripped, error: Exception) -> NoReturn:
+    text = str(error).strip().split("\n")[0].rstrip(".")
+    raise SymbolicValueError(
+        f"{what} asks for the value of an array, which is not known while JAX traces it: {text}.",
+        "Write jnp.where for a Python if, & and | for and and or, jnp for np; index arrays, not "
+        "lists.",
+        _line_in(error.__traceback__) or _line_of(stripped),
+    ) from error
+
+
+def _line_in(traceback: TracebackType | None) -> str | None:
+    """The innermost line of the user's among those that an error passed."""
+    found = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not is_own(traceback.tb_frame) and not is_library_file(code.co_filename):
+            found = where((code, traceback.tb_lasti))
+        traceback = traceback.tb_next
+    return found
+
+
+def _line_of(stripped: Stripped) -> str | None:
+    """The line of the first function that it is made of, which is the user's own or within it."""
+    for part in stripped.parts:
+        if part.kind == "function":
+            recipe: Recipe = part.static[0]
+            return line_of(recipe.code)
+    return None

@@ -1,0 +1,390 @@
+"""Mask and score functions that are often wanted, of what they depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from graphc.attention.combine import MaskMod
+from graphc.errors import ArgumentError, DTypeError, ShapeError
+from graphc.implicit.form import lengths_of
+from graphc.implicit.level import numpy_like
+from graphc.ir import here, where
+from graphc.tensor.runtime import runtime
+
+__all__ = [
+    "ScoreMod",
+    "alibi",
+    "causal",
+    "document",
+    "prefix_lm",
+    "relative_bias",
+    "sliding_window",
+    "soft_cap",
+]
+
+ScoreMod = Callable[[Any, Any, Any, Any, Any], Any]
+"""A function of a score and the numbers of batch, head, query and key that gives the new score."""
+
+
+# Masks.
+
+
+def causal(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+    """A query sees the keys up to its own place: ``q_idx >= kv_idx``.
+
+    Itself a mask function.
+
+    Example:
+        >>> from graphc.attention import create_block_mask
+        >>> create_block_mask(causal, None, None, 3, 3).to_dense()[0, 0].astype(int)
+        array([[1, 0, 0],
+               [1, 1, 0],
+               [1, 1, 1]])
+    """
+    return q_idx >= kv_idx
+
+
+def sliding_window(width: Any, *, both_sides: bool = False) -> MaskMod:
+    """A query sees the last keys up to its own place: ``0 <= q_idx - kv_idx < width``.
+
+    Args:
+        width: How many keys, with its own; a number from 1 on, or an integer scalar, also symbolic
+            or traced. It is a value: another width is the same program.
+        both_sides: Keys behind it as well: ``abs(q_idx - kv_idx) < width``.
+
+    Raises:
+        ArgumentError: The width is no integer, or below 1.
+
+    Example:
+        >>> from graphc.attention import create_block_mask
+        >>> create_block_mask(sliding_window(2), None, None, 4, 4).to_dense()[0, 0].astype(int)
+        array([[1, 0, 0, 0],
+               [1, 1, 0, 0],
+               [0, 1, 1, 0],
+               [0, 0, 1, 1]])
+    """
+    return SlidingWindow(_width(width), bool(both_sides))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SlidingWindow:
+    """What ``sliding_window`` gives."""
+
+    width: Any
+    both_sides: bool
+
+    def __repr__(self) -> str:
+        return "sliding_window"
+
+    def __call__(self, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        ahead = kv_idx - q_idx < self.width if self.both_sides else q_idx >= kv_idx
+        return ahead & (q_idx - kv_idx < self.width)
+
+
+def prefix_lm(lengths: Any) -> MaskMod:
+    """A query sees the keys of the prefix, and those up to its own place.
+
+    ``kv_idx < lengths[b]`` or ``q_idx >= kv_idx``.
+
+    Args:
+        lengths: The prefix's: an integer, or integers (B,), one for each batch; arrays of any
+            library, symbolic ones too.
+
+    Raises:
+        ArgumentError: They are no integers.
+        ShapeError: They have two axes or more.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.attention import create_block_mask
+        >>> mask = create_block_mask(prefix_lm(np.array([0, 2])), 2, None, 3, 3)
+        >>> mask.to_dense()[1, 0].astype(int)
+        array([[1, 1, 0],
+               [1, 1, 0],
+               [1, 1, 1]])
+    """
+    return PrefixLM(_integers("prefix_lm", lengths, most=1))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PrefixLM:
+    """What ``prefix_lm`` gives."""
+
+    lengths: Any
+
+    def __repr__(self) -> str:
+        return "prefix_lm"
+
+    def __call__(self, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        return (kv_idx < _at(self.lengths, b)) | (q_idx >= kv_idx)
+
+
+def document(ids: Any, kv_ids: Any = None) -> MaskMod:
+    """A query sees the keys of its own document: ``ids[b, q_idx] == ids[b, kv_idx]``.
+
+    For sequences that are packed into one. Together with others: ``and_masks(causal,
+    document(ids))``.
+
+    Args:
+        ids: Each token's document: integers (L,), or (B, L) for each batch; arrays of any library,
+            symbolic ones too. Other ids are the same program.
+        kv_ids: The keys' documents, where these are other tokens than the queries.
+
+    Raises:
+        ArgumentError: They are no integers.
+        ShapeError: They have no axis, or three or more.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.attention import create_block_mask
+        >>> mask = create_block_mask(document(np.array([0, 0, 1])), None, None, 3, 3)
+        >>> mask.to_dense()[0, 0].astype(int)
+        array([[1, 1, 0],
+               [1, 1, 0],
+               [0, 0, 1]])
+    """
+    ids = _integers("document", ids, least=1, most=2)
+    kv_ids = ids if kv_ids is None else _integers("document", kv_ids, least=1, most=2)
+    return Document(ids, kv_ids)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Document:
+    """What ``document`` gives."""
+
+    ids: Any
+    kv_ids: Any
+
+    def __repr__(self) -> str:
+        return "document"
+
+    def __call__(self, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        query, key = _at(self.ids, b, q_idx), _at(self.kv_ids, b, kv_idx)
+        return numpy_like(query, key).equal(query, key)
+
+
+# Scores.
+
+
+def alibi(heads: int | None = None, *, slopes: Any = None) -> ScoreMod:
+    """Scores fall with the distance, by a slope of each head.
+
+    ``score - slopes[h] * (q_idx - kv_idx)``, used with a causal mask. Of n heads, a power of two,
+    the slopes are ``2**(-8/n)``, ``2**(-16/n)``, …, ``2**-8``; of another number, those of the
+    power of two below it, and then every second one of the next power of two. They are float32.
+
+    Args:
+        heads: How many heads there are.
+        slopes: Slopes (H,) in place of these: floats, also symbolic or traced; gradients flow to
+            them.
+
+    Raises:
+        ArgumentError: Neither heads nor slopes are given, or both; heads that are no number from 1
+            on.
+        ShapeError: Slopes that are no vector.
+        DTypeError: Slopes that are not floating.
+
+    Example:
+        >>> float(alibi(8)(0.0, 0, 7, 5, 3))
+        -0.0078125
+
+    Source: Press, Smith & Lewis, Train Short, Test Long, ICLR 2022.
+    """
+    if (heads is None) == (slopes is None):
+        raise ArgumentError(
+            f"alibi(heads={heads!r}, slopes={slopes!r}).", "Give one of them.", where(here())
+        )
+    return Alibi(_floats("alibi", slopes if heads is None else _slopes(heads), 1, 1))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Alibi:
+    """What ``alibi`` gives."""
+
+    slopes: Any
+
+    def __repr__(self) -> str:
+        return "alibi"
+
+    def __call__(self, score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        slope = _as_score(_at(self.slopes, h), score)
+        return score - slope * _as_score(q_idx - kv_idx, score)
+
+
+def _slopes(heads: Any) -> np.ndarray[Any, Any]:
+    """The slopes of that many heads."""
+    if not isinstance(heads, Integral) or isinstance(heads, bool) or heads < 1:
+        raise ArgumentError(f"alibi({heads!r}).", "Give an integer from 1 on.", where(here()))
+    heads = int(heads)
+    power = 1 << (heads.bit_length() - 1)
+    first = 2.0 ** (-8.0 * np.arange(1, power + 1) / power)
+    between = 2.0 ** (-4.0 * np.arange(1, 2 * power, 2) / power)
+    return np.concatenate([first, between[: heads - power]]).astype(np.float32)
+
+
+def relative_bias(table: Any) -> ScoreMod:
+    """A learned number is added for each head and distance: ``score + table[h, distance]``.
+
+    The distance is ``q_idx - kv_idx``, clipped to ``-m, …, m`` for a table of ``2 m + 1`` columns;
+    column 0 is that of ``-m``, of keys that lie ahead.
+
+    Args:
+        table: Floats (H, 2 m + 1), or (2 m + 1,) for all heads, also symbolic or traced; gradients
+            flow to them.
+
+    Raises:
+        ShapeError: Another number of axes, or an even number of columns.
+        DTypeError: It is not floating.
+
+    Example:
+        >>> import numpy as np
+        >>> add = relative_bias(np.array([[-1.0, 0.0, 1.0]]))
+        >>> [float(add(10.0, 0, 0, 5, kv_idx)) for kv_idx in (3, 4, 5, 6, 7)]
+        [11.0, 11.0, 10.0, 9.0, 9.0]
+
+    Source: Shaw, Uszkoreit & Vaswani, Self-Attention with Relative Position Representations, NAACL
+    2018; as a bias, Raffel et al., JMLR 21(140), 2020.
+    """
+    table = _floats("relative_bias", table, 1, 2)
+    columns = lengths_of(table)[-1]
+    if columns is None or columns % 2 == 0:
+        raise ShapeError(
+            f"relative_bias: a table of {columns or 'unknown'} columns.",
+            "Give 2 m + 1: for the distances from -m to m.",
+            where(here()),
+        )
+    return RelativeBias(table, columns // 2)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RelativeBias:
+    """What ``relative_bias`` gives."""
+
+    table: Any
+    far: int
+
+    def __repr__(self) -> str:
+        return "relative_bias"
+
+    def __call__(self, score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        distance = q_idx - kv_idx
+        column = numpy_like(distance).clip(distance, -self.far, self.far) + self.far
+        return score + _as_score(_at(self.table, h, column), score)
+
+
+def soft_cap(cap: Any) -> ScoreMod:
+    """Scores stay between ``-cap`` and ``cap``: ``cap * tanh(score / cap)``.
+
+    Args:
+        cap: A positive number, or a floating scalar, also symbolic or traced. It is a value:
+            another one is the same program.
+
+    Raises:
+        ArgumentError: A number that is not positive.
+        ShapeError: It is no scalar.
+        DTypeError: An array that is not floating.
+
+    Example:
+        >>> f"{float(soft_cap(50.0)(100.0, 0, 0, 0, 0)):.4f}"
+        '48.2014'
+
+    Source: Gemma Team, Gemma 2, arXiv:2408.00118, 2024.
+    """
+    if _is_array(cap):
+        cap = _floats("soft_cap", cap, 0, 0)
+    elif isinstance(cap, bool | complex) or not isinstance(cap, int | float) or not cap > 0:
+        raise ArgumentError(f"soft_cap({cap!r}).", "Give a positive number.", where(here()))
+    else:
+        cap = runtime(float(cap))
+    return SoftCap(cap)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SoftCap:
+    """What ``soft_cap`` gives."""
+
+    cap: Any
+
+    def __repr__(self) -> str:
+        return "soft_cap"
+
+    def __call__(self, score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        bound = _as_score(self.cap, score)
+        return bound * numpy_like(score, bound).tanh(score / bound)
+
+
+# What they are made of.
+
+
+def _at(x: Any, *places: Any) -> Any:
+    """An element by indices of any library; the last ones where the array has fewer axes."""
+    axes = len(lengths_of(x))
+    level = numpy_like(x, *places)
+    if level.name == "JAX":
+        x = level.asarray(x)  # NumPy's arrays take no indices that JAX traces
+    return x[places[len(places) - axes :]]
+
+
+def _as_score(x: Any, score: Any) -> Any:
+    """A number in the score's dtype; Python's numbers have that of what they meet."""
+    if not hasattr(score, "dtype") and isinstance(x, np.ndarray | np.generic):
+        return x.item()
+    if not hasattr(score, "dtype") or isinstance(x, float | int):
+        return x
+    return numpy_like(x, score).cast(x, score.dtype)
+
+
+def _integers(what: str, x: Any, least: int = 0, most: int = 0) -> Any:
+    """Integers of any library; Python's as an int32 array."""
+    array = x if _is_array(x) else np.asarray(x)
+    if not _dtype_of(array).startswith(("int", "uint")):
+        raise ArgumentError(
+            f"{what}: {_dtype_of(array)} was given.", "Give integers.", where(here())
+        )
+    _check_axes(what, array, least, most)
+    return array if _is_array(x) else array.astype(np.int32)
+
+
+def _width(width: Any) -> Any:
+    width = _integers("sliding_window", width)
+    if isinstance(width, np.ndarray) and width < 1:
+        raise ArgumentError(
+            f"sliding_window({width}): a query would see no key.",
+            "Give how many keys it sees, with its own.",
+            where(here()),
+        )
+    return width
+
+
+def _floats(what: str, x: Any, least: int, most: int) -> Any:
+    """Floats of any library; Python's as a float32 array."""
+    array = x if _is_array(x) else np.asarray(x, np.float32)
+    dtype = _dtype_of(array)
+    if not dtype.startswith(("float", "bfloat")):
+        raise DTypeError(f"{what}: {dtype} was given.", "Give floats.", where(here()))
+    _check_axes(what, array, least, most)
+    return array
+
+
+def _check_axes(what: str, x: Any, least: int, most: int) -> None:
+    if not least <= len(lengths_of(x)) <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        raise ShapeError(
+            f"{what}: an array of the shape {lengths_of(x)} was given.",
+            f"Give one of {wanted} axes.",
+            where(here()),
+        )
+
+
+def _is_array(x: Any) -> bool:
+    # NumPy's scalars are part of a program, arrays without axes are not.
+    return hasattr(x, "dtype") and hasattr(x, "shape") and not isinstance(x, np.generic)
+
+
+def _dtype_of(x: Any) -> str:
+    return str(x.dtype).rpartition(".")[2]  # without a library's name
