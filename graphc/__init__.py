@@ -12,6 +12,7 @@ Example:
 
 import sys
 
+import graphc.attention
 import graphc.grad
 import graphc.implicit
 import graphc.loop  # noqa: F401 (puts the folders among the modules)

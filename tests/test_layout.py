@@ -16,7 +16,7 @@ import graphc
 
 ROOT = Path(graphc.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-LOWER = ("tensor", "grad", "loop", "implicit")
+LOWER = ("tensor", "grad", "loop", "implicit", "attention")
 SUBJECTS = {path.name for folder in LOWER for path in (ROOT / folder).glob("*.py")}
 SUBJECTS |= {"implicit.py", *(f"{path.name}.py" for path in (ROOT / "implicit").glob("*/"))}
 BACKENDS = sorted(path.parent for path in (ROOT / "link").glob("*/backend.py"))
@@ -27,7 +27,10 @@ COMMON = {
     *("bounded.py", "bounded_index.py", "host.py", "segments.py", "kernels.py", "watch.py"),
 }
 """What all subjects have in common."""
-LIBRARIES = {"jax": ("link/jax", "interop", "implicit/jax"), "mlx": ("link/mlx", "interop")}
+LIBRARIES = {
+    "jax": ("link/jax", "interop", "implicit/jax", "attention/jax"),
+    "mlx": ("link/mlx", "interop"),
+}
 
 
 def relative(path: Path) -> str:

@@ -20,7 +20,7 @@ from graphc.link import load, names
 from graphc.rewrite.rule import PASSES
 from graphc.tensor.elementwise import ROWS, Elementwise
 from graphc.tensor.index import Nonzero
-from graphc.tensor.reduce import Composite, Peak
+from graphc.tensor.reduce import Named, Peak
 from graphc.tensor.sets import Unique
 from graphc.tensor.shape import Length, Shape
 from tests.contract.case import Case
@@ -166,7 +166,13 @@ def concrete(cls: type[Op]) -> Iterator[type[Op]]:
 
 
 def graphc_operations() -> set[type[Op]]:
-    packages = ("graphc.tensor", "graphc.grad", "graphc.loop", "graphc.implicit")
+    packages = (
+        "graphc.tensor",
+        "graphc.grad",
+        "graphc.loop",
+        "graphc.implicit",
+        "graphc.attention",
+    )
     for package in packages:
         module = importlib.import_module(package)
         for found in pkgutil.iter_modules(module.__path__, module.__name__ + "."):
@@ -200,7 +206,7 @@ def test_a_backend_has_every_operation(backend: str) -> None:
     lowerings = load(backend).lowerings
     # Lengths are known while a backend compiles; so is what nonzero is of; composites are inlined,
     # and implicit arrays made whole.
-    elsewhere = (Length, Shape, Nonzero, Unique, Composite, Elementwise, Implicit)
+    elsewhere = (Length, Shape, Nonzero, Unique, Named, Elementwise, Implicit)
     wanted = {op for op in graphc_operations() if not issubclass(op, elsewhere)}
     missing = {op.__name__ for op in wanted if lowerings.keys().isdisjoint(op.__mro__)}
     if lowerings.keys().isdisjoint(Elementwise.__mro__):

@@ -208,7 +208,7 @@ class MLXBackend(Backend):
 
     def has(self, node: Node) -> bool:
         """Not in float64: what MLX has as one goes by exponentials and means in float32."""
-        return Backend.has(self, node) and node.type.dtype != "float64"
+        return Backend.has(self, node) and getattr(node.type, "dtype", None) != "float64"
 
     def analyse(self, graph: Graph) -> Host:
         """What is on the host; no shape is refused, as values can be read between segments."""

@@ -16,6 +16,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from graphc.attention.flex import FlexOp
 from graphc.ir import Constant, Input, Node, Op, Pick
 from graphc.link.backend import Backend
 from graphc.link.mlx.arrays import LIMIT, Trace, bounded, device_array, device_of, key_of, tracing
@@ -35,6 +36,9 @@ SHORT = 8
 
 LARGE = 512
 """A loop of more operations than that, all its steps together, is not."""
+
+APART = (Switch, FlexOp)
+"""What always stands between segments: values decide what it does."""
 
 Driver = Callable[..., Any]
 
@@ -330,7 +334,7 @@ def driven_steps(program: Program) -> list[Step]:
 def is_plain(node: Node, backend: Backend) -> bool:
     """Whether it can be a part of what MLX compiles, given what it needs to know."""
     op = node.op
-    if isinstance(op, Switch) or backend.lowering(op) is None:
+    if isinstance(op, APART) or backend.lowering(op) is None:
         return False
     if isinstance(op, Recurrence):
         return bool(node.type.is_static and math.prod(node.type.shape) <= LARGE)

@@ -1,0 +1,114 @@
+"""``flex_attention``: attention whose masking and scores are small functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from graphc.attention.checks import check_spread, checked_dtype, checked_scale, checked_shapes
+from graphc.attention.flex import Flex
+from graphc.attention.mask import BlockMask
+from graphc.attention.mods import leaf_of, lifted, looks_at, mask_of, score_of
+from graphc.implicit.level import numpy_like
+from graphc.ir import Node, picks
+from graphc.tensor.specify import specify_shape
+from graphc.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["flex_attention"]
+
+
+def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
+    query: Any,
+    key: Any,
+    value: Any,
+    score_mod: Callable[..., Any] | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+) -> Any:
+    """Attention whose scores a function changes, and whose mask is known in blocks.
+
+    The result is ``softmax(score_mod(scale * query @ key.T), where the mask keeps it) @ value``.
+    Blocks that the mask leaves out cost nothing, forwards and backwards, and memory grows with the
+    lengths, not with their product. What the functions capture is passed when the program runs:
+    other values compile nothing again, and gradients flow to them.
+
+    Args:
+        query: (batch, heads, queries, elements), floating; symbolic, or JAX's.
+        key: (batch, key heads, keys, elements).
+        value: (batch, key heads, keys, any number).
+        score_mod: What becomes of a score: ``score_mod(score, b, h, q_idx, kv_idx)`` for scalars,
+            written in ``graphc.tensor``, or ``jax.numpy`` for JAX arrays. The score is float32, or
+            float64 if the query is; the numbers are int32.
+        block_mask: From ``create_block_mask`` for these lengths; without it, every query sees every
+            key.
+        scale: A number; ``1 / sqrt(elements)`` by default.
+        enable_gqa: Let heads of queries share those of keys: head h reads the key head
+            ``h // (heads // key heads)``.
+        return_lse: Give the logarithms of sums too.
+
+    Returns:
+        (batch, heads, queries, any number) of the query's dtype. With ``return_lse`` a pair, of it
+        and ``log(sum(exp(scores)))``, (batch, heads, queries), in nats, of the scores' dtype. A
+        query that sees no key gives zeros and ``-inf``, and its gradients are zero.
+
+    Raises:
+        ShapeError: Lengths do not fit each other, or the mask; ``score_mod`` gives no scalar.
+        DTypeError: No floating arrays of one dtype; ``score_mod`` gives no number.
+        ArgumentError: More heads of queries without ``enable_gqa``; a function that takes other
+            arguments or captures what is not fixed.
+        SymbolicValueError: ``score_mod`` asks for a value, as a Python ``if`` does.
+
+    Source: Dong et al., arXiv:2412.05496, 2024 (the interface); Dao, ICLR 2024 (the algorithm).
+
+    Example:
+        >>> import numpy as np, graphc, graphc.tensor as gt
+        >>> from graphc.attention import create_block_mask, flex_attention
+        >>> q, k, v = (gt.tensor(name, shape=(1, 2, 6, 4)) for name in "qkv")
+        >>> slopes = gt.vector("slopes")
+        >>> causal = create_block_mask(lambda b, h, q_idx, kv_idx: q_idx >= kv_idx, 1, 1, 6, 6)
+        >>> out = flex_attention(
+        ...     q, k, v, lambda score, b, h, i, j: score - slopes[h] * (i - j), causal)
+        >>> f = graphc.function([q, k, v, slopes], out, mode="NUMPY")
+        >>> x = np.ones((1, 2, 6, 4))
+        >>> f(x, x, x * np.arange(6)[:, None], [0.0, 1e3])[0, :, 5, 0].tolist()
+        [2.5, 5.0]
+    """
+    if numpy_like(query, key, value).name == "JAX":
+        found = import_module("graphc.attention.jax.attend")
+        return found.flex_attention(
+            query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse
+        )
+    q, k, v = (as_tensor(x) for x in (query, key, value))
+    sizes = checked_shapes(q.type, k.type, v.type, block_mask, enable_gqa)
+    dtype = checked_dtype(q.type, k.type, v.type)
+    mask = None if block_mask is None else mask_of(block_mask.lifted)
+    if block_mask is not None and mask is not None:
+        told = [looks_at(mask.graph, i) for i in (0, 1)]
+        sizes = check_spread(block_mask, told, sizes)
+    if not enable_gqa and sizes.heads != sizes.key_heads:
+        heads = sizes.key_heads if sizes.heads is None else sizes.heads
+        sizes = sizes._replace(heads=heads, key_heads=heads)
+    known = checked_scale(scale, sizes.dim)
+    q = specify_shape(q, (sizes.batch, sizes.heads, sizes.queries, sizes.dim))
+    k = specify_shape(k, (sizes.batch, sizes.key_heads, sizes.keys, sizes.dim))
+    v = specify_shape(v, (sizes.batch, sizes.key_heads, sizes.keys, sizes.value_dim))
+    score = None if score_mod is None else score_of(lifted(score_mod, "score_mod"), dtype)
+    tables = [] if block_mask is None else [leaf_of(x, "block_mask") for x in block_mask.tables]
+    op = Flex(
+        None if score is None else score.graph,
+        None if mask is None else mask.graph,
+        block_mask is not None,
+        BLOCK if block_mask is None else block_mask.block_size,
+        known,
+        enable_gqa,
+    )
+    captured: list[Tensor] = [x for mod in (score, mask) if mod is not None for x in mod.captured]
+    out, sums = picks(Node.make(op, q, k, v, *tables, *captured))
+    return (out, sums) if return_lse else out
+
+
+BLOCK = (128, 128)
+"""The queries and keys of a block where there is no mask."""

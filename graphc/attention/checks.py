@@ -1,0 +1,275 @@
+"""What is asked of queries, keys, values and a block mask, whatever library their arrays are of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from numbers import Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
+from graphc.implicit.form import lengths_of
+from graphc.ir import Node, TensorType, here, where
+from graphc.ir.dtypes import FLOATS
+
+if TYPE_CHECKING:
+    from graphc.attention.mask import BlockMask
+
+__all__ = ["Sizes", "check_spread", "checked_dtype", "checked_scale", "checked_shapes"]
+
+NAME = "flex_attention"
+
+AXES = ("batch", "heads", "length", "dim")
+"""What the axes of queries, keys and values are."""
+
+
+class Sizes(NamedTuple):
+    """The lengths that attention is made of; None where one is known at run time only.
+
+    Attributes:
+        batch: How many sequences there are.
+        heads: How many heads the queries have.
+        key_heads: How many heads keys and values have; ``heads`` is a multiple of it.
+        queries: The length of the queries.
+        keys: The length of keys and values.
+        dim: The last axis of queries and keys.
+        value_dim: The last axis of the values, and of the result.
+    """
+
+    batch: int | None
+    heads: int | None
+    key_heads: int | None
+    queries: int | None
+    keys: int | None
+    dim: int | None
+    value_dim: int | None
+
+
+def checked_dtype(query: TensorType, key: TensorType, value: TensorType) -> str:
+    """The dtype that scores are computed in: float64 for float64, else float32.
+
+    Args:
+        query: Its type.
+        key: Its type.
+        value: Its type.
+
+    Raises:
+        DTypeError: One is not floating, or two differ.
+
+    Example:
+        >>> x = TensorType("bfloat16", (2, 4, 128, 64))
+        >>> checked_dtype(x, x, x)
+        'float32'
+    """
+    for name, x in (("query", query), ("key", key), ("value", value)):
+        if x.dtype not in FLOATS:
+            raise DTypeError(
+                f"{NAME}: {name} is {x}, and scores are of floating numbers.",
+                f"Use one of {', '.join(FLOATS)}, as {name}.astype('float32').",
+                where(here()),
+            )
+    if not query.dtype == key.dtype == value.dtype:
+        raise DTypeError(
+            f"{NAME}({query}, {key}, {value}): their dtypes differ.",
+            "Give all three the same one, with astype.",
+            where(here()),
+        )
+    return "float64" if query.dtype == "float64" else "float32"
+
+
+def checked_scale(scale: Any, dim: int | None) -> float | None:
+    """What products of queries and keys are multiplied by: by default ``1 / sqrt(dim)``.
+
+    Args:
+        scale: A number, or None.
+        dim: The last axis of queries and keys, if it is known.
+
+    Returns:
+        A plain number; None where it is the default's and ``dim`` is not known.
+
+    Raises:
+        ArgumentError: It is no number, or not finite.
+
+    Example:
+        >>> checked_scale(None, 64), checked_scale(2, 64)
+        (0.125, 2.0)
+    """
+    if scale is None:
+        return None if dim is None else 1 / math.sqrt(max(dim, 1))
+    if getattr(scale, "shape", None) == () and not isinstance(scale, Node):
+        # What JAX traces has no value: it is refused below.
+        with suppress(TypeError, ValueError):
+            scale = float(scale)
+    if not isinstance(scale, Real) or isinstance(scale, bool) or not math.isfinite(scale):
+        raise ArgumentError(
+            f"{NAME}: scale is {scale!r}, and a finite number is wanted.",
+            "An array multiplies scores in score_mod: lambda score, b, h, q_idx, kv_idx: score * "
+            "tau, with scale=1.",
+            where(here()),
+        )
+    return float(scale)
+
+
+def checked_shapes(
+    query: TensorType,
+    key: TensorType,
+    value: TensorType,
+    block_mask: BlockMask | None = None,
+    enable_gqa: bool = False,
+) -> Sizes:
+    """The lengths of attention, where what is known of them fits together.
+
+    Args:
+        query: The type of an array of (batch, heads, length, dim); any length may be None.
+        key: That of the keys, of as many sequences, and as long as the values.
+        value: That of the values; its last axis may be of another length.
+        block_mask: A mask for these lengths, or None.
+        enable_gqa: Whether each head of keys may be read by several of queries.
+
+    Returns:
+        Each length, from wherever it is known: the mask knows its own.
+
+    Raises:
+        ShapeError: An argument has no four axes, or lengths do not fit each other or the mask.
+        ArgumentError: There are more heads of queries, and ``enable_gqa`` is not given; the mask
+            is no block mask.
+
+    Example:
+        >>> q = TensorType("float32", (2, 8, None, 64))
+        >>> k = TensorType("float32", (2, 2, 128, 64))
+        >>> sizes = checked_shapes(q, k, k, enable_gqa=True)
+        >>> sizes.heads, sizes.key_heads, sizes.queries, sizes.keys
+        (8, 2, None, 128)
+    """
+    _check_ranks(query, key, value)
+    types = (query, key, value)
+    batch = _same("numbers of sequences (axis 0)", types, [x.shape[0] for x in types])
+    key_heads = _same("heads of key and value (axis 1)", types, [key.shape[1], value.shape[1]])
+    keys = _same("lengths of key and value (axis 2)", types, [key.shape[2], value.shape[2]])
+    dim = _same("last axes of query and key", types, [query.shape[3], key.shape[3]])
+    heads, queries = query.shape[1], query.shape[2]
+    _check_heads(types, heads, key_heads, enable_gqa)
+    sizes = Sizes(batch, heads, key_heads, queries, keys, dim, value.shape[3])
+    if block_mask is None:
+        return sizes
+    lengths = _check_mask(block_mask, sizes)
+    return sizes._replace(queries=lengths[0], keys=lengths[1])
+
+
+def _shown(types: Sequence[TensorType]) -> str:
+    return f"{NAME}({', '.join(map(repr, types))})"
+
+
+def _check_ranks(*types: TensorType) -> None:
+    for name, x in zip(("query", "key", "value"), types, strict=True):
+        if x.ndim != len(AXES):
+            axes = "1 axis" if x.ndim == 1 else f"{x.ndim} axes"
+            raise ShapeError(
+                f"{_shown(types)}: {name} has {axes}, not ({', '.join(AXES)}).",
+                "Add an axis of length 1 for a batch of one, as x[None]; or map over leading axes.",
+                where(here()),
+            )
+
+
+def _same(what: str, types: Sequence[TensorType], lengths: Sequence[int | None]) -> int | None:
+    """The one length that all that are known have."""
+    known = [n for n in lengths if n is not None]
+    if len(set(known)) > 1:
+        shown = " and ".join(map(str, known))
+        raise ShapeError(
+            f"{_shown(types)}: {what} differ: {shown}.",
+            "query is (batch, heads, length, dim), key and value are (batch, key heads, key "
+            "length, dim).",
+            where(here()),
+        )
+    return known[0] if known else None
+
+
+def _check_heads(
+    types: Sequence[TensorType], heads: int | None, key_heads: int | None, enable_gqa: bool
+) -> None:
+    if heads is None or key_heads is None or heads == key_heads:
+        return
+    if not enable_gqa:
+        raise ArgumentError(
+            f"{_shown(types)}: {heads} heads of queries and {key_heads} of keys.",
+            "Give enable_gqa=True where each head of keys is read by several of queries.",
+            where(here()),
+        )
+    if not key_heads or heads % key_heads:
+        raise ShapeError(
+            f"{_shown(types)}: {heads} heads of queries are no multiple of {key_heads} of keys.",
+            "Each head of keys is read by equally many of queries.",
+            where(here()),
+        )
+
+
+def _check_mask(mask: Any, sizes: Sizes) -> tuple[int, int]:
+    """The lengths that the mask is for."""
+    lengths: tuple[int, int] | None = getattr(mask, "seq_lengths", None)
+    if lengths is None:
+        raise ArgumentError(
+            f"{NAME}: block_mask is a {type(mask).__name__}, not a BlockMask.",
+            "Make one of the function: create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN).",
+            where(here()),
+        )
+    for name, length, known in zip(
+        ("queries", "keys"), lengths, (sizes.queries, sizes.keys), strict=True
+    ):
+        if known is not None and known != length:
+            raise _misfit(
+                f"there are {known} {name}, and the mask is for {length}",
+                "Make the mask for these lengths, or take a part of it: "
+                "mask.for_lengths(q_len, kv_len) where these are shorter.",
+            )
+    counts = mask.kv_num_blocks
+    if not hasattr(counts, "shape"):  # a tree of arrays may be mapped to one of anything
+        raise ArgumentError(
+            f"{NAME}: block_mask holds {counts!r} in the place of an array.",
+            "Give a mask of arrays, as create_block_mask makes it.",
+            where(here()),
+        )
+    batch, heads = lengths_of(counts)[:2]
+    for name, count, known in (
+        ("sequences", batch, sizes.batch),
+        ("heads", heads, sizes.heads),
+    ):
+        if count not in (None, 1) and known is not None and count != known:
+            raise _misfit(
+                f"there are {known} {name}, and the mask is for {count}",
+                "Make it for as many, or for None: then it is the same for all.",
+            )
+    return lengths
+
+
+def check_spread(mask: BlockMask, looks_at: Sequence[bool], sizes: Sizes) -> Sizes:
+    """The lengths of attention, where blocks of one batch or head stand for all that they may.
+
+    Args:
+        mask: The mask.
+        looks_at: Whether its function depends on the batch, and on the head.
+        sizes: The lengths, as far as they are known.
+
+    Returns:
+        The same, with as many batches and heads as a mask is for that tells them apart.
+
+    Raises:
+        ShapeError: The mask is for one, there are more, and its function tells them apart.
+    """
+    fields, letters = ("batch", "heads"), ("b", "h")
+    for field, letter, count, told in zip(fields, letters, mask.shape[:2], looks_at, strict=True):
+        known = getattr(sizes, field)
+        if told and known not in {None, count}:
+            raise _misfit(
+                f"there are {known} {'sequences' if field == 'batch' else field}, and the mask is "
+                f"for one, while its function looks at {letter}",
+                "Make the mask for as many: create_block_mask(mask_mod, B, H, ...), not None.",
+            )
+        if told or count != 1:
+            sizes = sizes._replace(**{field: count})
+    return sizes
+
+
+def _misfit(problem: str, remedy: str) -> GraphcError:
+    return ShapeError(f"{NAME}: {problem}.", remedy, where(here()))
