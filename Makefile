@@ -9,7 +9,7 @@ BIN := .venv/bin
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.installed  ## fit four models to real data on every backend, and draw them into build/
+demo: .venv/.installed  ## fit five models to real data on every backend, and draw them into build/
 	@$(BIN)/python examples/oring.py
 	@echo
 	@$(BIN)/python examples/nile.py
@@ -17,6 +17,8 @@ demo: .venv/.installed  ## fit four models to real data on every backend, and dr
 	@$(BIN)/python examples/sunspots.py
 	@echo
 	@$(BIN)/python examples/digits.py
+	@echo
+	@$(BIN)/python examples/packed.py
 
 test: .venv/.installed  ## run every test and every example of the documentation
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal

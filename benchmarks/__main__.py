@@ -12,6 +12,8 @@ import numpy as np
 
 import graphc
 from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
+    attention,
+    attention_mlx,
     cache,
     call,
     compile,

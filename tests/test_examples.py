@@ -88,6 +88,19 @@ def test_the_sunspot_example_agrees_with_least_squares(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_packed_digits_are_read_by_one_program_for_all_packings(tmp_path: Path) -> None:
+    text = ran(ROOT / "examples" / "packed.py", tmp_path)
+    _, table = text.split("programs\n")
+    rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()}
+    assert set(rows) == {"JAX", "MLX"}
+    for before, _to, after, right, packings, programs in rows.values():
+        assert float(after) < float(before) / 5
+        assert float(right.rstrip("%")) > 93
+        assert int(packings) > 50
+        assert int(programs) == 1
+
+
+@pytest.mark.slow
 def test_adapters_on_four_bits_learn_alike_on_every_backend(tmp_path: Path) -> None:
     text = ran(ROOT / "examples" / "digits.py", tmp_path)
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:]}
