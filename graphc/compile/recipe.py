@@ -68,9 +68,11 @@ def as_in(x: Any, allow_downcast: bool | None) -> In:
     wanted = x if isinstance(x, In) else In(x)
     variable = wanted.variable
     if not isinstance(variable, Tensor) or isinstance(variable.op, Constant | Leaf):
+        is_array = hasattr(variable, "shape") and not isinstance(variable, Tensor)
+        more = "; of a BlockMask, with mask.variables(name)" if is_array else ""
         raise ArgumentError(
             f"The input {variable!r} is no symbolic variable.",
-            "Make inputs with gt.scalar, gt.vector, gt.matrix, gt.tensor.",
+            f"Make inputs with gt.scalar, gt.vector, gt.matrix, gt.tensor{more}.",
             where(here()),
         )
     if isinstance(variable, Shared):
