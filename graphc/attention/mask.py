@@ -96,7 +96,7 @@ class BlockMask:
         full_kv_num_blocks: Any = None,
         full_kv_indices: Any = None,
         mask_mod: Callable[..., Any] = noop_mask,
-        block_size: int | tuple[int, int] = 128,
+        BLOCK_SIZE: int | tuple[int, int] = 128,  # noqa: N803
         seq_lengths: tuple[int, int] | None = None,
     ) -> BlockMask:
         """A mask of tables that somebody made otherwise.
@@ -108,7 +108,7 @@ class BlockMask:
             full_kv_num_blocks: The same for full blocks; None where there are none.
             full_kv_indices: Given together with that.
             mask_mod: Says what queries of partial blocks see; everything by default.
-            block_size: How many queries and keys a block has.
+            BLOCK_SIZE: How many queries and keys a block has.
             seq_lengths: How many queries and keys there are; as many as the blocks have by default.
 
         Raises:
@@ -121,12 +121,12 @@ class BlockMask:
             >>> import numpy as np
             >>> from graphc.attention import BlockMask
             >>> counts, indices = np.array([[[1, 2]]]), np.array([[[[0, 0], [0, 1]]]])
-            >>> print(BlockMask.from_blocks(counts, indices, block_size=64).blocks()[0, 0])
+            >>> print(BlockMask.from_blocks(counts, indices, BLOCK_SIZE=64).blocks()[0, 0])
             [[1 0]
              [1 1]]
         """
         given = checked_tables(kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices)
-        block = _pair(block_size)
+        block = _pair(BLOCK_SIZE)
         lengths = checked_lengths(lengths_of(given[1]), block, seq_lengths)
         possible, certain = grid_of(*given[:2]), grid_of(*given[2:])
         level = numpy_like(possible, certain)
@@ -474,5 +474,5 @@ def _pair(block: Any) -> tuple[int, int]:
     """The size of a block: of queries and of keys."""
     both = block if isinstance(block, list | tuple) else (block, block)
     if len(both) != 2:
-        raise ShapeError(f"block_size={block!r}.", "Give one number, or two.", where(here()))
+        raise ShapeError(f"BLOCK_SIZE={block!r}.", "Give one number, or two.", where(here()))
     return _length(both[0]), _length(both[1])

@@ -13,6 +13,7 @@ from graphc.capture.plain import is_array
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
 from graphc.ir import Graph, Leaf, Node, TensorType, here, is_float, replaced, toposort, where
 from graphc.loop.step import closed, opened
+from graphc.rewrite.passes import optimize
 from graphc.tensor.axes import expand_dims
 from graphc.tensor.elementwise import cast
 from graphc.tensor.equality import elementwise_equality
@@ -168,6 +169,9 @@ def _closed(what: str, function: Lifted, parameters: Sequence[Tensor], y: Tensor
             _line_of(function),
         )
     graph, captured = closed(parameters, [y], {})
+    if what == "mask_mod" and any(is_float(x.type.dtype) for x in graph.nodes):
+        # What a program rewrites, blocks are to be found by: x / x is 1 there, also for 0.
+        graph = optimize(graph).graph
     return Mod(graph, tuple(captured))  # type: ignore[arg-type]
 
 

@@ -234,11 +234,12 @@ def relative_bias(table: Any) -> ScoreMod:
     column 0 is that of ``-m``, of keys that lie ahead.
 
     Args:
-        table: Floats (H, 2 m + 1), or (2 m + 1,) for all heads, also symbolic or traced; gradients
-            flow to them.
+        table: Floats (H, 2 m + 1), or (2 m + 1,) for all heads, also symbolic, of unknown lengths
+            too, or traced; gradients flow to them.
 
     Raises:
         ShapeError: Another number of axes, or an even number of columns.
+        RuntimeShapeError: When it runs: the columns of a symbolic table are even.
         DTypeError: It is not floating.
 
     Example:
@@ -252,13 +253,23 @@ def relative_bias(table: Any) -> ScoreMod:
     """
     table = _floats("relative_bias", table, 1, 2)
     columns = lengths_of(table)[-1]
-    if columns is None or columns % 2 == 0:
+    if columns is None:
+        return _bias_of_unknown(table)
+    if columns % 2 == 0:
         raise ShapeError(
-            f"relative_bias: a table of {columns or 'unknown'} columns.",
+            f"relative_bias: a table of {columns} columns.",
             "Give 2 m + 1: for the distances from -m to m.",
             where(here()),
         )
     return RelativeBias(table, columns // 2)
+
+
+def _bias_of_unknown(table: Any) -> ScoreMod:
+    """That of a symbolic table whose columns are counted, and found odd, when it runs."""
+    level = numpy_like(table)
+    far = level.cast((level.shape_of(table)[-1] - 1) // 2, "int32")  # as indices are
+    lengths = [*(None for _ in lengths_of(table)[:-1]), 2 * far + 1]
+    return RelativeBias(level.specify_shape(table, lengths), far)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -266,7 +277,7 @@ class RelativeBias:
     """What ``relative_bias`` gives."""
 
     table: Any
-    far: int
+    far: Any
 
     def __repr__(self) -> str:
         return "relative_bias"

@@ -88,7 +88,7 @@ def test_a_dense_mask_has_what_the_function_gives(
 def test_a_function_is_asked_in_partial_blocks_alone() -> None:
     counts, indices = np.array([[[1, 0]]]), np.array([[[[1, 0], [0, 1]]]])
     full = np.array([[[0, 1]]]), np.array([[[[0, 1], [1, 0]]]])
-    mask = BlockMask.from_blocks(counts, indices, *full, mask_mod=causal, block_size=2)
+    mask = BlockMask.from_blocks(counts, indices, *full, mask_mod=causal, BLOCK_SIZE=2)
     wanted = np.zeros((4, 4), bool)
     wanted[2:, 2:] = True
     np.testing.assert_array_equal(mask.to_dense()[0, 0], wanted)
@@ -119,7 +119,7 @@ def test_the_mask_function_has_the_arrays_that_the_mask_holds() -> None:
 def test_writing_to_a_captured_array_does_not_reach_the_mask() -> None:
     ids, tables = np.array([0, 0, 1, 1]), np.ones((1, 1, 1), np.int32)
     indices = np.zeros((1, 1, 1, 1), np.int32)
-    mask = BlockMask.from_blocks(tables, indices, mask_mod=document(ids), block_size=4)
+    mask = BlockMask.from_blocks(tables, indices, mask_mod=document(ids), BLOCK_SIZE=4)
     view = BlockMask(
         *(tables[:], indices, tables, indices), (ids[:],), mask.stripped, (4, 4), (4, 4)
     )
@@ -300,7 +300,7 @@ def test_a_mask_of_tables_in_any_order_is_put_in_order(
             random.shuffle(indices[at][: counts[at]])
             indices[at][counts[at] :] = -7
     mask = BlockMask.from_blocks(
-        *tables, mask_mod=looked_up(dense), block_size=block, seq_lengths=shape[2:]
+        *tables, mask_mod=looked_up(dense), BLOCK_SIZE=block, seq_lengths=shape[2:]
     )
     reference.check_tables(mask.tables, dense, block)
 
@@ -308,7 +308,7 @@ def test_a_mask_of_tables_in_any_order_is_put_in_order(
 def test_a_last_column_of_fewer_keys_is_never_full() -> None:
     counts, indices = np.zeros((1, 1, 1), int), np.zeros((1, 1, 1, 2), int)
     full = np.array([[[2]]]), np.array([[[[0, 1]]]])
-    mask = BlockMask.from_blocks(counts, indices, *full, block_size=4, seq_lengths=(4, 7))
+    mask = BlockMask.from_blocks(counts, indices, *full, BLOCK_SIZE=4, seq_lengths=(4, 7))
     assert mask.blocks().tolist() == [[[[2, 1]]]]
     assert mask.to_dense().all()
 
@@ -329,8 +329,8 @@ NO_TABLES: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[GraphcError], s
         (ONE, IN_ROW, ONE, IN_ROW[..., :1]), {}, ShapeError, "of different shapes"
     ),
     "lengths": ((ONE, IN_ROW), {"seq_lengths": (5, 5)}, ShapeError, "1 x 1 blocks"),
-    "no block size": ((ONE, IN_ROW), {"block_size": 0}, ShapeError, "no length"),
-    "three sizes": ((ONE, IN_ROW), {"block_size": (1, 1, 1)}, ShapeError, "one number, or two"),
+    "no block size": ((ONE, IN_ROW), {"BLOCK_SIZE": 0}, ShapeError, "no length"),
+    "three sizes": ((ONE, IN_ROW), {"BLOCK_SIZE": (1, 1, 1)}, ShapeError, "one number, or two"),
     "no function": ((ONE, IN_ROW), {"mask_mod": 3}, ArgumentError, "no function"),
 }  # fmt: skip
 

@@ -13,6 +13,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.attention.call import flex_attention
 from graphc.attention.create import create_block_mask
 from graphc.attention.mods import lifted, mask_of, score_of, tiled
 from graphc.attention.ready import (
@@ -24,7 +25,7 @@ from graphc.attention.ready import (
     sliding_window,
     soft_cap,
 )
-from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
+from graphc.errors import ArgumentError, DTypeError, GraphcError, RuntimeShapeError, ShapeError
 from graphc.tensor.tensor import as_tensor
 from tests.attention import reference
 
@@ -257,6 +258,37 @@ def test_a_window_may_be_symbolic(mode: str) -> None:
             reference.check_tables(found, dense[None, None], (4, 4))
 
 
+def test_a_table_may_have_lengths_that_are_not_known(mode: str) -> None:
+    dtype = "float32" if mode == "MLX" else "float64"
+    given = [RANDOM.standard_normal((1, 3, Q, 4)).astype(dtype) for _ in range(3)]
+    arrays = [gt.tensor(dtype=dtype, shape=x.shape) for x in given]
+    mask = create_block_mask(causal, None, None, Q, K, BLOCK_SIZE=4)
+    numbers = TABLE.astype(dtype)
+    found = []
+    shapes, row = ((3, 7), (None, 7), (3, None), (None, None)), numbers[:1]
+    for shape, value in (*[(x, numbers) for x in shapes], ((7,), row[0]), ((None,), row[0])):
+        table = gt.tensor("table", dtype=dtype, shape=shape)
+        for bias, more in ((table, [value]), (graphc.shared(value), [])):
+            out = flex_attention(*arrays, relative_bias(bias), mask)
+            outputs = [out, graphc.grad((out**2).sum(), bias)]
+            inputs = [*arrays, table][: 3 + len(more)]
+            f = graphc.function(inputs, outputs, mode=mode, returns="numpy")
+            found.append(f(*given, *more))
+    for wanted, others in ((found[0], found[1:8]), (found[8], found[9:])):
+        for other in others:
+            for x, y in zip(other, wanted, strict=True):
+                np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+
+
+def test_columns_are_found_even_when_it_runs(mode: str) -> None:
+    table = gt.matrix("table", dtype="float32")
+    queries = np.ones((1, 3, Q, 4), np.float32)
+    out = flex_attention(gt.constant(queries), queries, queries, relative_bias(table))
+    f = graphc.function([table], out, mode=mode)
+    with pytest.raises(RuntimeShapeError, match=r"[(]3, 4[)] has not the shape"):
+        f(TABLE[:, :4].astype(np.float32))
+
+
 def test_a_window_may_be_traced_by_jax() -> None:
     traces = []
 
@@ -290,7 +322,6 @@ WRONG: dict[str, tuple[Callable[[], Any], type[GraphcError], str]] = {
     "whole slopes": (lambda: alibi(slopes=np.arange(3)), DTypeError, "alibi: int64"),
     "one slope": (lambda: alibi(slopes=0.5), ShapeError, "one of 1 axes"),
     "even columns": (lambda: relative_bias(TABLE[:, :4]), ShapeError, "2 m [+] 1"),
-    "unknown columns": (lambda: relative_bias(gt.matrix()), ShapeError, "unknown"),
     "no cap": (lambda: soft_cap(0.0), ArgumentError, "positive number"),
     "not a number": (lambda: soft_cap(float("nan")), ArgumentError, "positive number"),
     "caps": (lambda: soft_cap(np.ones(3)), ShapeError, "one of 0 axes"),

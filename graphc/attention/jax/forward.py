@@ -103,7 +103,10 @@ def over_blocks(
 
     def of_partial(i: Any, state: Any) -> Any:
         column = partial_columns[i]
-        return step(state, [column], tiles.kept(row, column))
+        # Within a branch it is found once: fused with what takes it, it would be found by each,
+        # and comparisons that hang on the last digit would not agree.
+        kept = lax.cond(partial > 0, tiles.kept, tiles.none_kept, row, column)
+        return step(state, [column], kept)
 
     if full is not None:
         state = _over_full(tiles.lengths.chunk, full, full_columns, step, state)
@@ -132,7 +135,8 @@ def _over_full(
 def _after(state: State, score: Any, values: Any) -> State:
     """What is known after more keys: their scores (heads, below, n) and values (heads, n, Ev)."""
     largest = jnp.maximum(state.largest, score.max(2))
-    weights = jnp.exp(score - largest[..., None])
+    # XLA may find scores twice and round a user's function differently: none is above the largest.
+    weights = jnp.exp(jnp.minimum(score - largest[..., None], 0))
     correction = jnp.exp(state.largest - largest)
     new = product(weights.astype(values.dtype), values, 2, 1, score.dtype)
     return State(

@@ -21,7 +21,7 @@ from graphc.errors import ArgumentError, DTypeError, ShapeError, SymbolicValueEr
 from graphc.ir import Node, here, is_own, where
 from graphc.tensor.runtime import Runtime
 
-__all__ = ["MaskFunction", "ScoreFunction", "captured", "tiled"]
+__all__ = ["MaskFunction", "ScoreFunction", "captured", "check_kept", "tiled"]
 
 NEEDS_VALUES = (
     jax.errors.ConcretizationTypeError,
@@ -124,14 +124,30 @@ def _argument(what: str, name: str, x: Any) -> Any:
             "Capture arrays of numbers.",
             where(here()),
         ) from error
-    if given.dtype.kind in "iu" and made.dtype != given.dtype and (np.asarray(made) != given).any():
-        raise ArgumentError(
-            f"{what} captures `{name}` of {given.dtype}, whose numbers are beyond {made.dtype}'s.",
-            "Number them from 0 on, as by numpy.unique(x, return_inverse=True); or turn "
-            "jax_enable_x64 on.",
-            where(here()),
-        )
+    check_kept(what, name, given)
     return made
+
+
+def check_kept(what: str, name: str, x: Any) -> None:
+    """Raise where JAX would take other numbers than those that a mask's blocks were found with.
+
+    Without jax_enable_x64 it makes arrays of 64 bits narrower. Integers are not to change in a
+    score function either.
+    """
+    if x.dtype.itemsize < 8 or x.dtype.kind not in ("iuf" if what == "mask_mod" else "iu"):
+        return
+    narrow = x.astype(jax.dtypes.canonicalize_dtype(x.dtype))
+    if narrow.dtype == x.dtype or np.array_equal(narrow, x, equal_nan=x.dtype.kind == "f"):
+        return
+    remedy = "Number them from 0 on, as by numpy.unique(x, return_inverse=True)"
+    if x.dtype.kind == "f":
+        remedy = "Capture them in float32, x.astype('float32'), when you make the mask"
+    raise ArgumentError(
+        f"{what} captures `{name}` of {x.dtype}, whose numbers {narrow.dtype}, which JAX has, does "
+        "not hold.",
+        f"{remedy}; or turn jax_enable_x64 on.",
+        where(here()),
+    )
 
 
 def tiled(

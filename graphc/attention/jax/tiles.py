@@ -74,6 +74,10 @@ class Tiles:
         kept = kept.reshape(self._matrix(lengths.heads, lengths.below, lengths.block[1]))
         return kept & within if lengths.ragged else kept
 
+    def none_kept(self, row: Any, column: Any) -> Any:
+        """The same where no element is."""
+        return jnp.zeros(jax.eval_shape(self.kept, row, column).shape, bool)
+
     def _matrix(self, heads: int, queries: int, keys: int) -> tuple[int, int, int]:
         return (heads, keys, queries) if self.axes == KEYS_FIRST else (heads, queries, keys)
 

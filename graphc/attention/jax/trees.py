@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 from graphc.capture.awaited import when_imported
 
@@ -42,6 +45,10 @@ def register(cls: type) -> None:
 
 def _register(tree_util: Any, cls: Any) -> None:
     def flatten(mask: Any) -> tuple[list[Any], tuple[Any, ...]]:
+        for i, x in enumerate(mask.leaves):
+            if isinstance(x, np.ndarray) and x.dtype.itemsize >= 8:
+                functions = import_module("graphc.attention.jax.functions")
+                functions.check_kept("mask_mod", mask.stripped.names[i], x)
         return [*(getattr(mask, name) for name in TABLES), *mask.leaves], _static(mask)
 
     def flatten_with_keys(mask: Any) -> tuple[list[Any], tuple[Any, ...]]:
