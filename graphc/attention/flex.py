@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from graphc.attention import rows
 from graphc.attention.batch import folded
 from graphc.attention.mods import INDICES
@@ -17,6 +19,7 @@ from graphc.attention.parts import Parts, compute_dtype
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents
 from graphc.ir import Check, Graph, Node, TensorType, TupleType, is_float, picks, replaced
+from graphc.loop.evaluate import evaluate
 from graphc.loop.step import stand_in
 from graphc.tensor.create import zeros_like
 from graphc.tensor.reduce import Named
@@ -95,6 +98,11 @@ class FlexOp(Named):
         heads = [] if self.grouped else [(0, 1, 1, 1)]
         same = [(0, 0, 1, 0), (0, 0, 2, 0), (1, 1, 2, 1), (0, 3, 1, 3), (1, 2, 2, 2)]
         return [*same, *heads]
+
+    def perform(self, *values: Any) -> tuple[Any, ...]:
+        """What it is made of, computed node by node."""
+        inputs = [TensorType(x.dtype, x.shape)() for x in map(np.asarray, values)]
+        return tuple(evaluate(Graph(inputs, self.expand(*inputs).inputs), *values))
 
     def pushforward(self, tangents: Sequence[Any], y: Any, *inputs: Tensor) -> Any:
         """By what it is made of."""

@@ -17,7 +17,7 @@ import graphc.tensor as gt
 from graphc.link import as_numpy
 from tests.attention import reference
 from tests.attention.examples import Example, Functions
-from tests.attention.worlds import GRAPHS, TABLES, WORLDS, Given, answers, static
+from tests.attention.worlds import GRAPHS, TABLES, WORLDS, Given, answers, in_worlds, static
 from tests.contract.tolerance import TOLERANCES
 from tests.modes import dtype_of, uncompiled
 
@@ -222,8 +222,7 @@ def check_blocks(found: dict[str, Any], case: Case) -> None:
     reference.check_tables([found[name] for name in TABLES], keep, block)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "world"), in_worlds(CASES))
 def test_results_gradients_and_blocks_are_those_of_dense_formulas(name: str, world: str) -> None:
     case = CASES[name]
     given = given_of(case.example)

@@ -43,7 +43,6 @@ ARRAYS: list[tuple[tuple[Any, ...], dict[str, Any], type[GraphcError], str]] = [
     ((X, X.astype("float16"), X), {}, DTypeError, "their dtypes differ"),
     ((X, gt.tensor4("k"), X), {}, ArgumentError, "key is symbolic"),
     ((X, X, [[1.0]]), {}, ArgumentError, "value is a list"),
-    ((X, X, X), {"scale": jnp.ones(())}, ArgumentError, "scale is .*finite number"),
     ((X, X, X), {"scale": float("nan")}, ArgumentError, "scale is nan"),
     ((X, X, X), {"scale": True}, ArgumentError, "scale is True"),
     ((X, X, X), {"score_mod": 3}, ArgumentError, "score_mod=3 is no function"),
@@ -196,7 +195,9 @@ def test_masks_that_hold_no_arrays_are_refused() -> None:
 
 def test_captured_numbers_that_jax_would_cut_are_refused() -> None:
     ids = np.array([2**40, 2**41] * 6)
-    with pytest.raises(ArgumentError, match=r"captures `ids` of int64.*beyond int32"):
+    with pytest.raises(
+        ArgumentError, match=r"captures `ids` of int64, whose numbers JAX.s int32 does not hold"
+    ):
         flex_attention(X, X, X, lambda s, b, h, i, j: jnp.where(ids[i] == ids[j], s, 0))
     with jax.enable_x64(True):
         x = X.astype("float32")

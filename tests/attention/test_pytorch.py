@@ -18,7 +18,7 @@ import pytest
 import graphc.attention as ga
 from tests.attention import reference
 from tests.attention.examples import EXAMPLES, Example, Functions
-from tests.attention.worlds import TABLES, WORLDS, Given, answers
+from tests.attention.worlds import TABLES, Given, answers, in_worlds
 
 STORED = Path(__file__).parent / "data" / "pytorch.npz"
 
@@ -59,8 +59,7 @@ def check_blocks(found: dict[str, np.ndarray], expected: dict[str, Any], example
     np.testing.assert_array_equal(own == reference.EMPTY, theirs == reference.EMPTY)
 
 
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(("name", "world"), in_worlds(EXAMPLES))
 def test_results_gradients_and_blocks_are_those_of_pytorch(name: str, world: str) -> None:
     example = EXAMPLES[name]
     check(answers(world, example, Given(*example.inputs)), stored()[name], example)
@@ -80,8 +79,7 @@ READY: dict[str, Callable[..., Functions]] = {
 """The examples whose functions are there already."""
 
 
-@pytest.mark.parametrize("world", WORLDS)
-@pytest.mark.parametrize("name", READY)
+@pytest.mark.parametrize(("name", "world"), in_worlds(READY))
 def test_ready_functions_give_what_pytorch_does(name: str, world: str) -> None:
     example = replace(EXAMPLES[name], functions=READY[name])
     check(answers(world, example, Given(*example.inputs)), stored()[name], example)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
 
@@ -17,7 +17,17 @@ from graphc.link import as_numpy, names
 from tests.attention.examples import Example, Functions
 from tests.modes import uncompiled
 
-__all__ = ["ARRAYS", "GRAPHS", "TABLES", "WORLDS", "Given", "Library", "answers", "static"]
+__all__ = [
+    "ARRAYS",
+    "GRAPHS",
+    "TABLES",
+    "WORLDS",
+    "Given",
+    "Library",
+    "answers",
+    "in_worlds",
+    "static",
+]
 
 GRAPHS = tuple(names())
 """The backends that run graphs."""
@@ -28,6 +38,12 @@ ARRAYS = ("eager", "jit")
 WORLDS = (*GRAPHS, *ARRAYS)
 
 TABLES = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices")
+
+
+def in_worlds(names: Iterable[str]) -> list[tuple[str, str]]:
+    """Each name in each world; a third of them in the one where JAX compiles every operation."""
+    every = [*names]
+    return [(x, world) for world in WORLDS for x in every[:: 3 if world == "eager" else 1]]
 
 
 class Library(NamedTuple):

@@ -143,8 +143,7 @@ def check_kept(what: str, name: str, x: Any) -> None:
     if x.dtype.kind == "f":
         remedy = "Capture them in float32, x.astype('float32'), when you make the mask"
     raise ArgumentError(
-        f"{what} captures `{name}` of {x.dtype}, whose numbers {narrow.dtype}, which JAX has, does "
-        "not hold.",
+        f"{what} captures `{name}` of {x.dtype}, whose numbers JAX's {narrow.dtype} does not hold.",
         f"{remedy}; or turn jax_enable_x64 on.",
         where(here()),
     )
