@@ -10,6 +10,7 @@ from graphc.attention.checks import check_spread, checked_dtype, checked_scale, 
 from graphc.attention.flex import Flex
 from graphc.attention.mask import BlockMask
 from graphc.attention.mods import leaf_of, lifted, looks_at, mask_of, score_of
+from graphc.attention.parts import BLOCK
 from graphc.implicit.level import numpy_like
 from graphc.ir import Node, picks
 from graphc.tensor.specify import specify_shape
@@ -108,7 +109,3 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
     captured: list[Tensor] = [x for mod in (score, mask) if mod is not None for x in mod.captured]
     out, sums = picks(Node.make(op, q, k, v, *tables, *captured))
     return (out, sums) if return_lse else out
-
-
-BLOCK = (128, 128)
-"""The queries and keys of a block where there is no mask."""

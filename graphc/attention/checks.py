@@ -8,6 +8,7 @@ from contextlib import suppress
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from graphc.attention.parts import compute_dtype, default_scale
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
 from graphc.implicit.form import lengths_of
 from graphc.ir import Node, TensorType, here, where
@@ -75,7 +76,7 @@ def checked_dtype(query: TensorType, key: TensorType, value: TensorType) -> str:
             "Give all three the same one, with astype.",
             where(here()),
         )
-    return "float64" if query.dtype == "float64" else "float32"
+    return compute_dtype(query.dtype)
 
 
 def checked_scale(scale: Any, dim: int | None) -> float | None:
@@ -96,7 +97,7 @@ def checked_scale(scale: Any, dim: int | None) -> float | None:
         (0.125, 2.0)
     """
     if scale is None:
-        return None if dim is None else 1 / math.sqrt(max(dim, 1))
+        return None if dim is None else default_scale(dim)
     if getattr(scale, "shape", None) == () and not isinstance(scale, Node):
         # What JAX traces has no value: it is refused below.
         with suppress(TypeError, ValueError):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphc.capture import Lifted, lift, rebuild
+from graphc.capture import Lifted, Stripped, lift, rebuild
 from graphc.capture.code import line_of
 from graphc.capture.plain import is_array
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
@@ -21,7 +21,17 @@ from graphc.tensor.runtime import Runtime
 from graphc.tensor.tensor import Tensor, as_tensor
 from graphc.tensor.vectorize import batched
 
-__all__ = ["INDICES", "Mod", "leaf_of", "lifted", "looks_at", "mask_of", "score_of", "tiled"]
+__all__ = [
+    "INDICES",
+    "Mod",
+    "leaf_of",
+    "lifted",
+    "line_of_function",
+    "looks_at",
+    "mask_of",
+    "score_of",
+    "tiled",
+]
 
 INDICES = ("b", "h", "q_idx", "kv_idx")
 """What mask and score functions are given: the numbers of batch, head, query and key."""
@@ -175,11 +185,15 @@ def _closed(what: str, function: Lifted, parameters: Sequence[Tensor], y: Tensor
     return Mod(graph, tuple(captured))  # type: ignore[arg-type]
 
 
-def _line_of(function: Lifted) -> str | None:
-    """Where the function is written, or one that it calls."""
-    made = (part.static[0] for part in function.stripped.parts if part.kind == "function")
+def line_of_function(stripped: Stripped) -> str | None:
+    """Where a function is written, or the first that it calls; None where it is no user's."""
+    made = (part.static[0] for part in stripped.parts if part.kind == "function")
     first = next(made, None)
-    return where(here()) if first is None else line_of(first.code)
+    return None if first is None else line_of(first.code)
+
+
+def _line_of(function: Lifted) -> str | None:
+    return line_of_function(function.stripped) or where(here())
 
 
 def looks_at(graph: Graph, place: int) -> bool:

@@ -6,9 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-__all__ = ["Parts", "compute_dtype", "paired", "scale_of"]
+__all__ = ["BLOCK", "Parts", "compute_dtype", "default_scale", "paired", "scale_of"]
 
 T = TypeVar("T")
+
+BLOCK = (128, 128)
+"""The queries and keys of a block where there is no mask."""
 
 
 class Parts(NamedTuple, Generic[T]):
@@ -41,7 +44,12 @@ def compute_dtype(dtype: str) -> str:
 
 def scale_of(op: Any, elements: int) -> float:
     """What scores are multiplied by, where queries have so many elements."""
-    return 1 / math.sqrt(max(elements, 1)) if op.scale is None else op.scale
+    return default_scale(elements) if op.scale is None else op.scale
+
+
+def default_scale(elements: int) -> float:
+    """What scores are multiplied by where nothing is said, 1 where there are no elements."""
+    return 1 / math.sqrt(max(elements, 1))
 
 
 def paired(tables: Sequence[T]) -> list[tuple[T, T]]:

@@ -28,6 +28,7 @@ from graphc.attention.jax.kernel import Spec, backward, forward
 from graphc.attention.jax.plain import Operands
 from graphc.attention.jax.programs import program_of
 from graphc.attention.mods import lifted
+from graphc.attention.parts import BLOCK
 from graphc.errors import ArgumentError
 from graphc.ir import Node, TensorType, here, where
 
@@ -35,9 +36,6 @@ if TYPE_CHECKING:
     from graphc.attention.mask import BlockMask
 
 __all__ = ["flex_attention"]
-
-BLOCK = (128, 128)
-"""How much is computed at once where there is no mask to say so."""
 
 
 def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)

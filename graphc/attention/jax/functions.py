@@ -12,10 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from graphc.attention.mods import INDICES
+from graphc.attention.mods import INDICES, line_of_function
 from graphc.capture import Lifted, Stripped, rebuild
-from graphc.capture.code import line_of
-from graphc.capture.kinds import Recipe
 from graphc.capture.libraries import is_library_file
 from graphc.errors import ArgumentError, DTypeError, ShapeError, SymbolicValueError
 from graphc.ir import Node, here, is_own, where
@@ -56,7 +54,7 @@ class ScoreFunction:
             raise DTypeError(
                 f"score_mod gives {y.dtype}, and must give the new score, a real number.",
                 "Return an array of the score's dtype; to leave keys out, write a mask_mod.",
-                _line_of(self.stripped),
+                line_of_function(self.stripped),
             )
         return y.astype(given[0].dtype)
 
@@ -85,7 +83,7 @@ class MaskFunction:
             raise DTypeError(
                 f"mask_mod gives {y.dtype}, and must give a bool: whether the query sees the key.",
                 "Compare, as in q_idx >= kv_idx; to change scores, write a score_mod.",
-                _line_of(self.stripped),
+                line_of_function(self.stripped),
             )
         return y
 
@@ -188,25 +186,25 @@ def _called(what: str, stripped: Stripped, given: Sequence[Any], names: Sequence
             f"{what} cannot be called with JAX's scalars, as graphc.tensor's functions are for "
             "symbolic arrays.",
             "Write it with operators or jax.numpy, or give symbolic queries, keys and values.",
-            _line_in(error.__traceback__) or _line_of(stripped),
+            _line_in(error.__traceback__) or line_of_function(stripped),
         ) from error
     if isinstance(y, Node):
         raise ArgumentError(
             f"{what} gives the symbolic {y!r}, and the queries are JAX's.",
             "Write it with operators or jax.numpy, or give symbolic queries, keys and values.",
-            _line_of(stripped),
+            line_of_function(stripped),
         )
     if not isinstance(y, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
         raise DTypeError(
             f"{what} gives {type(y).__name__}, and must give a scalar.",
             "Return a number that is computed of its arguments.",
-            _line_of(stripped),
+            line_of_function(stripped),
         )
     if jnp.shape(y):
         raise ShapeError(
             f"{what} gives the shape {jnp.shape(y)}, and must give a scalar.",
             "It is written for one query and one key: index captured arrays down to a number.",
-            _line_of(stripped),
+            line_of_function(stripped),
         )
     return jnp.asarray(y)
 
@@ -224,7 +222,7 @@ def _check_parameters(
         raise ArgumentError(
             f"{what} takes {parameters}, and is called with ({', '.join(names)}): {error}.",
             "Give it these parameters, in this order.",
-            _line_of(stripped) or where(here()),
+            line_of_function(stripped) or where(here()),
         ) from error
 
 
@@ -234,7 +232,7 @@ def _refuse(what: str, stripped: Stripped, error: Exception) -> NoReturn:
         f"{what} asks for the value of an array, which is not known while JAX traces it: {text}.",
         "Write jnp.where for a Python if, & and | for and and or, jnp for np; index arrays, not "
         "lists.",
-        _line_in(error.__traceback__) or _line_of(stripped),
+        _line_in(error.__traceback__) or line_of_function(stripped),
     ) from error
 
 
@@ -247,12 +245,3 @@ def _line_in(traceback: TracebackType | None) -> str | None:
             found = where((code, traceback.tb_lasti))
         traceback = traceback.tb_next
     return found
-
-
-def _line_of(stripped: Stripped) -> str | None:
-    """The line of the first function that it is made of, which is the user's own or within it."""
-    for part in stripped.parts:
-        if part.kind == "function":
-            recipe: Recipe = part.static[0]
-            return line_of(recipe.code)
-    return None
