@@ -58,6 +58,12 @@ class Op:
     stays_in_step: ClassVar[bool] = False
     """Whether it is done step by step where it varies in a loop, as all at once takes too much."""
 
+    by_numpy: ClassVar[bool] = False
+    """Whether a backend with no lowering for it calls its NumPy reference.
+
+    So is what LAPACK or SciPy has and the backends' libraries lack.
+    """
+
     @property
     def name(self) -> str:
         """What messages and printed graphs call it."""

@@ -191,7 +191,7 @@ class Backend:
         equal_lengths(node, check, operands)
 
     def callback(self, node: Node) -> Callable[..., Any]:
-        """What computes a node by its NumPy reference, for ``fallback="numpy"``."""
+        """What computes a node that has no lowering by its NumPy reference."""
         raise UnsupportedOperationError(
             f"mode={self.name!r} can't call NumPy for {node!r}.", "Use mode='NUMPY'.", node.where
         )
@@ -216,6 +216,7 @@ class Backend:
             if node not in passed
             and not isinstance(node.op, Constant | Input)
             and self.lowering(node.op) is None
+            and not node.op.by_numpy
         ]
 
     def check(self, graph: Graph, elsewhere: Container[Node], options: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from jax.extend.backend import get_backend
 from graphc.errors import DynamicShapeError, ModeError
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import policy_of
-from graphc.ir import Check, Graph, Node, Op, Pick, TensorType
+from graphc.ir import Check, Graph, Node, Op, Pick, TensorType, TupleType
 from graphc.link.backend import Backend, Executable
 from graphc.link.jax.bounded import (
     Count,
@@ -125,9 +125,11 @@ def _is_wide(graph: Graph, host: Container[Node]) -> bool:
 
 
 def _is_foreign(graph: Graph) -> bool:
-    """Whether JAX traces something else than graphc's own lowerings."""
+    """Whether JAX traces something else than graphc's own lowerings, or calls back."""
     return any(
-        type(node.op) in WIDENED or any(_is_foreign(held) for held in node.op.graphs())
+        type(node.op) in WIDENED
+        or (node.op.by_numpy and backend.lowering(node.op) is None)
+        or any(_is_foreign(held) for held in node.op.graphs())
         for node in graph.nodes
     )
 
@@ -192,21 +194,26 @@ class JAXBackend(Backend):
         op = node.op
 
         def call(*values: Any) -> Any:
-            types = [TensorType(x.dtype, x.shape) for x in values]
-            result = op.infer(*types)
-            if not isinstance(result, TensorType) or not result.is_static:
+            result = op.infer(*[TensorType(x.dtype, x.shape) for x in values])
+            types = result.items if isinstance(result, TupleType) else (result,)
+            if not all(isinstance(t, TensorType) and t.is_static for t in types):
                 raise DynamicShapeError(
                     f"{node!r} runs in NumPy, and the shape of its result is not known before.",
                     "Use mode='NUMPY', or give the operation a lowering.",
                     node.where,
                 )
-            shape = jax.ShapeDtypeStruct(result.shape, result.numpy_dtype)  # type: ignore[no-untyped-call]
 
             def perform(*xs: Any) -> Any:
                 with np.errstate(all="ignore"):
-                    return np.asarray(op.perform(*map(np.asarray, xs)), result.numpy_dtype)
+                    found = op.perform(*map(np.asarray, xs))
+                several = found if isinstance(result, TupleType) else (found,)
+                return tuple(
+                    np.asarray(y, t.numpy_dtype) for y, t in zip(several, types, strict=True)
+                )
 
-            return jax.pure_callback(perform, shape, *values)
+            shapes = tuple(jax.ShapeDtypeStruct(t.shape, t.numpy_dtype) for t in types)  # type: ignore[no-untyped-call]
+            made = jax.pure_callback(perform, shapes, *values, vmap_method="sequential")
+            return made if isinstance(result, TupleType) else made[0]
 
         return call
 
