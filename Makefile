@@ -32,7 +32,7 @@ check: .venv/.installed  ## format, lint, types, layers, dead code, documentatio
 	@$(MAKE) --no-print-directory docs
 
 docs: .venv/.installed  ## build the documentation into build/docs; a warning is an error
-	$(BIN)/python docs/gaps.py
+	$(BIN)/python docs/tables.py
 	$(BIN)/sphinx-build -q -E -W --keep-going -d build/doctrees docs build/docs
 
 bench: .venv/.installed  ## print graphc's times beside those of JAX and MLX written by hand

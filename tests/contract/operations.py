@@ -5,15 +5,19 @@ The cases stand in ``cases/``, in files of the names that the operations' files 
 
 from __future__ import annotations
 
+import pkgutil
+import sys
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
 import graphc
+from graphc.ir import Input, Op
 from tests.contract.case import Case, Function
 
-__all__ = ["BARRIERS", "FAMILIES"]
+__all__ = ["BARRIERS", "FAMILIES", "graphc_operations"]
 
 FAMILIES: dict[str, dict[str, Case]] = {}
 """Families of cases: each is compiled as one function for each backend."""
@@ -28,3 +32,32 @@ BARRIERS: dict[str, tuple[Function, Function]] = {
     "grad_scale": (lambda x: graphc.grad_scale(x, -3), lambda g: -3 * g),
 }
 """The identity with another gradient: what it makes of a gradient."""
+
+PACKAGES = ("tensor", "grad", "loop", "implicit", "attention")
+"""Where operations are."""
+
+
+def concrete(cls: type[Op]) -> Iterator[type[Op]]:
+    """The classes below that operations are made of."""
+    below = cls.__subclasses__()
+    if not below:
+        yield cls
+    for sub in below:
+        yield from concrete(sub)
+
+
+def graphc_operations() -> set[type[Op]]:
+    """The classes of graphc's own operations."""
+    packages = [f"graphc.{package}" for package in PACKAGES]
+    for package in packages:
+        module = import_module(package)
+        for found in pkgutil.iter_modules(module.__path__, module.__name__ + "."):
+            import_module(found.name)
+    return {
+        cls
+        for cls in concrete(Op)
+        if cls.__module__.startswith(tuple(f"{package}." for package in packages))
+        and not issubclass(cls, Input)
+        # A class with slots is made twice; the first is nobody's.
+        and getattr(sys.modules[cls.__module__], cls.__name__) is cls
+    }

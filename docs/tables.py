@@ -1,0 +1,113 @@
+"""Write into ``backends.md`` what each backend does with each operation; ``make docs`` runs this.
+
+The operations are those that the contract suite runs on every backend.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from graphc.ir import Op
+from graphc.link import load, names
+from graphc.link.backend import Backend
+from graphc.tensor.elementwise import ROWS, Elementwise
+from graphc.tensor.index import Nonzero
+from graphc.tensor.reduce import Named
+from graphc.tensor.sets import Unique
+from graphc.tensor.shape import Length, Shape
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "backends.md"
+
+ALL_HAVE = "own"
+"""A lowering of its own."""
+
+IN_PARTS = "parts"
+"""What it is made of is computed."""
+
+CALLED_BACK = "NumPy"
+"""Its NumPy reference is called back."""
+
+LENGTHS = "host"
+"""It is known while the backend compiles."""
+
+REASONS: dict[tuple[str, type[Op]], str] = {
+    ("JAX", Nonzero): "of constants and static inputs: shapes are known before values",
+    ("JAX", Unique): "of constants and static inputs: shapes are known before values",
+}
+"""Where a cell needs more than a word."""
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    """Rows in Markdown, the first of them the head."""
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    lines.insert(1, "|" + " --- |" * (lines[0].count(" | ") + 1))
+    return "\n".join(lines) + "\n"
+
+
+def gaps() -> str:
+    """A row for each gap of MLX's."""
+    rows = [("not there", "where", "why", "what to do")]
+    rows += [(gap.what, gap.where, gap.reason, gap.remedy) for gap in load("MLX").gaps]
+    return table(rows)
+
+
+def cell(backend: Backend, op: type[Op] | Elementwise) -> str:
+    """What a backend does with an operation.
+
+    Raises:
+        LookupError: It can do nothing with it, and nobody says why.
+    """
+    cls = op if isinstance(op, type) else Elementwise
+    if (backend.name, cls) in REASONS:
+        return REASONS[backend.name, cls]
+    if issubclass(cls, Length | Shape):
+        return LENGTHS
+    keys: Sequence[object] = cls.__mro__ if isinstance(op, type) else (op, *cls.__mro__)
+    if any(key in backend.lowerings for key in keys):
+        return ALL_HAVE
+    if issubclass(cls, Named) or getattr(op, "expand", None) is not None:
+        return IN_PARTS
+    if cls.by_numpy:
+        return CALLED_BACK
+    raise LookupError(f"{backend.name} has no {op}, and docs/tables.py no reason.")
+
+
+def operations() -> str:
+    """A row for each operation, or for those of a file that all backends treat alike."""
+    sys.path.insert(0, str(ROOT))
+    from tests.contract.operations import graphc_operations  # noqa: PLC0415 (a script's path)
+
+    backends = [load(name) for name in names()]
+    found: dict[str, dict[tuple[str, ...], list[str]]] = {}
+    for op in [*graphc_operations() - {Elementwise}, *ROWS.values()]:
+        cells = tuple(cell(backend, op) for backend in backends)
+        subject = (op if isinstance(op, type) else op.reference).__module__
+        name = op.__name__ if isinstance(op, type) else op.name
+        place = "elementwise" if isinstance(op, Elementwise) else subject.split(".", 1)[1]
+        found.setdefault(place, {}).setdefault(cells, []).append(f"`{name}`")
+    rows = [("subject", "operations", *(backend.name for backend in backends))]
+    rows += [
+        (place, ", ".join(sorted(ops)), *cells)
+        for place, kinds in sorted(found.items())
+        for cells, ops in sorted(kinds.items())
+    ]
+    return table(rows)
+
+
+BLOCKS = {"gaps": gaps, "operations": operations}
+
+
+def written(page: str) -> str:
+    """The page with the tables in their places."""
+    for name, made in BLOCKS.items():
+        start, end = f"<!-- {name}: written by docs/tables.py -->\n", f"<!-- end of {name} -->"
+        before, block = page.split(start)
+        page = before + start + made() + block[block.index(end) :]
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
