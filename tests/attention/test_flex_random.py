@@ -236,7 +236,7 @@ def check(drawn: Drawn, world: str) -> None:
 FEW = {"NUMPY": 15, "JAX": 3, "MLX": 15, "eager": 3, "jit": 3}
 """How many uses are drawn in a few seconds: JAX compiles each of them."""
 
-MANY = {"NUMPY": 300, "JAX": 40, "MLX": 300, "eager": 40, "jit": 40}
+MANY = {"NUMPY": 100, "JAX": 12, "MLX": 100, "eager": 8, "jit": 12}
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -229,7 +229,7 @@ def test_mapping_over_arrays_is_a_loop_over_them() -> None:
     def gradient(q: Any, slopes: Any) -> Any:
         return jax.grad(lambda *given: cost(f(*given)), (0, 1))(q, slopes)
 
-    for function in (f, gradient):
+    for function in map(jax.jit, (f, gradient)):
         found = jax.vmap(function)(queries, slopes)
         wanted = jax.tree.map(
             lambda *rows: jnp.stack(rows),
@@ -252,7 +252,7 @@ def test_mapping_over_masks_is_a_loop_over_them() -> None:
     found = jax.jit(jax.vmap(jax.value_and_grad(loss), (None, 0)))(q, stacked)
     for i, ids in enumerate(layouts):
         keep = document(jnp.asarray(ids))
-        wanted = jax.value_and_grad(lambda q, keep=keep: cost(dense(q, k, v, *keep)))(q)
+        wanted = jax.jit(jax.value_and_grad(lambda q, keep=keep: cost(dense(q, k, v, *keep))))(q)
         np.testing.assert_allclose(found[0][i], wanted[0], rtol=1e-12)
         np.testing.assert_allclose(found[1][i], wanted[1], rtol=1e-11, atol=1e-12)
 

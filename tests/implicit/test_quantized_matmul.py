@@ -83,7 +83,7 @@ def test_blocks_and_what_is_left_of_them(
     for name, value in (("BLOCK", 2**10), ("COLUMNS", 8), ("PRODUCTS", 16)):
         monkeypatch.setattr(quantized, name, value)
     rng = np.random.default_rng(0)
-    for rows, columns in ((33, 320), (48, 192), (160, 64), (257, 128)):
+    for rows, columns in ((33, 320), (257, 128)):
         q = quantize(jnp.asarray(matrix(rng, rows, columns)), kind, group_size=32)
         q = q.swapped() if transposed else q
         x = matrix(rng, m, q.shape[0])
@@ -91,9 +91,10 @@ def test_blocks_and_what_is_left_of_them(
         np.testing.assert_allclose(y, x @ np.asarray(q.materialize()), atol=2e-4)
 
 
-@pytest.mark.parametrize("kind", ["int8", "int4"])
-@pytest.mark.parametrize("m", [2, 8])
-@pytest.mark.parametrize("group_size", [32, 64])
+@pytest.mark.parametrize(
+    ("kind", "m", "group_size"),
+    [("int8", 2, 64), ("int8", 8, 32), ("int4", 2, 32), ("int4", 8, 64)],
+)
 def test_few_rows_of_x_share_what_is_decoded(kind: str, m: int, group_size: int) -> None:
     from graphc.implicit.jax import quantized  # noqa: PLC0415 (how it is done)
 
@@ -131,9 +132,8 @@ def test_batches_of_matrices(
     np.testing.assert_allclose(q.times(x), x @ np.asarray(q.materialize()), atol=1e-4)
 
 
+@pytest.mark.parametrize(("transposed", "m"), [(False, 1), (True, 4)])
 @pytest.mark.parametrize("kind", ["int4", "nf4", "1bit"])
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("m", [1, 4])
 def test_derivatives_in_both_modes(kind: str, transposed: bool, m: int) -> None:
     rng = np.random.default_rng(0)
     q = quantize(jnp.asarray(matrix(rng, 16, 64)), kind, group_size=32)

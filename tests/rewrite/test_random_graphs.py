@@ -16,8 +16,8 @@ from tests.rewrite.blame import faults, report
 from tests.rewrite.random_graphs import Sample, random_graph
 
 START = int(os.environ.get("GRAPHC_FUZZ", "0"))
-GRAPHS = int(os.environ.get("GRAPHC_FUZZ_GRAPHS", "2000"))
-CHUNKS = 80
+GRAPHS = int(os.environ.get("GRAPHC_FUZZ_GRAPHS", "1200"))
+CHUNKS = 48
 BATCH = 13
 """How many graphs are one function: compiling takes longer than everything else."""
 
