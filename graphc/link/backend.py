@@ -36,6 +36,7 @@ from graphc.link.checks import equal_lengths
 from graphc.link.host import Host, analyse
 from graphc.link.ledger import Ledger
 from graphc.link.outline import Outline
+from graphc.link.transformable import Transformable
 from graphc.tensor.elementwise import Elementwise
 from graphc.tensor.shape import Length, Shape
 
@@ -141,6 +142,10 @@ class Backend:
                 return self.lowerings[cls]
         return None
 
+    def calls_back(self, node: Node) -> bool:
+        """Whether a node is computed by its NumPy reference."""
+        return self.lowering(node.op) is None
+
     @property
     def keeps_implicit(self) -> bool:
         """Whether it takes implicit arrays as such; others take them whole."""
@@ -189,6 +194,31 @@ class Backend:
     def equal_lengths(self, node: Node, check: Check, operands: Sequence[Any]) -> None:
         """Raise where two lengths that must be equal are not, while a program is traced."""
         equal_lengths(node, check, operands)
+
+    def traceable(
+        self,
+        outline: Outline,
+        program: Callable[[], Program],
+        options: Mapping[str, Any],
+        execute: Executable,
+    ) -> Executable:
+        """What gives a program's outputs in a list also while the library traces.
+
+        Args:
+            outline: The program from outside.
+            program: Gives the program.
+            options: Of the mode.
+            execute: What runs it, and reuses no buffer.
+        """
+        return execute
+
+    def free_array(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
+        """An array as the library's own code has it, which may lack 64 bits."""
+        return self.array(value, type, options)
+
+    def transformable(self, function: Transformable) -> Executable:
+        """A function that the library's own transformations take; here there are none."""
+        return function.run
 
     def callback(self, node: Node) -> Callable[..., Any]:
         """What computes a node that has no lowering by its NumPy reference."""
@@ -260,7 +290,7 @@ def _needed(graph: Graph, elsewhere: Container[Node]) -> Iterator[Node]:
         if node in elsewhere or (isinstance(node.op, Constant) and node not in ends):
             continue
         yield node
-        if node in passed:
+        if node in passed or node.op.by_numpy:
             continue
         for held in node.op.graphs():
             # A length is known wherever a backend traces; parameters are what is given them.

@@ -143,7 +143,7 @@ class Program:
     def _computing(self, node: Node) -> Callable[..., Any]:
         if self.host is not None and node in self.host.nodes:
             return self.backend.around(node, _by_numpy(node), on_host=True)
-        if self.backend.lowering(node.op) is None:
+        if self.backend.calls_back(node):
             return self.backend.callback(node)
         return self.backend.around(node, self.backend.bind(node), on_host=False)
 
@@ -167,7 +167,7 @@ class _Lengths:
         """The checks a node needs that no earlier one made."""
         inputs = node.inputs
         needed = []
-        if len(inputs) > 1 and not all(x.type.is_static for x in inputs):
+        if not isinstance(node.op, Pick) and not all(x.type.is_static for x in inputs):
             for a, m, b, n in node.op.checks(*[x.type for x in inputs]):
                 m, n = m % inputs[a].type.ndim, n % inputs[b].type.ndim
                 if self.unite(_place(inputs[a], m), _place(inputs[b], n)):

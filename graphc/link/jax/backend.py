@@ -31,12 +31,15 @@ from graphc.link.jax.bounded import (
     unequal,
 )
 from graphc.link.jax.executables import Executables, in_64_bits
+from graphc.link.jax.host import called_back
 from graphc.link.jax.kinds import Known
+from graphc.link.jax.pure import in_own_dtype, transformable
 from graphc.link.jax.specialized import Specialized
 from graphc.link.jax.traced import Traced
 from graphc.link.ledger import Ledger
 from graphc.link.outline import Outline
 from graphc.link.program import Program
+from graphc.link.transformable import Transformable
 from graphc.tensor.elementwise import minimum
 from graphc.tensor.shape import Length, Shape
 
@@ -189,6 +192,14 @@ class JAXBackend(Backend):
         """JAX and XLA, the devices, and the flags that XLA was started with."""
         return _build(options.get("device"))
 
+    def free_array(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
+        """A JAX array, of 32 bits without ``jax_enable_x64``."""
+        return in_own_dtype(self.array(value, type, options))
+
+    def transformable(self, function: Transformable) -> Executable:
+        """A function that ``jax.grad``, ``jax.jvp``, ``jax.vmap`` and ``jax.jit`` take."""
+        return transformable(function)
+
     def callback(self, node: Node) -> Callable[..., Any]:
         """The operation's NumPy reference, called from within the compiled program."""
         op = node.op
@@ -204,15 +215,10 @@ class JAXBackend(Backend):
                 )
 
             def perform(*xs: Any) -> Any:
-                with np.errstate(all="ignore"):
-                    found = op.perform(*map(np.asarray, xs))
-                several = found if isinstance(result, TupleType) else (found,)
-                return tuple(
-                    np.asarray(y, t.numpy_dtype) for y, t in zip(several, types, strict=True)
-                )
+                found = op.perform(*xs)
+                return found if isinstance(result, TupleType) else (found,)
 
-            shapes = tuple(jax.ShapeDtypeStruct(t.shape, t.numpy_dtype) for t in types)  # type: ignore[no-untyped-call]
-            made = jax.pure_callback(perform, shapes, *values, vmap_method="sequential")
+            made = called_back(perform, types, values)
             return made if isinstance(result, TupleType) else made[0]
 
         return call

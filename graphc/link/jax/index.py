@@ -90,6 +90,8 @@ def _filled(op: Index | IndexUpdate, x: Any, symbolic: Sequence[Any]) -> Any:
     index = selection(op.entries, wide)
     axes = (entry for entry in index if entry is not None)
     for axis, (entry, n) in enumerate(zip(axes, x.shape, strict=True)):
+        if not n and getattr(entry, "size", None):
+            raise IndexError(f"an index is out of bounds for axis {axis} of length 0")
         if isinstance(entry, np.ndarray) and entry.size:
             for i in (entry.min(), entry.max()):
                 if not -n <= i < n:

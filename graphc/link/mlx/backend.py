@@ -11,7 +11,7 @@ import mlx.core as mx
 import numpy as np
 
 from graphc.errors import OperationError
-from graphc.ir import Graph, Node, Pick, TensorType, TupleType, numpy_dtype
+from graphc.ir import Graph, Node, Pick, TensorType, TupleType, is_complex, numpy_dtype
 from graphc.link.backend import Backend, Executable
 from graphc.link.host import Host
 from graphc.link.ledger import Ledger
@@ -29,10 +29,12 @@ from graphc.link.mlx.compiler import tell_of_missing_compiler
 from graphc.link.mlx.gaps import GAPS, NARROWER
 from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.kernels import ends_kernel
+from graphc.link.mlx.pure import transformable
 from graphc.link.mlx.segments import Segments, driven_steps
 from graphc.link.mlx.watch import Call, Watch
 from graphc.link.outline import Outline
 from graphc.link.program import Program
+from graphc.link.transformable import Transformable
 from graphc.tensor.index import Index, IndexUpdate
 from graphc.tensor.select import Within
 from graphc.tensor.shape import Length, Shape
@@ -172,7 +174,7 @@ class MLXBackend(Backend):
         return converted
 
     def _either(self, node: Node, by_numpy: Callable[..., Any]) -> Callable[..., Any]:
-        if self.lowering(node.op) is None:
+        if self.calls_back(node):
             return lambda *values: by_numpy(*map(host_array, values))
         on_device = self.around(node, self.bind(node), on_host=False)
 
@@ -182,11 +184,18 @@ class MLXBackend(Backend):
 
         return compute
 
+    def calls_back(self, node: Node) -> bool:
+        """What MLX lacks, and LAPACK's of complex numbers: its own takes real ones alone."""
+        return super().calls_back(node) or (
+            node.op.by_numpy and any(is_complex(x.type.dtype) for x in node.inputs)
+        )
+
     def callback(self, node: Node) -> Callable[..., Any]:
         """The operation's NumPy reference, between compiled segments."""
 
         def as_told(y: Any, type: Any) -> Any:
-            return device_array(np.asarray(y, type.numpy_dtype))
+            # MLX takes no arrays that run backwards.
+            return device_array(np.asarray(y, type.numpy_dtype, order="C"))
 
         def call(*values: Any) -> Any:
             with np.errstate(all="ignore"):
@@ -197,6 +206,28 @@ class MLXBackend(Backend):
             return as_told(found, node.type)
 
         return call
+
+    def traceable(
+        self,
+        outline: Outline,
+        program: Callable[[], Program],
+        options: Mapping[str, Any],
+        execute: Executable,
+    ) -> Executable:
+        """The program's segments, of which nothing is evaluated."""
+        segments = Segments(program(), options)
+        known = frozenset(outline.static)
+
+        def run(*arguments: Any) -> Sequence[Any]:
+            pairs = enumerate(arguments)
+            return segments.run(*[to_numpy(x) if i in known else device_array(x) for i, x in pairs])
+
+        device = options.get("device") and device_of(options)
+        return _on_device(run, device) if device else run
+
+    def transformable(self, function: Transformable) -> Executable:
+        """A function that ``mx.grad``, ``mx.vmap`` and ``mx.compile`` take."""
+        return transformable(function)
 
     def notes(self, program: Program) -> Mapping[Node, str]:
         """What stands between compiled segments."""

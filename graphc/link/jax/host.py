@@ -1,0 +1,91 @@
+"""NumPy called from a compiled program, with all digits.
+
+JAX calls back from threads of its own, where its settings are the process's: without
+``jax_enable_x64`` it would make 32-bit numbers of 64-bit ones on the way. So these go as pairs of
+32-bit words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+__all__ = ["called_back"]
+
+WIDE = 8
+"""The bytes of a number that JAX would narrow."""
+
+
+def called_back(
+    function: Callable[..., Sequence[Any]], types: Sequence[Any], values: Sequence[Any]
+) -> tuple[Any, ...]:
+    """What a function of NumPy arrays gives for these values, each result of its type.
+
+    Args:
+        function: Pure; takes arrays, and gives as many as there are types.
+        types: Tensor types of known lengths.
+        values: Arrays of JAX's, traced or not.
+    """
+    taken = [(x.shape, np.dtype(x.dtype)) for x in values]
+
+    def call(*words: Any) -> tuple[Any, ...]:
+        xs = [_numbers(x, *kind) for x, kind in zip(words, taken, strict=True)]
+        with np.errstate(all="ignore"):
+            found = function(*xs)
+        pairs = zip(found, types, strict=True)
+        return tuple(_words(np.asarray(y, t.numpy_dtype)) for y, t in pairs)
+
+    shapes = tuple(jax.ShapeDtypeStruct(*_form(t.shape, t.numpy_dtype)) for t in types)  # type: ignore[no-untyped-call]
+    made = jax.pure_callback(call, shapes, *map(_sent, values), vmap_method="sequential")
+    return tuple(_received(y, t.numpy_dtype) for y, t in zip(made, types, strict=True))
+
+
+def _is_wide(dtype: np.dtype[Any]) -> bool:
+    return dtype.itemsize >= WIDE and dtype != np.complex64
+
+
+def _form(shape: Any, dtype: np.dtype[Any]) -> tuple[tuple[int, ...], Any]:
+    """The shape and dtype of an array's words."""
+    return ((*shape, dtype.itemsize // 4), np.uint32) if _is_wide(dtype) else (tuple(shape), dtype)
+
+
+def _words(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    shape, dtype = _form(x.shape, x.dtype)
+    words: np.ndarray[Any, Any] = np.ascontiguousarray(x).view(dtype)
+    return words.reshape(shape)
+
+
+def _numbers(words: Any, shape: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    if not _is_wide(dtype):
+        return np.asarray(words)
+    if not math.prod(shape):
+        return np.zeros(shape, dtype)
+    found: np.ndarray[Any, Any] = np.ascontiguousarray(words).view(dtype)
+    return found.reshape(shape)
+
+
+def _sent(x: Any) -> Any:
+    """A traced array as its words."""
+    if not _is_wide(np.dtype(x.dtype)):
+        return x
+    if x.dtype == np.complex128:
+        parts = jnp.stack([lax.real(x), lax.imag(x)], -1)
+        return lax.reshape(lax.bitcast_convert_type(parts, np.uint32), (*x.shape, 4))
+    return lax.bitcast_convert_type(x, np.uint32)
+
+
+def _received(words: Any, dtype: np.dtype[Any]) -> Any:
+    """Traced words as the array."""
+    if not _is_wide(dtype):
+        return words
+    if dtype == np.complex128:
+        shape = words.shape[:-1]
+        parts = lax.bitcast_convert_type(lax.reshape(words, (*shape, 2, 2)), np.float64)
+        return lax.complex(parts[..., 0], parts[..., 1])
+    return lax.bitcast_convert_type(words, dtype)
