@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import ArgumentError, ShapeError, UnsupportedOperationError
+from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import here, where as where_is
 from graphc.tensor.axes import expand_dims, moveaxis
+from graphc.tensor.banded import solve_banded, solveh_banded
 from graphc.tensor.broadcast import broadcast_to
+from graphc.tensor.cholesky import cho_factor, cholesky
 from graphc.tensor.create import arange, eye
+from graphc.tensor.determinant import det, logdet, slogdet
 from graphc.tensor.diagonal import diagonal, trace
 from graphc.tensor.dot import (
     DotGeneral,
@@ -28,37 +31,122 @@ from graphc.tensor.dot import (
     vecdot,
     vecmat,
 )
+from graphc.tensor.eigen import eig, eigh, eigvals, eigvalsh
+from graphc.tensor.equations import (
+    solve_continuous_lyapunov,
+    solve_discrete_are,
+    solve_discrete_lyapunov,
+    solve_sylvester,
+)
+from graphc.tensor.expm import expm
 from graphc.tensor.index import flip
+from graphc.tensor.inverse import inv, tensorinv, tensorsolve
 from graphc.tensor.join import stack
+from graphc.tensor.least_squares import cond, lstsq, matrix_rank, pinv
+from graphc.tensor.lu import lu, lu_factor, lu_solve, pivot_to_permutation
 from graphc.tensor.norm import matrix_norm, norm, vector_norm
+from graphc.tensor.patterned import (
+    block_diag,
+    circulant,
+    companion,
+    dft,
+    fiedler,
+    hadamard,
+    hankel,
+    hilbert,
+    leslie,
+    pascal,
+    toeplitz,
+)
+from graphc.tensor.qr import qr
+from graphc.tensor.schur import ordqz, qz, schur, sqrtm
 from graphc.tensor.shape import length, lengths, reshape
+from graphc.tensor.solve import cho_solve, solve
 from graphc.tensor.specify import specify_shape
+from graphc.tensor.svd import polar, svd, svdvals
 from graphc.tensor.tensor import Tensor, as_tensor, function, operands
+from graphc.tensor.triangular import solve_triangular
+from graphc.tensor.tridiagonal import tridiagonal_lu_factor, tridiagonal_lu_solve
 
 __all__ = [
     "DotGeneral",
     "batched_dot",
+    "block_diag",
+    "cho_factor",
+    "cho_solve",
+    "cholesky",
+    "circulant",
+    "companion",
+    "cond",
     "cross",
+    "det",
+    "dft",
     "diagonal",
     "dot",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "expm",
+    "fiedler",
+    "hadamard",
+    "hankel",
+    "hilbert",
     "inner",
+    "inv",
     "kron",
+    "leslie",
+    "logdet",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_solve",
     "matmul",
     "matrix_dot",
+    "matrix_inverse",
     "matrix_norm",
     "matrix_power",
+    "matrix_rank",
     "matvec",
     "multi_dot",
     "norm",
+    "ordqz",
     "outer",
+    "pascal",
+    "pinv",
+    "pivot_to_permutation",
+    "polar",
+    "qr",
+    "qz",
+    "schur",
+    "slogdet",
+    "solve",
+    "solve_banded",
+    "solve_continuous_lyapunov",
+    "solve_discrete_are",
+    "solve_discrete_lyapunov",
+    "solve_sylvester",
+    "solve_triangular",
+    "solveh_banded",
+    "sqrtm",
+    "svd",
+    "svdvals",
     "tensordot",
+    "tensorinv",
+    "tensorsolve",
+    "toeplitz",
     "trace",
+    "tridiagonal_lu_factor",
+    "tridiagonal_lu_solve",
     "vander",
     "vdot",
     "vecdot",
     "vecmat",
     "vector_norm",
 ]
+
+
+matrix_inverse = inv
 
 
 @function
@@ -212,12 +300,11 @@ def matrix_power(M: Any, n: int) -> Tensor:  # noqa: N803 (PyTensor's name)
 
     Args:
         M: Square matrices, the last two axes.
-        n: A Python integer from 0 on; the power 0 is the identity.
+        n: A Python integer; the power 0 is the identity, negative ones are powers of the inverse.
 
     Raises:
         ArgumentError: n is no integer.
         ShapeError: The matrices are not square.
-        UnsupportedOperationError: n is negative: graphc has no inverse yet.
 
     Example:
         >>> import graphc.tensor as gt
@@ -232,11 +319,7 @@ def matrix_power(M: Any, n: int) -> Tensor:  # noqa: N803 (PyTensor's name)
     if x.ndim < 2 or len({*x.type.shape[-2:]} - {None}) > 1:
         raise ShapeError(f"matrix_power: {x.type!r} is not square.", "", where_is(here()))
     if n < 0:
-        raise UnsupportedOperationError(
-            f"matrix_power: the power {n} is one of the inverse, which graphc does not have yet.",
-            "Use a power from 0 on.",
-            where_is(here()),
-        )
+        x, n = inv(x), -int(n)
     if n == 0:
         size = lengths(x)
         return broadcast_to(eye(size[-2], size[-1], dtype=x.dtype), size)

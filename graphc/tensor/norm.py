@@ -7,12 +7,14 @@ import math
 from numbers import Real
 from typing import Any
 
-from graphc.errors import ArgumentError, ShapeError, UnsupportedOperationError
+from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import here, is_inexact, where as where_is
-from graphc.tensor.axes import squeeze
+from graphc.tensor.axes import expand_dims, moveaxis, squeeze
 from graphc.tensor.elementwise import abs, cast, equal, not_equal, sqrt, square, where
 from graphc.tensor.exponential import power
 from graphc.tensor.reduce import any, max, min, sum
+from graphc.tensor.spectra import given, narrow
+from graphc.tensor.svd import Svdvals
 from graphc.tensor.tensor import Axis, Tensor, as_tensor, axes_of, function
 
 __all__ = ["matrix_norm", "norm", "vector_norm"]
@@ -30,7 +32,8 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
             ``inf`` and ``-inf`` for the largest and smallest magnitude, 0 for how many are not
             zero, any other number p for ``sum(|x|**p)**(1/p)``. Of matrices, None or ``"fro"`` for
             the root of the sum of squares, 1 and -1 for the largest and smallest sum of magnitudes
-            of a column, ``inf`` and ``-inf`` of a row.
+            of a column, ``inf`` and ``-inf`` of a row, 2 and -2 for the largest and smallest
+            singular value, ``"nuc"`` for the sum of all.
         axis: The axis of the vectors, or the two of the matrices' rows and columns. By default all
             axes are one vector where ``ord`` is None, and x is a vector or a matrix elsewhere.
         keepdims: Keep the reduced axes, of length 1.
@@ -41,8 +44,6 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
     Raises:
         ArgumentError: ``ord`` is none of these.
         ShapeError: x has no such axes, or they are no vector and no matrix.
-        UnsupportedOperationError: 2, -2 or ``"nuc"`` of a matrix, which are made of its singular
-            values.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -59,7 +60,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
     if len(axes) == 1 or ord is None:
         made = _vector_norm(abs(x), ord, axes)
     elif len(axes) == 2:
-        made = _matrix_norm(abs(x), ord, *axes)
+        made = _matrix_norm(x, ord, *axes)
     else:
         raise ShapeError(
             f"norm({x.type!r}): {len(axes)} axes are no vector and no matrix.",
@@ -112,7 +113,6 @@ def matrix_norm(x: Any, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     Raises:
         ShapeError: x has fewer than two axes.
         ArgumentError: ``ord`` is no matrix norm.
-        UnsupportedOperationError: 2, -2 or ``"nuc"``, which are made of singular values.
 
     Example:
         >>> import graphc.tensor as gt
@@ -123,7 +123,7 @@ def matrix_norm(x: Any, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     if x.ndim < 2:
         raise ShapeError(f"matrix_norm({x.type!r}): this is no matrix.", "", where_is(here()))
     axes = (x.ndim - 2, x.ndim - 1)
-    return _finished(_matrix_norm(abs(x), ord, *axes), axes, keepdims)
+    return _finished(_matrix_norm(x, ord, *axes), axes, keepdims)
 
 
 def _floating(x: Any) -> Tensor:
@@ -175,22 +175,25 @@ def _power_norm(x: Tensor, ord: float, axes: tuple[int, ...]) -> Tensor:
 
 
 def _matrix_norm(x: Tensor, ord: Any, row: int, column: int) -> Tensor:
-    """The norm of the magnitudes x; the axes are kept."""
+    """The norm of matrices; the axes are kept."""
+    if ord in (2, -2, "nuc"):
+        return _spectral_norm(x, ord, row, column)
+    x = abs(x)
     if ord is None or ord in ("fro", "f"):
         return _root(sum(square(x), (row, column), keepdims=True))
-    if ord in (2, -2, "nuc"):
-        raise UnsupportedOperationError(
-            f"norm: ord={ord!r} of a matrix is made of its singular values, which graphc does not "
-            "compute yet.",
-            "Use ord='fro', 1, -1, inf or -inf, or compute it outside of the graph.",
-            where_is(here()),
-        )
     if ord not in (1, -1, math.inf, -math.inf):
         raise ArgumentError(
             f"norm: ord={ord!r} is no norm of matrices.",
-            "Use 'fro', 1, -1, inf or -inf.",
+            "Use 'fro', 'nuc', 1, -1, 2, -2, inf or -inf.",
             where_is(here()),
         )
     summed, left = (row, column) if ord in (1, -1) else (column, row)
     extreme = max if ord > 0 else min
     return extreme(sum(x, summed, keepdims=True), left, keepdims=True)
+
+
+def _spectral_norm(x: Tensor, ord: Any, row: int, column: int) -> Tensor:
+    values, dtype = given("norm", moveaxis(x, (row, column), (-2, -1)))
+    combine: Any = {2: max, -2: min, "nuc": sum}[ord]
+    made = narrow(combine(Tensor.make(Svdvals(), values), -1), dtype)
+    return expand_dims(made, tuple(sorted((row, column))))

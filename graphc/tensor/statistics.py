@@ -17,6 +17,7 @@ from graphc.ir import (
 from graphc.tensor.axes import expand_dims, transpose
 from graphc.tensor.broadcast import broadcast_to
 from graphc.tensor.create import arange
+from graphc.tensor.dot import dot
 from graphc.tensor.elementwise import (
     abs,
     cast,
@@ -35,7 +36,6 @@ from graphc.tensor.elementwise import (
     widened_name,
 )
 from graphc.tensor.join import concatenate
-from graphc.tensor.linalg import dot
 from graphc.tensor.reduce import all, floating, max, min, sum
 from graphc.tensor.shape import length, lengths
 from graphc.tensor.tensor import Axis, Tensor, as_tensor, axes_of, constant, function, operands

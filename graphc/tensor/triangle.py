@@ -12,7 +12,7 @@ from graphc.ir import here, is_integer, where as where_is
 from graphc.tensor.axes import expand_dims
 from graphc.tensor.create import arange
 from graphc.tensor.elementwise import cast, where
-from graphc.tensor.index import nonzero
+from graphc.tensor.index import nonzero_places
 from graphc.tensor.shape import entries, lengths
 from graphc.tensor.tensor import Tensor, as_tensor, constant, function
 
@@ -104,7 +104,7 @@ def _places(op: str, n: Any, k: Any, m: Any, upper: bool) -> tuple[Tensor, ...]:
         found = (np.triu_indices if upper else np.tril_indices)(rows, k, columns)
         return tuple(constant(places.astype(np.int64)) for places in found)
     above, offset = above_diagonal(rows, columns), diagonal_number(op, k)
-    return nonzero(above >= offset if upper else above <= offset)
+    return nonzero_places(above >= offset if upper else above <= offset)
 
 
 @function

@@ -29,6 +29,6 @@ FAMILIES: dict[str, dict[str, Case]] = {
             lambda x, p=p: gt.norm(x, p, axis=(2, 0), keepdims=True), (X,), FLOATS,
             lambda x, p=p: np.linalg.norm(x, p, axis=(2, 0), keepdims=True),
         )
-        for p in ("fro", 1, -1, INF, -INF)
+        for p in ("fro", 1, -1, INF, -INF, 2, -2, "nuc")
     },
 }  # fmt: skip

@@ -1,0 +1,21 @@
+"""Cholesky factors in ``jax.lax.linalg``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from graphc.link.jax.backend import backend
+from graphc.tensor.cholesky import Cholesky
+
+__all__: list[str] = []
+
+
+@backend.lower(Cholesky)
+def cholesky(op: Cholesky, x: Any) -> Any:
+    """What is not positive definite has NaN in one triangle, and gets it in the other."""
+    y = lax.linalg.cholesky(x, symmetrize_input=False)
+    fails = jnp.isnan(jnp.diagonal(y, axis1=-2, axis2=-1)).any(-1)
+    return jnp.where(fails[..., None, None], jnp.asarray(jnp.nan, y.dtype), y)

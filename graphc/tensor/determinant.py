@@ -1,0 +1,241 @@
+"""Determinants of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphc.ir import Node, TensorType, Together, TupleType, is_complex, picks, real_dtype
+from graphc.tensor.arithmetic import angle
+from graphc.tensor.axes import expand_dims
+from graphc.tensor.broadcast import broadcast_to
+from graphc.tensor.cholesky import lower_factor
+from graphc.tensor.create import arange, eye, zeros_like
+from graphc.tensor.diagonal import Diagonal
+from graphc.tensor.dot import matmul
+from graphc.tensor.elementwise import (
+    abs,
+    cast,
+    complex,
+    conj,
+    equal,
+    imag,
+    less,
+    not_equal,
+    sign,
+    where,
+)
+from graphc.tensor.exponential import log
+from graphc.tensor.inverse import Inverse, OfSquare
+from graphc.tensor.lu import factors, lu_solved
+from graphc.tensor.mirror import adjoint, in_floats, swapped
+from graphc.tensor.reduce import max, prod, sum
+from graphc.tensor.shape import length, lengths
+from graphc.tensor.tensor import Tensor, function
+
+__all__ = ["Adjugate", "Det", "SlogDet"]
+
+
+def _parity(exchanges: Tensor, dtype: str) -> Tensor:
+    """1 for an even number of rows exchanged with others, -1 for an odd one."""
+    n = length(exchanges, exchanges.ndim - 1)
+    moved = sum(cast(not_equal(exchanges, cast(arange(n), "int32")), "int64"), -1)
+    return cast(1 - 2 * (moved % 2), dtype)
+
+
+def pivots(a: Tensor, assume: str) -> tuple[Tensor, Tensor | None]:
+    """Numbers whose product is the determinant, and a sign it is multiplied with, if any."""
+    if assume == "pos":
+        diagonal = Tensor.make(Diagonal(0), lower_factor(a))
+        return diagonal * diagonal, None
+    if assume in OF_DIAGONAL:
+        return Tensor.make(Diagonal(0), a), None
+    packed, exchanges, _ = factors(a)
+    return Tensor.make(Diagonal(0), packed), _parity(exchanges, a.dtype)
+
+
+class Det(OfSquare):
+    """The determinants of matrices, by their factors."""
+
+    __slots__ = ()
+
+    def infer(self, a: TensorType) -> TensorType:
+        a = OfSquare.infer(self, a)
+        return a.with_shape(a.shape[:-2])
+
+    def expand(self, a: Tensor) -> Tensor:
+        diagonal, parity = pivots(a, self.assume)
+        y = prod(diagonal, -1)
+        return y if parity is None else y * parity
+
+    def pullback(self, g: Tensor, y: Tensor, a: Tensor) -> Sequence[Any]:
+        """The adjugate: it is there for singular matrices too."""
+        if self.assume in OF_DIAGONAL:
+            diagonal = Tensor.make(Diagonal(0), a)
+            product = prod(diagonal, -1)
+            (by_diagonal,) = product.op.pullback(g, product, diagonal)
+            return Tensor.make(Diagonal(0), a).op.pullback(by_diagonal, diagonal, a)
+        if self.assume == "pos":
+            return (_spread(g * y) * Tensor.make(Inverse("pos"), a),)
+        return (_spread(g) * adjoint(Tensor.make(Adjugate(self.assume), a)),)
+
+
+OF_DIAGONAL = frozenset({"lower triangular", "upper triangular", "diagonal"})
+"""The matrices whose determinants are the products of their diagonals."""
+
+
+def _spread(g: Tensor) -> Tensor:
+    """A number for each matrix, for all of its elements."""
+    return expand_dims(g, (g.ndim, g.ndim + 1))
+
+
+class Adjugate(OfSquare):
+    """The determinants times the inverses of matrices, which singular ones have as well."""
+
+    __slots__ = ()
+
+    def expand(self, a: Tensor) -> Tensor:
+        """Of a factor with a zero on its diagonal, that of one nearby.
+
+        The adjugate is a polynomial of the elements, so it moves as little as they do; the small
+        number is multiplied with and divided by.
+        """
+        packed, exchanges, order = factors(a)
+        n = length(a, -1)
+        tiny = float(np.finfo(real_dtype(a.dtype)).eps)
+        largest = max(abs(packed), (-2, -1), keepdims=True, initial=0)
+        small = where(equal(largest, 0), 1, largest) * tiny
+        on = equal(expand_dims(arange(n), 1), arange(n))
+        nearby = where(on & equal(packed, 0), cast(small, a.dtype), packed)
+        product = prod(Tensor.make(Diagonal(0), nearby), -1) * _parity(exchanges, a.dtype)
+        whole = broadcast_to(eye(n, dtype=a.dtype), (*lengths(a)[:-1], n))
+        return lu_solved(nearby, order, whole, False) * _spread(product)
+
+    def pullback(self, g: Tensor, y: Tensor, a: Tensor) -> tuple[Tensor]:
+        """By the determinant and the inverse that it is the product of."""
+        inverse = adjoint(Tensor.make(Inverse(self.assume), a))
+        det = Tensor.make(Det(self.assume), a)
+        by_det = sum(g * swapped(inverse), (-2, -1))
+        by_inverse = g * conj(_spread(det))
+        return (_spread(by_det) * adjoint(y) - matmul(inverse, matmul(by_inverse, inverse)),)
+
+
+class SlogDet(OfSquare):
+    """The signs of determinants, and the logarithms of their magnitudes: two results."""
+
+    __slots__ = ()
+
+    def infer(self, a: TensorType) -> TupleType:
+        a = OfSquare.infer(self, a)
+        head = a.shape[:-2]
+        return TupleType((a.with_shape(head), TensorType(real_dtype(a.dtype), head)))
+
+    def expand(self, a: Tensor) -> Node:
+        diagonal, parity = pivots(a, self.assume)
+        y = prod(sign(diagonal), -1)
+        return Node.make(
+            Together(), y if parity is None else y * parity, sum(log(abs(diagonal)), -1)
+        )
+
+    def pullback(self, g: Sequence[Tensor | None], y: Node, a: Tensor) -> Sequence[Any]:
+        """By the inverse; the sign of a real matrix does not move."""
+        phase, _ = picks(y)
+        by_phase, by_log = g
+        slope: Any = by_log
+        if is_complex(a.dtype):
+            slope = zeros_like(phase) if by_log is None else cast(by_log, a.dtype)
+            if by_phase is not None:
+                turn = -imag(conj(by_phase) * phase)
+                slope = slope + complex(zeros_like(turn), turn)
+        if slope is None:
+            return (None,)
+        if self.assume in OF_DIAGONAL:
+            diagonal = Tensor.make(Diagonal(0), a)
+            by_diagonal = expand_dims(slope, slope.ndim) / conj(diagonal)
+            return diagonal.op.pullback(by_diagonal, diagonal, a)
+        return (_spread(slope) * adjoint(Tensor.make(Inverse(self.assume), a)),)
+
+
+@function
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
+    """The determinants of square matrices; 1 of an empty one.
+
+    The gradient is right for singular matrices too.
+
+    Args:
+        a: Square matrices in the last two axes.
+        overwrite_a: As in SciPy; a is never changed.
+        check_finite: As in SciPy; what is not finite is computed with in any case.
+
+    Returns:
+        An array without the last two axes.
+
+    Raises:
+        ShapeError: The matrices are not square.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.linalg.det([[2.0, 1.0], [0.0, 4.0]]).eval(mode="NUMPY").item()
+        8.0
+    """
+    (a,), dtype = in_floats("det", a)
+    return cast(Tensor.make(Det("gen"), a), dtype)
+
+
+class SignAndLog(NamedTuple):
+    """What ``slogdet`` gives."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+@function
+def slogdet(x: Any) -> SignAndLog:
+    """The signs of determinants, and the logarithms of their magnitudes, without overflow.
+
+    Args:
+        x: Square matrices in the last two axes.
+
+    Returns:
+        The sign: 1, -1, or 0 of a singular matrix; a number of magnitude 1 of complex ones. And
+        the logarithm: real, ``-inf`` of a singular matrix.
+
+    Raises:
+        ShapeError: The matrices are not square.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> sign, log = gt.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])
+        >>> sign.eval(mode="NUMPY").item(), log.eval(mode="NUMPY").item()
+        (-1.0, 0.0)
+    """
+    (x,), dtype = in_floats("slogdet", x)
+    phase, logs = picks(Node.make(SlogDet("gen"), x))
+    return SignAndLog(cast(phase, dtype), cast(logs, real_dtype(dtype)))
+
+
+@function
+def logdet(x: Any) -> Tensor:
+    """The logarithms of determinants, without overflow.
+
+    Args:
+        x: Square matrices in the last two axes.
+
+    Returns:
+        An array without the last two axes: NaN where a real determinant is negative, ``-inf`` where
+        it is 0; of complex matrices the logarithm with an imaginary part between -pi and pi.
+
+    Raises:
+        ShapeError: The matrices are not square.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.linalg.logdet(1e200 * gt.eye(2)).eval(mode="NUMPY").round(3).item()
+        921.034
+    """
+    phase, logs = slogdet(x)
+    if is_complex(phase.dtype):
+        return complex(logs, angle(phase))
+    return where(less(phase, 0), cast(np.nan, logs.dtype), logs)  # type: ignore[no-any-return]
