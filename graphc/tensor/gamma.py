@@ -275,18 +275,35 @@ def _small_upper(a: Tensor, x: Tensor) -> Tensor:
     return -expm1(power) - exp(power) * a * total
 
 
+def _shares_by_a(a: Tensor, u: Tensor) -> Tensor:
+    """The slope of P(a, exp(u)) by a, over ``x**a * exp(-x) / gamma(a + 1)``."""
+    x = exp(u)
+    # On either side of exp(digamma(a)) the logarithm's excess has one sign, so nothing cancels.
+    psi = digamma(a)
+    lower = logical_or(less(u, psi), less_equal(x, 1))
+    whole, moment = _gamma_tail(a, x, lower)
+    below = (u - digamma(a + 1)) * (1 + x * whole) - x * moment
+    above = a * (u - psi) * whole + a * moment
+    return where(lower, below, -above)  # type: ignore[no-any-return]
+
+
 @wide
 def _gammainc_by_a(a: Tensor, x: Tensor) -> Any:
     inside, a1, x1 = _inside(a, x)
-    # On either side of exp(digamma(a)) the logarithm's excess has one sign, so nothing cancels.
-    psi = digamma(a1)
-    lower = logical_or(less(log(x1), psi), less_equal(x1, 1))
-    whole, moment = _gamma_tail(a1, x1, lower)
-    below = (log(x1) - digamma(a1 + 1)) * (1 + x1 * whole) - x1 * moment
-    above = a1 * (log(x1) - psi) * whole + a1 * moment
-    slope = exp(_log_gamma_share(a1, x1)) * where(lower, below, -above)
+    slope = exp(_log_gamma_share(a1, x1)) * _shares_by_a(a1, log(x1))
     outside = logical_or(less(a, 0), less(x, 0)) | logical_or(isnan(a), isnan(x))
     return where(inside, slope, where(outside | equal(a, 0), np.nan, 0))
+
+
+@wide
+def _log_gamma_by_a(a: Tensor, u: Tensor) -> Any:
+    sound = logical_and(greater(a, 0), less(a, np.inf)) & less(u, np.inf)
+    a1 = where(sound, a, 1)
+    # Of an x that is next to 0, the logarithm alone counts.
+    far = less(u, -700)
+    y = -_shares_by_a(a1, where(sound, maximum(u, -700), 0)) / a1
+    tail = (digamma(a1 + 1) - u) / a1
+    return where(sound, where(far, tail, y), np.nan)
 
 
 def _gamma_pdf(a: Any, x: Any) -> Any:
@@ -303,6 +320,17 @@ gammainc_by_a = binary(
     ),
     computed(_gammainc_by_a),
     expand=_gammainc_by_a,
+)
+log_gamma_by_a: Elementwise = binary(
+    "log_gamma_by_a",
+    "The slope by a of the u that leaves gammainc(a, exp(u)) as it is; relative error about 1e-12",
+    real_inexact,
+    lambda g, y, a, u: (
+        undefined("log_gamma_by_a", "a", a),
+        g * (digamma(a) - u - y * (a - exp(u))),
+    ),
+    computed(_log_gamma_by_a),
+    expand=_log_gamma_by_a,
 )
 gammainc = binary(
     "gammainc",

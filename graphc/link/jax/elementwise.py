@@ -36,7 +36,7 @@ from graphc.link.jax.bounded import (
 )
 from graphc.tensor.elementwise import ROWS, Cast, Elementwise, Where
 
-__all__ = ["fitted", "in_float32"]
+__all__ = ["buffers_of", "fitted", "in_float32"]
 
 
 def fitted(*xs: Any) -> tuple[Any, ...]:
@@ -394,7 +394,12 @@ def _compared(
 
 def over_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Elements that mean nothing make others that do not."""
-    ndim = node.type.ndim
+    buffers, count, axis = buffers_of(node, values)
+    return ragged(lowering(node.op, *buffers), count, node.type.ndim + axis)
+
+
+def buffers_of(node: Node, values: Sequence[Any]) -> tuple[list[Any], Any, int]:
+    """Operands of one length on an axis, counted from the last one, and the count it has there."""
     axis = next(x.axis - x.ndim for x in values if isinstance(x, Ragged))
     if any(isinstance(x, Ragged) and x.axis - x.ndim != axis for x in values):
         raise refused(node)
@@ -403,5 +408,4 @@ def over_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
         x.ndim + axis if x.ndim >= -axis and known.type.shape[axis] != 1 else None
         for known, x in pairs
     ]
-    buffers, count = aligned(node, arrays(node, values), axes)
-    return ragged(lowering(node.op, *buffers), count, ndim + axis)
+    return (*aligned(node, arrays(node, values), axes), axis)

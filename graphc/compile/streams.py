@@ -1,0 +1,272 @@
+"""Keys of random draws that are kept between calls: shared generators, and streams of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from graphc.compile.shared import Shared, SharedInput, Store
+from graphc.errors import ArgumentError, DTypeError
+from graphc.ir import Leaf, here, where
+from graphc.link import as_numpy
+from graphc.random.generator import (
+    DISTRIBUTIONS,
+    KEY,
+    Generator,
+    as_generator,
+    source,
+)
+from graphc.random.keys import key
+from graphc.random.threefry import Threefry
+from graphc.tensor import Tensor
+
+__all__ = ["RandomStream", "SharedGenerator", "default_rng", "shared_rng"]
+
+UNSET: Any = object()
+"""What tells a seed that is not given from None, which asks for a fresh one."""
+
+WORD = 0xFFFFFFFF
+
+
+class GeneratorStore(SharedInput):
+    """A shared variable whose value is a key."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self.store.lock:
+            value = np.array(self.store.numpy(self.given_type))
+        return _store, (value, self.given_name)
+
+
+def _store(value: np.ndarray[Any, Any], name: str | None) -> GeneratorStore:
+    return GeneratorStore(KEY, name, Store(value, owned=True))
+
+
+class SharedGenerator(Shared, Generator):
+    """A generator that is kept between calls, and that ``updates=`` of a function moves on."""
+
+    __slots__ = ()
+
+    def set_value(self, new_value: Any = None, borrow: bool = False, *, seed: Any = UNSET) -> None:
+        """Another key, from the next call of any function on; none is compiled again.
+
+        Args:
+            new_value: A key, or anything else that ``shared_rng`` takes.
+            borrow: Keep the array itself, not a copy.
+            seed: A seed instead.
+
+        Raises:
+            ArgumentError: Neither or both are given, or the value is no key.
+            DTypeError: The value is of another dtype.
+        """
+        super().set_value(_key_or_seed("set_value", new_value, seed), borrow)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SharedGenerator:
+        """A generator of its own, with the present key."""
+        if id(self) not in memo:
+            memo[id(self)] = SharedGenerator.make(_store(self.get_value(), self.name))
+        copied: SharedGenerator = memo[id(self)]
+        return copied
+
+
+GeneratorStore.node_class = SharedGenerator
+
+
+def _key_of_seed(seed: Any) -> np.ndarray[Any, Any]:
+    """The key of an integer, as of ``gt.random.key``; of other seeds what NumPy makes of them."""
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        return np.array([int(seed) >> 32 & WORD, int(seed) & WORD], np.uint32)
+    is_sequence = isinstance(seed, np.random.SeedSequence)
+    try:
+        sequence = seed if is_sequence else np.random.SeedSequence(seed)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"{seed!r} is no seed: {error}.",
+            "Give an integer, a sequence of integers, a numpy.random.SeedSequence, or None for a "
+            "fresh one.",
+            where(here()),
+        ) from error
+    return sequence.generate_state(2)
+
+
+def _key_of(value: Any) -> np.ndarray[Any, Any]:
+    """A key, or what a generator of NumPy's would draw next."""
+    if isinstance(value, np.random.Generator):
+        return deepcopy(value).integers(WORD, size=2, dtype=np.uint32, endpoint=True)
+    array = as_numpy(value)
+    if array.dtype != np.uint32:
+        raise DTypeError(
+            f"A value of {array.dtype} is no key, which is uint32[2].",
+            "Give seed=..., or the data of a key: gt.random.key(seed).eval().",
+            where(here()),
+        )
+    return array
+
+
+def _key_or_seed(title: str, value: Any, seed: Any) -> np.ndarray[Any, Any]:
+    if (value is None) == (seed is UNSET):
+        raise ArgumentError(
+            f"{title}: one of a key and seed= is wanted.",
+            "seed=None gives a fresh one.",
+            where(here()),
+        )
+    return _key_of_seed(seed) if value is None else _key_of(value)
+
+
+def shared_rng(
+    value: Any = None, *, seed: Any = UNSET, name: str | None = None, borrow: bool = False
+) -> SharedGenerator:
+    """A generator whose key is kept between calls of functions, and moved on by their updates.
+
+    Args:
+        value: A key, uint32[2], or a ``numpy.random.Generator``, of which a copy draws one.
+        seed: An integer, which gives the key that ``gt.random.key`` gives; what else
+            ``numpy.random.SeedSequence`` takes; None for a fresh seed.
+        name: What messages call it.
+        borrow: Keep the array itself, not a copy.
+
+    Returns:
+        A shared variable that has every distribution as a method. A method takes the
+        distribution's arguments but ``rng``, and gives a pair: the next generator, and the draw.
+
+    Raises:
+        ArgumentError: Neither or both of a value and a seed, or what is no seed.
+        DTypeError: The value is no key.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> rng = gt.random.shared_rng(seed=7)
+        >>> following, x = rng.integers(100, size=3)
+        >>> f = graphc.function([], x, updates={rng: following}, mode="NUMPY")
+        >>> first, second = f(), f()
+        >>> first.tolist() == second.tolist()
+        False
+        >>> rng.set_value(seed=7)
+        >>> first.tolist() == f().tolist()
+        True
+    """
+    given = _key_or_seed("shared_rng", value, seed)
+    made = SharedGenerator.make(GeneratorStore(KEY, name, Store(None, owned=True)))
+    Shared.set_value(made, given, borrow)
+    return made
+
+
+def default_rng(seed: Any = None) -> Generator:
+    """A generator of a seed, which has no state: the same key in each call of a function.
+
+    Args:
+        seed: As for ``shared_rng``; or a symbolic integer.
+
+    Returns:
+        A symbolic key that has every distribution as a method. It is passed to a program when it
+        runs: another seed makes no other program.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> following, x = gt.random.default_rng(7).integers(100, size=3)
+        >>> same = gt.random.integers(100, size=3, rng=gt.random.key(7))
+        >>> x.eval(mode="NUMPY").tolist() == same.eval(mode="NUMPY").tolist()
+        True
+    """
+    if isinstance(seed, Tensor):
+        return as_generator(key(seed))
+    value = _key_of(seed) if isinstance(seed, np.random.Generator) else _key_of_seed(seed)
+    return as_generator(Tensor.make(Leaf(value, "key")))
+
+
+@source
+def _fresh() -> SharedGenerator:
+    return shared_rng(seed=None, name="rng")
+
+
+class RandomStream:
+    """Draws whose keys all come of one seed, each kept in a shared variable of its own.
+
+    Every distribution is a method, with its arguments but ``rng``. Draw number i of a stream of
+    an integer seed has at first the key ``fold_in(key(seed), i)``. A function that is to draw
+    anew in each call is given ``updates=stream.updates()``.
+
+    Args:
+        seed: As for ``shared_rng``; a fresh one by default.
+
+    Attributes:
+        default_instance_seed: That seed.
+        state_updates: A pair for each draw: the shared variable, and its next key.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> stream = gt.random.RandomStream(seed=3)
+        >>> x = stream.integers(100, size=3)
+        >>> f = graphc.function([], x, updates=stream.updates(), mode="NUMPY")
+        >>> first, second = f(), f()
+        >>> first.tolist() == second.tolist()
+        False
+        >>> stream.seed(3)
+        >>> first.tolist() == f().tolist()
+        True
+    """
+
+    def __init__(self, seed: Any = None) -> None:
+        self.default_instance_seed = seed
+        self.state_updates: list[tuple[SharedGenerator, Tensor]] = []
+        self._key = _key_of_seed(seed)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in DISTRIBUTIONS:
+            raise AttributeError(f"A random stream has no distribution {name!r}.")
+        distribution = DISTRIBUTIONS[name]
+
+        @wraps(distribution)
+        def draw(*args: Any, **kwargs: Any) -> Tensor:
+            return self.gen(distribution, *args, **kwargs)
+
+        return draw
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *DISTRIBUTIONS})
+
+    def updates(self) -> list[tuple[SharedGenerator, Tensor]]:
+        """Pairs for ``updates=`` of a function: each draw's shared variable, and its next key."""
+        return list(self.state_updates)
+
+    def seed(self, seed: Any = None) -> None:
+        """Give all draws the keys of a seed, as if the stream were made with it.
+
+        Args:
+            seed: As for ``shared_rng``; by default that which the stream was made with.
+        """
+        self._key = _key_of_seed(self.default_instance_seed if seed is None else seed)
+        for i, (generator, _) in enumerate(self.state_updates):
+            generator.set_value(self._draws_own(i))
+
+    def gen(self, op: Callable[..., Any], *args: Any, **kwargs: Any) -> Tensor:
+        """A draw of a distribution, or of any function with ``rng=`` and ``return_next_rng=``.
+
+        Args:
+            op: The distribution, such as ``gt.random.normal``.
+            args: Its arguments.
+            kwargs: Its arguments by name.
+
+        Raises:
+            ArgumentError: ``rng`` is among them.
+        """
+        if "rng" in kwargs:
+            raise ArgumentError(
+                "A draw of a RandomStream has a key of its own: there is no rng=.",
+                "Call the distribution itself: gt.random.normal(rng=...).",
+                where(here()),
+            )
+        generator = shared_rng(self._draws_own(len(self.state_updates)))
+        following, draw = op(*args, rng=generator, return_next_rng=True, **kwargs)
+        self.state_updates.append((generator, following))
+        return draw  # type: ignore[no-any-return]
+
+    def _draws_own(self, i: int) -> np.ndarray[Any, Any]:
+        """The key of draw number i."""
+        counter = np.array([0, i], np.uint32)
+        return np.stack(Threefry().perform(*self._key, *counter))

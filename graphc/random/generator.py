@@ -1,0 +1,131 @@
+"""Generators: keys whose methods are the distributions, each giving the next generator too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from graphc.ir import Input, TensorType
+from graphc.tensor.reduce import Named
+from graphc.tensor.tensor import Tensor
+
+__all__ = ["DISTRIBUTIONS", "KEY", "AsGenerator", "Generator", "as_generator", "fresh", "source"]
+
+DISTRIBUTIONS: dict[str, Callable[..., Any]] = {}
+"""Every distribution by its name: the methods of generators and of streams."""
+
+KEY = TensorType("uint32", (2,))
+"""What a key is: two words, as the data of a key of ``jax.random``."""
+
+
+class Generator(Tensor):
+    """A key with the distributions as methods, which give the next generator and the draw.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> generator = gt.random.rng("generator")
+        >>> following, x = generator.normal(size=3)
+        >>> _, y = following.poisson(2.0)
+        >>> x.type, y.type
+        (float64[3], int64[])
+    """
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in DISTRIBUTIONS:
+            return super().__getattr__(name)
+        distribution = DISTRIBUTIONS[name]
+
+        @wraps(distribution)
+        def draw(*args: Any, **kwargs: Any) -> Any:
+            return distribution(*args, rng=self, return_next_rng=True, **kwargs)
+
+        return draw
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *DISTRIBUTIONS})
+
+
+class GeneratorInput(Input):
+    """An input that is a generator."""
+
+    __slots__ = ()
+
+
+GeneratorInput.node_class = Generator
+
+
+@dataclass(frozen=True, slots=True)
+class AsGenerator(Named):
+    """The same key, as a generator."""
+
+    @property
+    def name(self) -> str:
+        return "generator"
+
+    def infer(self, key: TensorType) -> TensorType:
+        return key
+
+    def expand(self, key: Tensor) -> Tensor:
+        """What it is made of."""
+        return key
+
+    def perform(self, key: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return key
+
+    def pullback(self, g: Tensor, y: Tensor, key: Tensor) -> tuple[None]:
+        return (None,)
+
+    def batch(self, size: Any, batched: Sequence[bool], key: Tensor) -> Tensor:
+        return key
+
+
+AsGenerator.node_class = Generator
+
+
+def as_generator(key: Tensor) -> Generator:
+    """The same key with the distributions as methods."""
+    return key if isinstance(key, Generator) else Generator.make(AsGenerator(), key)
+
+
+def rng(name: str | None = None) -> Generator:
+    """A generator as an input: a call of a function is given a key for it.
+
+    Args:
+        name: What messages call it.
+
+    Returns:
+        A symbolic key, uint32[2], that has every distribution as a method. A method takes the
+        distribution's arguments but ``rng``, and gives a pair: the next generator, and the draw.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> generator = gt.random.rng("generator")
+        >>> following, x = generator.integers(100, size=3)
+        >>> f = graphc.function([generator], [following, x], mode="NUMPY")
+        >>> state = gt.random.key(7).eval(mode="NUMPY")
+        >>> state, first = f(state)
+        >>> state, second = f(state)
+        >>> first.tolist() == second.tolist()
+        False
+    """
+    return Generator.make(GeneratorInput(KEY, name))
+
+
+_sources: list[Callable[[], Tensor]] = []
+
+
+def source(made: Callable[[], Tensor]) -> Callable[[], Tensor]:
+    """Enter what makes a key for a draw that is given none."""
+    _sources.append(made)
+    return made
+
+
+def fresh() -> Tensor:
+    """A key of its own for a draw that is given none."""
+    return _sources[-1]()

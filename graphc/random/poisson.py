@@ -1,0 +1,110 @@
+"""Counts of events at a constant rate."""
+
+from __future__ import annotations
+
+from graphc.loop.functional import while_loop
+from graphc.random.bits import Lengths
+from graphc.random.distribution import as_draws, discrete
+from graphc.random.factorial import log_of_poisson
+from graphc.random.keys import split
+from graphc.random.rejection import accepted
+from graphc.random.uniform import uniforms
+from graphc.tensor.create import zeros
+from graphc.tensor.elementwise import (
+    abs,
+    cast,
+    floor,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    sqrt,
+    where,
+)
+from graphc.tensor.exponential import log
+from graphc.tensor.reduce import any
+from graphc.tensor.tensor import Tensor
+
+__all__ = ["poissons"]
+
+FEW = 10
+"""The mean below which the events are counted one by one."""
+
+
+def poissons(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
+    """The draws as floating numbers; -1 where the mean is below 0 or NaN.
+
+    Uniform numbers have 32 bits, as in ``jax.random``; what is made of them has lam's dtype.
+    """
+    # A comparison with NaN is false.
+    many = greater_equal(lam, FEW)
+    draws = where(
+        many,
+        _by_rejection(key, shape, where(many, lam, 1e5)),
+        _one_by_one(key, shape, where(many, 0, lam)),
+    )
+    return where(greater_equal(lam, 0), where(less_equal(lam, 0), 0, draws), -1)  # type: ignore[no-any-return]
+
+
+def _one_by_one(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
+    """How many exponential waiting times there are in a time of ``lam``.
+
+    Source: Knuth, The Art of Computer Programming, volume 2, 3.4.1.
+    """
+
+    def is_left(state: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        return any(greater(state[2], -lam))
+
+    def step(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+        key, count, time = state
+        parts = split(key)
+        waited = log(cast(uniforms(parts[1], shape, "float32"), lam.dtype))
+        return parts[0], count + cast(greater(time, -lam), lam.dtype), time + waited
+
+    first = key, zeros(shape, lam.dtype), zeros(shape, lam.dtype)
+    return while_loop(is_left, step, first, name="poisson")[1] - 1  # type: ignore[no-any-return]
+
+
+def _by_rejection(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
+    """Transformed rejection, for means from 10 on.
+
+    Source: Hörmann, Insurance: Mathematics and Economics 12(1), 1993, algorithm PTRS.
+    """
+    b = 0.931 + 2.53 * sqrt(lam)
+    a = -0.059 + 0.02483 * b
+    inverse_alpha = 1.1239 + 1.1328 / (b - 3.4)
+    v_r = 0.9277 - 3.6224 / (b - 2)
+
+    def attempt(keys: list[Tensor]) -> tuple[Tensor, Tensor]:
+        u = cast(uniforms(keys[0], shape, "float32") - 0.5, lam.dtype)
+        v = cast(uniforms(keys[1], shape, "float32"), lam.dtype)
+        us = 0.5 - abs(u)
+        k = floor((2 * a / us + b) * u + lam + 0.43)
+        quick = logical_and(greater_equal(us, 0.07), less_equal(v, v_r))
+        refused = logical_or(less(k, 0), logical_and(less(us, 0.013), greater(v, us)))
+        height = log(v * inverse_alpha / (a / (us * us) + b))
+        below = less_equal(height, log_of_poisson(k, lam))
+        return k, logical_or(quick, logical_and(~refused, below))
+
+    return accepted(key, shape, lam.dtype, attempt)  # type: ignore[arg-type]
+
+
+@discrete
+def poisson(key: Tensor, shape: Lengths, dtype: str, lam: Tensor = 1.0) -> Tensor:  # type: ignore[assignment]
+    """Poisson's distribution: the draws of ``jax.random.poisson``.
+
+    Args:
+        lam: The mean, from 0 on; where it is below or NaN a draw is -1.
+
+    Source: Hörmann, Insurance: Mathematics and Economics 12(1), 1993.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.random.poisson([1.0, 100.0], rng=gt.random.key(0))
+        >>> x.eval(mode="NUMPY").tolist()
+        [0, 95]
+    """
+    draws = poissons(key, shape, lam)
+    return as_draws(draws, greater_equal(draws, 0), dtype)

@@ -1,0 +1,99 @@
+"""Threefry-2x32: the hash of a counter by a key that all random numbers are made of.
+
+Source: Salmon, Moraes, Dror & Shaw, Parallel random numbers: as easy as 1, 2, 3, SC 2011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import DTypeError
+from graphc.ir import Check, Op, TensorType, TupleType, here, picks, where
+from graphc.tensor.elementwise import aligned, broadcast_checks, broadcast_shapes
+from graphc.tensor.tensor import Tensor
+
+__all__ = ["INJECTIONS", "PARITY", "ROTATIONS", "Threefry", "threefry"]
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+"""By how many bits the four rounds between two injections of the key rotate, in turn."""
+
+INJECTIONS = 5
+PARITY = np.uint32(0x1BD11BDA)
+"""What the key's third word is made with, so that it is not 0 where the others are."""
+
+BLOCK = 2**13
+"""How many words NumPy hashes at a time: two of them and what they are made with stay near."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threefry(Op):
+    """The two words that a counter of two words becomes by a key of two; all are uint32.
+
+    Inputs are the key's words and the counter's, which broadcast.
+    """
+
+    @property
+    def name(self) -> str:
+        return "threefry"
+
+    def infer(self, *types: TensorType) -> TupleType:
+        if any(t.dtype != "uint32" for t in types):
+            raise DTypeError(
+                f"threefry({', '.join(map(repr, types))}): words of uint32 are wanted.",
+                "Cast them with astype.",
+                where(here()),
+            )
+        word = TensorType("uint32", broadcast_shapes("threefry", types))
+        return TupleType((word, word))
+
+    def checks(self, *types: TensorType) -> Sequence[Check]:
+        return broadcast_checks(types)
+
+    def perform(self, *words: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+        """Block by block, as the hash reads and writes each word a hundred times."""
+        shape = np.broadcast_shapes(*[np.shape(x) for x in words])
+        y, z = np.empty(shape, np.uint32), np.empty(shape, np.uint32)
+        whole = [np.broadcast_to(x, shape).reshape(-1) if np.ndim(x) else x for x in words]
+        flat_y, flat_z = y.reshape(-1), z.reshape(-1)
+        for start in range(0, y.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            parts = [x[block] if np.ndim(x) else x for x in whole]
+            _hash_into(flat_y[block], flat_z[block], *parts)
+        return y, z
+
+    def pullback(self, g: Any, y: Any, *words: Tensor) -> tuple[None, ...]:
+        return (None,) * len(words)
+
+    def pushforward(self, tangents: Sequence[Any], y: Any, *words: Tensor) -> tuple[None, None]:
+        return None, None
+
+    def batch(self, size: Any, batched: Sequence[bool], *words: Tensor) -> tuple[Tensor, ...]:
+        return tuple(picks(Tensor.make(self, *aligned(batched, words))))
+
+
+def _hash_into(x0: Any, x1: Any, k0: Any, k1: Any, c0: Any, c1: Any) -> None:
+    """The hash in the memory of its results: a new array for each step takes twice as long."""
+    keys = (k0, k1, k0 ^ k1 ^ PARITY)
+    np.add(c0, k0, out=x0)
+    np.add(c1, k1, out=x1)
+    high = np.empty_like(x1)
+    for i in range(INJECTIONS):
+        for bits in ROTATIONS[i % 2]:
+            np.add(x0, x1, out=x0)
+            np.left_shift(x1, np.uint32(bits), out=high)
+            np.right_shift(x1, np.uint32(32 - bits), out=x1)
+            np.bitwise_or(x1, high, out=x1)
+            np.bitwise_xor(x1, x0, out=x1)
+        np.add(x0, keys[(i + 1) % 3], out=x0)
+        np.add(x1, keys[(i + 2) % 3], out=x1)
+        np.add(x1, np.uint32(i + 1), out=x1)
+
+
+def threefry(k0: Tensor, k1: Tensor, x0: Tensor, x1: Tensor) -> tuple[Tensor, Tensor]:
+    """The two words of a counter's hash by a key."""
+    y, z = picks(Tensor.make(Threefry(), k0, k1, x0, x1))
+    return y, z
