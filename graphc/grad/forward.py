@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphc.errors import ArgumentError, UnsupportedOperationError
+from graphc.errors import ArgumentError, GradientError, UnsupportedOperationError
 from graphc.grad.reverse import (
     Disconnected,
     ReturnDisconnected,
@@ -65,6 +65,8 @@ def _through_pullback(node: Node, arriving: list[Any]) -> Any:
     parts = node.op.pullback(dummies if several else dummies[0], node, *node.inputs)
     given: dict[Node, Tensor] = {}
     for part, tangent in zip(parts, arriving, strict=True):
+        if isinstance(part, GradientError) and tangent is not None:
+            raise part
         if part is not None and tangent is not None:
             given[part] = given[part] + tangent if part in given else tangent
     # What lies behind the node is not of this step: without a stop, a chain takes quadratic time.

@@ -1,6 +1,8 @@
 """One loop: the operation with its derivative, and what users write in its terms."""
 
 from graphc.loop.choices import cond, ifelse, switch_case
+from graphc.loop.custom import custom_pullback
+from graphc.loop.from_graph import OpFromGraph
 from graphc.loop.functional import loop, while_loop
 from graphc.loop.loop import ENDLESS, Loop
 from graphc.loop.scan import foldl, foldr, map, reduce, scan, until
@@ -8,7 +10,9 @@ from graphc.loop.scan import foldl, foldr, map, reduce, scan, until
 __all__ = [
     "ENDLESS",
     "Loop",
+    "OpFromGraph",
     "cond",
+    "custom_pullback",
     "foldl",
     "foldr",
     "ifelse",

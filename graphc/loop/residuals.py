@@ -9,6 +9,7 @@ from itertools import islice
 from graphc.grad.barriers import Barrier
 from graphc.ir import Constant, Input, Node, Pick, TensorType, toposort
 from graphc.loop.step import stand_in
+from graphc.tensor.assume import Assume
 from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
 from graphc.tensor.broadcast import BroadcastTo
 from graphc.tensor.diagonal import Diagonal, FromDiagonal
@@ -24,6 +25,7 @@ from graphc.tensor.tensor import Tensor
 __all__ = ["Residuals", "dependent"]
 
 CHEAP = (
+    Assume,
     Barrier,
     BroadcastTo,
     Cast,

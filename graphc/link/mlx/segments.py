@@ -26,6 +26,8 @@ from graphc.link.mlx.watch import watching
 from graphc.link.program import Program, Step
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
+from graphc.loop.subgraph import Subgraph
+from graphc.random.threefry import Threefry
 from graphc.tensor.cumulative import Recurrence
 from graphc.tensor.elementwise import Elementwise
 
@@ -37,8 +39,8 @@ SHORT = 8
 LARGE = 512
 """A loop of more operations than that, all its steps together, is not."""
 
-APART = (Switch, FlexOp)
-"""What always stands between segments: values decide what it does."""
+APART = (Switch, FlexOp, Subgraph)
+"""What always stands between segments: values decide what it does, or the user wants it apart."""
 
 Driver = Callable[..., Any]
 
@@ -334,7 +336,7 @@ def driven_steps(program: Program) -> list[Step]:
 def is_plain(node: Node, backend: Backend) -> bool:
     """Whether it can be a part of what MLX compiles, given what it needs to know."""
     op = node.op
-    if isinstance(op, APART) or backend.lowering(op) is None:
+    if isinstance(op, APART) or backend.calls_back(node):
         return False
     if isinstance(op, Recurrence):
         return bool(node.type.is_static and math.prod(node.type.shape) <= LARGE)
@@ -355,7 +357,7 @@ def is_plain(node: Node, backend: Backend) -> bool:
 def size_of(node: Node) -> int:
     """How many operations MLX is given, where loops are written out."""
     op = node.op
-    if isinstance(op, Elementwise) and op in SIZES:
+    if isinstance(op, Elementwise | Threefry) and op in SIZES:
         return SIZES[op]()
     times = op.steps or 1 if isinstance(op, Loop) else 1
     return max(1, times * sum(size_of(inner) for held in op.graphs() for inner in held.nodes))

@@ -1,0 +1,223 @@
+"""Python functions of NumPy arrays in graphs."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError, DTypeError, OperationError, ShapeError
+from graphc.ir import Node, Op, TensorType, TupleType, here, picks, where
+from graphc.loop.each import over_each
+from graphc.tensor.tensor import Tensor, as_tensor
+
+__all__ = ["as_op", "wrap_py"]
+
+Lengths = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class PythonCall(Op):
+    """The results of a Python function of NumPy arrays.
+
+    Attributes:
+        function: What is called.
+        takes: The types of its arguments.
+        gives: The types of its results.
+        infer_shape: Gives the shapes of the results, from those of the arguments.
+    """
+
+    function: Callable[..., Any]
+    takes: tuple[TensorType, ...]
+    gives: tuple[TensorType, ...]
+    infer_shape: Callable[..., Any] | None = None
+
+    by_numpy = True
+    stays_in_step = True
+
+    @property
+    def name(self) -> str:
+        return str(getattr(self.function, "__name__", type(self.function).__name__))
+
+    def __repr__(self) -> str:
+        return "PythonCall()"
+
+    def token(self) -> str:
+        return f"PythonCall({self.name},{self.takes!r},{self.gives!r})"
+
+    def unwritten(self) -> Hashable:
+        return self.function, self.infer_shape
+
+    def infer(self, *types: TensorType) -> TupleType:
+        for place, (wanted, given) in enumerate(zip(self.takes, types, strict=True)):
+            if not _agree(wanted, given):
+                raise ShapeError(
+                    f"{self.name} takes {wanted!r} at place {place}, and is given {given!r}.",
+                    "Reshape or index it.",
+                    where(here()),
+                )
+        if self.infer_shape is None:
+            return TupleType(self.gives)
+        shapes = self._told([x.shape for x in types])
+        pairs = zip(self.gives, shapes, strict=True)
+        return TupleType(tuple(_with_lengths(self.name, y, shape) for y, shape in pairs))
+
+    def _told(self, shapes: Sequence[Lengths]) -> list[Lengths]:
+        """What the user's function says of the results' shapes."""
+        assert self.infer_shape is not None
+        found = self.infer_shape(*shapes)
+        told = [found] if len(self.gives) == 1 and not _is_nested(found) else list(found)
+        if len(told) != len(self.gives):
+            raise ArgumentError(
+                f"{self.name}: infer_shape gave {found!r} for {len(self.gives)} results.",
+                "Return a tuple of lengths for each of them.",
+                where(here()),
+            )
+        return [tuple(shape) for shape in told]
+
+    def perform(self, *values: Any) -> tuple[Any, ...]:
+        # A copy each: who writes into an argument must not change the program's arrays.
+        found = self.function(*[np.array(x) for x in values])
+        several = found if isinstance(found, list | tuple) else (found,)
+        if len(several) != len(self.gives):
+            raise OperationError(
+                f"{self.name} gave {len(several)} arrays, and otypes= has {len(self.gives)}."
+            )
+        return tuple(
+            _as_told(self.name, y, wanted) for y, wanted in zip(several, self.gives, strict=True)
+        )
+
+    def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Any:
+        return over_each(self, size, batched, inputs)
+
+
+def _is_nested(found: Any) -> bool:
+    return any(isinstance(shape, list | tuple) for shape in found)
+
+
+def _agree(a: TensorType, b: TensorType) -> bool:
+    pairs = zip(a.shape, b.shape, strict=False)
+    return a.ndim == b.ndim and all(None in {n, m} or n == m for n, m in pairs)
+
+
+def _with_lengths(name: str, y: TensorType, shape: Lengths) -> TensorType:
+    told = y.with_shape(shape)
+    if not _agree(y, told):
+        raise ShapeError(
+            f"{name}: infer_shape says {told!r}, and otypes= {y!r}.",
+            "Let both say the same.",
+            where(here()),
+        )
+    pairs = zip(y.shape, shape, strict=True)
+    return y.with_shape(tuple(n if m is None else m for n, m in pairs))
+
+
+def _as_told(name: str, y: Any, wanted: TensorType) -> np.ndarray[Any, Any]:
+    """A result in the dtype that it was to have, if no value changes by that."""
+    found = np.asarray(y)
+    given = TensorType(found.dtype, found.shape)
+    if not np.can_cast(found.dtype, wanted.numpy_dtype, "same_kind"):
+        raise DTypeError(
+            f"{name} gave {given!r}, and otypes= has {wanted!r}.",
+            "Let it give that dtype, or declare the other one.",
+        )
+    if not _agree(wanted, given):
+        raise ShapeError(f"{name} gave {given!r}, and otypes= has {wanted!r}.")
+    # A copy: the function may keep what it gave, and write into it later.
+    return found.astype(wanted.numpy_dtype)
+
+
+def wrap_py(
+    itypes: Any, otypes: Any, infer_shape: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator: a Python function of NumPy arrays, as one of symbolic arrays.
+
+    Each backend calls it while the program runs, with NumPy arrays of its own to write to. It may
+    be called any number of times, or never, so its result is to depend on nothing but its
+    arguments. It has no derivative: give it one with ``graphc.custom_pullback``. A batch calls it
+    for each element.
+
+    Args:
+        itypes: The types of its arguments, such as ``gt.TensorType("float64", (None, 3))``; one by
+            itself, or a list.
+        otypes: The same of its results.
+        infer_shape: Takes the shapes of the arguments, tuples of lengths, None where one is not
+            known, and gives that of the result, or a list of those of several results. JAX needs
+            it where the lengths of ``otypes`` are not all known.
+
+    Returns:
+        What decorates the function. It then takes symbolic arrays and gives one, or a list if
+        ``otypes`` is one.
+
+    Raises:
+        ArgumentError: What is no type or no function; when called, another number of arrays.
+        DTypeError: When called, an array of another dtype.
+        ShapeError: When called, an array of another rank or known length; when run, a result that
+            is not as told.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> import numpy as np
+        >>> vector = gt.TensorType("float64", (None,))
+        >>> @graphc.wrap_py(itypes=[vector], otypes=vector, infer_shape=lambda shape: shape)
+        ... def ranks(x):
+        ...     return np.argsort(np.argsort(x)).astype(float)
+        >>> x = gt.vector("x")
+        >>> graphc.function([x], ranks(x) * 2, mode="NUMPY")([0.5, 0.1, 0.3]).tolist()
+        [4.0, 0.0, 2.0]
+    """
+    takes, gives = _types("itypes", itypes), _types("otypes", otypes)
+    several = isinstance(otypes, list | tuple)
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        if not callable(function):
+            raise ArgumentError(
+                f"wrap_py: {function!r} is no function.", "Give a function.", where(here())
+            )
+        op = PythonCall(function, takes, gives, infer_shape)
+
+        @functools.wraps(function)
+        def call(*arguments: Any) -> Any:
+            found = picks(Node.make(op, *_arguments(op, arguments)))
+            return found if several else found[0]
+
+        return call
+
+    return decorate
+
+
+def _types(what: str, given: Any) -> tuple[TensorType, ...]:
+    found = tuple(given) if isinstance(given, list | tuple) else (given,)
+    for type in found:
+        if not isinstance(type, TensorType):
+            raise ArgumentError(
+                f"wrap_py: {what} has {type!r}, which is no type.",
+                "Write gt.TensorType(dtype, shape), or give x.type.",
+                where(here()),
+            )
+    return found
+
+
+def _arguments(op: PythonCall, given: Sequence[Any]) -> list[Tensor]:
+    if len(given) != len(op.takes):
+        raise ArgumentError(
+            f"{op.name} takes {len(op.takes)} arrays, and is given {len(given)}.", "", where(here())
+        )
+    found = []
+    for x, wanted in zip(given, op.takes, strict=True):
+        made = as_tensor(x) if isinstance(x, Node) else as_tensor(x, dtype=wanted.dtype)
+        if made.dtype != wanted.dtype:
+            raise DTypeError(
+                f"{op.name} takes {wanted!r}, and is given {made!r}.",
+                f"Cast it with .astype({wanted.dtype!r}).",
+                where(here()),
+            )
+        found.append(made)
+    return found
+
+
+as_op = wrap_py
+"""An older name of ``wrap_py``."""

@@ -1,0 +1,30 @@
+"""Sub-graphs that are kept, in JAX: traced where they stand, under their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graphc.implicit.policy import dense
+from graphc.link.host import analyse
+from graphc.link.jax.backend import backend
+from graphc.link.program import Program
+from graphc.loop.subgraph import Subgraph
+
+__all__: list[str] = []
+
+
+@backend.lower(Subgraph)
+def subgraph(op: Subgraph, *values: Any) -> Any:
+    """The graph's operations, in a scope that profiles show."""
+    known = [i for i, x in enumerate(values) if isinstance(x, np.ndarray)]
+    program = Program(op.graph, backend, analyse(op.graph, known))
+    with jax.named_scope(op.label):
+        found = program.trace(*values)
+    return tuple(
+        jnp.asarray(dense(y, op.label, node.where), node.type.numpy_dtype)
+        for y, node in zip(found, op.graph.outputs, strict=True)
+    )

@@ -1,0 +1,6 @@
+"""Minima and roots of graphs, found by SciPy, with gradients by the implicit function theorem."""
+
+from graphc.optimize.minimize import minimize, minimize_scalar
+from graphc.optimize.root import root, root_scalar
+
+__all__ = ["minimize", "minimize_scalar", "root", "root_scalar"]
