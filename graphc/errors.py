@@ -11,6 +11,7 @@ __all__ = [
     "ArgumentError",
     "BoundsError",
     "CapturedConstantWarning",
+    "CheckError",
     "DTypeError",
     "DisconnectedInputError",
     "DynamicShapeError",
@@ -24,6 +25,7 @@ __all__ = [
     "MaterializeWarning",
     "MissingInputError",
     "ModeError",
+    "NaNError",
     "OperationError",
     "RecompileError",
     "RecompileWarning",
@@ -113,11 +115,19 @@ class DisconnectedInputError(GraphcError, ValueError):
 
 
 class VerificationError(GraphcError, AssertionError):
-    """A derivative that disagrees with finite differences."""
+    """A derivative that disagrees with finite differences, or a backend that does with NumPy."""
 
 
 class OperationError(GraphcError, RuntimeError):
     """An operation that failed when a compiled function was called, or as JAX traced it."""
+
+
+class CheckError(GraphcError, AssertionError):
+    """A condition that did not hold when a compiled function was called."""
+
+
+class NaNError(GraphcError, ArithmeticError):
+    """A NaN, or an infinite number, in a function that is to have none."""
 
 
 class ModeError(GraphcError, ValueError):

@@ -2,6 +2,7 @@
 
 import graphc.compile.evaluate  # noqa: F401 (makes it a method)
 from graphc.compile.arguments import In, Out
+from graphc.compile.check import check
 from graphc.compile.function import Function, function
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.recipe import clone_replace
@@ -13,6 +14,7 @@ __all__ = [
     "Mode",
     "Out",
     "Shared",
+    "check",
     "clone_replace",
     "function",
     "get_mode",

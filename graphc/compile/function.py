@@ -25,6 +25,7 @@ from graphc.compile.implicit import (
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.pipeline import Built, built
 from graphc.compile.plan import Plan
+from graphc.compile.pure import Pure
 from graphc.compile.quick import quick
 from graphc.compile.recipe import (
     OnUnused,
@@ -42,8 +43,10 @@ from graphc.compile.recompile import WORTH, Sighting, called, sight
 from graphc.compile.records import Compiled
 from graphc.compile.shared import Shared
 from graphc.compile.state import stateful
+from graphc.compile.verify import Verified, verified
 from graphc.errors import (
     ArgumentError,
+    BoundsError,
     GraphcError,
     RecompileError,
 )
@@ -249,7 +252,7 @@ class Function:
             if self.leaves[x.op.place].type is x.type  # type: ignore[attr-defined]
         }
         inputs = [same.get(x, x) for x in own.inputs]
-        return Graph(inputs, replaced(own.outputs, same))
+        return Graph(inputs, replaced(own.outputs[: len(self.asked.outputs)], same))
 
     def _finisher(self) -> Callable[[Any], Any] | None:
         """What makes the outputs of what was computed; None where that is them."""
@@ -349,17 +352,39 @@ class Function:
 
     def _told(self, error: GraphcError, args: Sequence[Any]) -> GraphcError:
         """The error with this function's names and lines, where it shares another's program."""
-        if self._made is None and not isinstance(error, RecompileError):
-            own = replace(self._own, donated=())
-            program = Compiled(self._asked, own, Ledger())
-            arrays = [_held(x, type, self.mode) for x, type in self._captured(program)]
-            execute = self._bound(program, (), arrays)
-            with suppress(Exception):  # only then is it another error
-                try:
-                    execute(*args)
-                except GraphcError as found:
-                    return found
-        return error
+        found = error
+        with suppress(Exception):  # only then is it another error
+            if self._made is None and not isinstance(error, RecompileError):
+                found = self._raised(lambda: self._by_own(args)) or error
+            if isinstance(found, BoundsError) and not self.mode.backend.eager:
+                found = self._raised(lambda: self._by_numpy(args)) or found
+        return found
+
+    @staticmethod
+    def _raised(call: Callable[[], Any]) -> GraphcError | None:
+        try:
+            call()
+        except GraphcError as error:
+            return error
+        return None
+
+    def _by_own(self, args: Sequence[Any]) -> None:
+        """Run what is made of this function's own graph; updates are dropped."""
+        program = Compiled(self._asked, replace(self._own, donated=()), Ledger())
+        arrays = [_held(x, type, self.mode) for x, type in self._captured(program)]
+        self._bound(program, (), arrays)(*args)
+
+    def _by_numpy(self, args: Sequence[Any]) -> None:
+        """Run the graph as it was written by NumPy, which knows each index."""
+        own = built(replace(self._asked, mode=Mode("NUMPY", excluding=["all"])))
+        leaves = [self.leaves[i].op.array for i in own.slots]  # type: ignore[attr-defined]
+        own.program.run(*self._values(args), *leaves)
+
+    def _values(self, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """What the graph's inputs are in a call, in their own dtypes."""
+        values = [*map(self.mode.backend.numpy, args), *[x.get_value() for x in self._shared]]
+        pairs = zip(values, self.asked.inputs, strict=True)
+        return [np.asarray(x, y.type.numpy_dtype) for x, y in pairs]
 
     def _signature(self) -> str:
         return ", ".join(described(x, i) for i, x in enumerate(self._recipe.inputs))
@@ -388,7 +413,64 @@ class Function:
             own.passes,
             own.graph.inputs[len(self._ins) :],
             self._asked.results,
+            len(own.told),
         )
+
+    @cached_property
+    def pure(self) -> Pure:
+        """It as a function of the backend's library, which may differentiate, batch and compile it.
+
+        Derivatives and batches are graphc's. Shared variables' values are passed and given: see
+        ``Pure``.
+
+        Example:
+            >>> import jax, graphc, graphc.tensor as gt
+            >>> x = gt.vector("x")
+            >>> f = graphc.function([x], (x**3).sum())
+            >>> print(jax.grad(f.pure)(jax.numpy.array([1.0, 2.0])))
+            [ 3. 12.]
+        """
+        return Pure(
+            repr(self),
+            self._asked,
+            self._baked,
+            outputs=self._recipe.outputs,
+            arranged=self._arranged,
+            wanted=self._ins,
+        )
+
+    @property
+    def _baked(self) -> list[int]:
+        """The captured arrays whose values are part of the program, by place."""
+        return [i for i in range(len(self.leaves)) if i not in self._compiled.slots]
+
+    def verify(self, /, *args: Any, **kwargs: Any) -> Verified:
+        """Run it for these arguments, and each of its operations by NumPy beside that.
+
+        Shared variables are read, and not updated.
+
+        Args:
+            args: The arguments, as for a call.
+            kwargs: Those passed by name.
+
+        Returns:
+            True where both agree but for rounding; otherwise it tells the first operation that they
+            disagree on, its line and its values.
+
+        Raises:
+            CheckError: A condition of the graph does not hold.
+
+        Example:
+            >>> import graphc, graphc.tensor as gt
+            >>> x = gt.vector("x")
+            >>> f = graphc.function([x], gt.log(1 + x).sum(), mode="JAX")
+            >>> f.verify([1.0, 2.0])
+            function(x: float64[?]) in Mode('JAX'): all 2 operations agree with NumPy.
+        """
+        own = self._own
+        leaves = [self.leaves[i].op.array for i in own.slots]  # type: ignore[attr-defined]
+        values = self._values(self._converted(self._arranged(args, kwargs)))
+        return verified(repr(self), self.mode, own.program, self.asked, values, leaves)
 
     # Copying.
 

@@ -15,7 +15,13 @@ from graphc.rewrite.rule import RULES
 
 __all__ = ["Mode", "get_mode"]
 
-EVERYWHERE: Mapping[str, tuple[Any, ...]] = {"recompile": RECOMPILE}
+CHECKS = ("check", "check_nan", "check_inf")
+"""The options that say what is checked when a program runs."""
+
+EVERYWHERE: Mapping[str, tuple[Any, ...]] = {
+    "recompile": RECOMPILE,
+    **dict.fromkeys(CHECKS, (True, False)),
+}
 """The options that modes of all backends have."""
 
 
@@ -32,7 +38,9 @@ class Mode:
             ``fallback="numpy"``, which runs operations that have no lowering by their NumPy
             reference. MLX has ``compile=False``, which runs operations one by one, and
             ``float64="downcast"``, which computes in float32 (and complex64) what is declared as
-            float64 (and complex128), as GPUs have neither.
+            float64 (and complex128), as GPUs have neither. All have ``check=True``, which checks
+            indices when a program runs, ``check_nan=True`` and ``check_inf=True``, which refuse
+            such numbers, and ``check=False``, which leaves out ``graphc.Assert`` and its like.
         recompile: What is done about functions of this mode that are compiled again and again for a
             reason that can be mended: ``"warn"``, ``"raise"`` or ``"ignore"``; None leaves it to
             ``config.recompile``. ``graphc.recompile`` comes before both.
@@ -107,6 +115,11 @@ class Mode:
         """The same mode with other rewrites or other options."""
         present = {"excluding": self.excluded, "including": self.included, **self.options}
         return Mode(self.name, **{**present, "recompile": self.recompile, **changes})
+
+    def unchecked(self) -> Mode:
+        """The same, that checks nothing more when a program runs."""
+        chosen = dict.fromkeys(CHECKS)
+        return self.change(**chosen) if self.options.keys() & chosen.keys() else self
 
     def excluding(self, *names: str) -> Mode:
         """The same mode without these rewrites.

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graphc.compile.guard import Told, guarded, without_checks
 from graphc.compile.mode import Mode
+from graphc.errors import DynamicShapeError, GraphcError, UnsupportedOperationError
 from graphc.implicit.expand import densified
 from graphc.ir import Graph, Leaf, Node, Slot, derived_from, replaced
 from graphc.link import Host, Program
@@ -22,7 +24,7 @@ from graphc.rewrite.lengths import lengths_of
 from graphc.rewrite.passes import PassReport, selected
 from graphc.tensor.elementwise import Elementwise
 
-__all__ = ["Asked", "Built", "built"]
+__all__ = ["Asked", "Built", "built", "problems"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Built:
         baked: The leaves whose values are part of it, by place.
         donated: The inputs whose buffers may be reused.
         fresh: Whether each new value of a shared variable is nobody else's.
+        told: What is raised where an element of its last output is True; where there is nothing to
+            check, there is no such output.
     """
 
     graph: Graph
@@ -77,6 +81,7 @@ class Built:
     baked: tuple[int, ...]
     donated: tuple[int, ...]
     fresh: tuple[bool, ...]
+    told: tuple[Told, ...]
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -91,8 +96,7 @@ def built(asked: Asked) -> Built:
     leaves = asked.leaves()
     graph = _blank(asked.graph, leaves)
     graph = graph if backend.keeps_implicit else densified(graph)
-    graph, passes = _rewritten(graph, mode)
-    graph = inline(graph, backend)
+    graph, passes, told = _prepared(graph, mode)
     host = backend.analyse(graph)
     baked: list[Any] = []
     if host is not None and host.leaves:
@@ -105,11 +109,42 @@ def built(asked: Asked) -> Built:
         graph,
         host,
         passes,
-        Program(graph, backend, host, single=asked.single),
+        Program(graph, backend, host, single=asked.single and not told),
         tuple(sorted(baked)),
-        _donated(asked, graph, host),
+        () if told else _donated(asked, graph, host),
         _fresh(asked, graph),
+        told,
     )
+
+
+def problems(asked: Asked) -> list[GraphcError]:
+    """What keeps a graph from being compiled: all that the backend cannot do."""
+    mode = asked.mode
+    graph = _blank(asked.graph, asked.leaves())
+    graph = graph if mode.backend.keeps_implicit else densified(graph)
+    graph, _, _ = _prepared(graph, mode)
+    found: list[GraphcError] = []
+    host = None
+    try:
+        host = mode.backend.analyse(graph)
+    except DynamicShapeError as error:
+        found.append(error)
+    try:
+        mode.backend.check(graph, host.nodes if host else (), mode.options)
+    except UnsupportedOperationError as error:
+        found.append(error)
+    return found
+
+
+def _prepared(graph: Graph, mode: Mode) -> tuple[Graph, tuple[PassReport, ...], tuple[Told, ...]]:
+    """Rewritten, in terms of what the backend has, and with what is to be checked."""
+    backend, options = mode.backend, mode.options
+    if options.get("check") is False:
+        graph = without_checks(graph)
+    graph, passes = _rewritten(graph, mode)
+    graph = inline(graph, backend)
+    graph, told = guarded(graph, backend, options)
+    return inline(graph, backend) if told else graph, passes, told
 
 
 def _blank(graph: Graph, leaves: Sequence[Node]) -> Graph:
@@ -136,7 +171,12 @@ def _rewritten(graph: Graph, mode: Mode) -> tuple[Graph, tuple[PassReport, ...]]
 def _fresh(asked: Asked, graph: Graph) -> tuple[bool, ...]:
     passed = set(graph.inputs) | set(graph.leaves)
     times = Counter(graph.outputs)
-    return tuple(y not in passed and times[y] == 1 for y in graph.outputs[asked.results :])
+    return tuple(y not in passed and times[y] == 1 for y in _updates(asked, graph))
+
+
+def _updates(asked: Asked, graph: Graph) -> tuple[Node, ...]:
+    """The shared variables' new values: what is checked stands behind them."""
+    return graph.outputs[asked.results : len(asked.graph.outputs)]
 
 
 def _donated(asked: Asked, graph: Graph, host: Host | None) -> tuple[int, ...]:
@@ -145,7 +185,7 @@ def _donated(asked: Asked, graph: Graph, host: Host | None) -> tuple[int, ...]:
     if "fallback" in asked.mode.options:
         return ()
     kept = {*graph.outputs, *(graph.inputs[i] for i in (host.inputs if host else ()))}
-    new = graph.outputs[asked.results :]
+    new = _updates(asked, graph)
     found = {
         i
         for i, y in zip(asked.updated, new, strict=True)

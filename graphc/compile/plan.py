@@ -27,6 +27,7 @@ class Plan:
         passes: What each pass of the rewriting did.
         shared: The shared variables it reads and updates.
         outputs: How many results it returns; the further ones are new shared values.
+        checks: How many conditions the last one holds, if there are any.
     """
 
     title: str
@@ -35,6 +36,7 @@ class Plan:
     passes: Sequence[Any]
     shared: tuple[Any, ...]
     outputs: int
+    checks: int
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -54,8 +56,10 @@ class Plan:
             yield f"  {self._name(node)} = {node!r}" + (f"   ({'; '.join(notes)})" if notes else "")
         yield from steps_of(graph, self._name, self._note)
         yield f"  return {', '.join(self._name(y) for y in graph.outputs[: self.outputs])}".rstrip()
-        for y in graph.outputs[self.outputs :]:
-            yield f"  keep {self._name(y)}"
+        kept = list(graph.outputs[self.outputs :])
+        last = [kept.pop()] if self.checks else []
+        yield from (f"  keep {self._name(y)}" for y in kept)
+        yield from (f"  check {self._name(y)}: {self.checks} conditions" for y in last)
         yield from self._done_to_loops()
         changes = [f"{p.name} {p.changes} ({p.seconds * 1e3:.1f} ms)" for p in self.passes]
         yield f"rewritten: {', '.join(changes)}"

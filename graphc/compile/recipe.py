@@ -31,6 +31,7 @@ from graphc.ir import (
     toposort,
     where,
 )
+from graphc.loop.subgraph import inlined
 from graphc.tensor import Tensor, as_tensor
 
 __all__ = [
@@ -265,7 +266,7 @@ def asked_of(recipe: Recipe, variables: list[Node]) -> tuple[list[Shared], Asked
     places = {x: len(variables) + i for i, x in enumerate(shared)}
     asked = Asked(
         # Whatever rules there are, of branches only the chosen one is computed.
-        Graph([*variables, *shared], gathered(ends, variables)),
+        Graph([*variables, *shared], gathered(inlined(ends, variables), variables)),
         len(variables),
         tuple([places[x] for x, _ in recipe.updates]),
         isinstance(recipe.outputs, Tensor) and not recipe.updates,

@@ -12,11 +12,12 @@ import pickle
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property, partial
 from hashlib import blake2b
 from typing import Any, Literal
 
 from graphc.compile.disk import Disk
+from graphc.compile.guard import Told, raising
 from graphc.compile.pipeline import Asked, Built
 from graphc.compile.recompile import made, wanted
 from graphc.config import config
@@ -45,6 +46,7 @@ class Record:
         slots: Which leaves it takes, by place.
         donated: The inputs whose buffers are reused.
         fresh: Whether each new value of a shared variable is nobody else's.
+        told: What is raised where an element of its last output is True.
         graph: The graph, pickled.
     """
 
@@ -52,6 +54,7 @@ class Record:
     slots: tuple[int, ...]
     donated: tuple[int, ...]
     fresh: tuple[bool, ...]
+    told: tuple[Told, ...]
     graph: bytes
 
 
@@ -70,7 +73,8 @@ class Compiled:
         backend = asked.mode.backend
         if isinstance(of, Built):
             facts = backend.facts(of.program)
-            outline = Outline.of(of.graph, of.host, single=asked.single, facts=facts)
+            single = asked.single and not of.told
+            outline = Outline.of(of.graph, of.host, single=single, facts=facts)
         else:
             outline = of.outline
         self.outline = outline
@@ -84,6 +88,14 @@ class Compiled:
 
         options = asked.mode.options
         self.execute: Executable = backend.compile(outline, program, options, of.donated, ledger)
+        if of.told:
+            self.execute = raising(self.execute, of.told, backend, single=asked.single)
+        self._trace = partial(backend.traceable, outline, program, options, self.execute)
+
+    @cached_property
+    def traceable(self) -> Executable:
+        """What runs it also while the backend's library traces; nothing evaluates or checks."""
+        return self._trace()
 
 
 def _read(record: Record, backend: Backend) -> Program:
@@ -160,7 +172,7 @@ class Records(Ledger):
             of, outline = self._unsaved
             self._unsaved = None
             graph = pickle.dumps(of.graph)
-            self._put(Record(outline, of.slots, of.donated, of.fresh, graph))
+            self._put(Record(outline, of.slots, of.donated, of.fresh, of.told, graph))
 
     # The executables.
 

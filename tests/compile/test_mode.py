@@ -130,9 +130,9 @@ def test_a_rewrite_that_is_not_there_cannot_be_left_out(mode: str) -> None:
 
 
 def test_an_unknown_option_names_those_there_are() -> None:
-    with pytest.raises(ModeError, match=r"no option nonsense.*\n.*device, fallback"):
+    with pytest.raises(ModeError, match=r"no option nonsense.*\n.*check_nan, device, fallback"):
         graphc.Mode("JAX", nonsense=1)
-    with pytest.raises(ModeError, match=r"It has recompile\."):
+    with pytest.raises(ModeError, match=r"It has check, check_inf, check_nan, recompile\."):
         graphc.Mode("NUMPY", device="cpu")
 
 

@@ -1,0 +1,156 @@
+"""Functions that JAX transforms, with graphc's derivatives and batches: a primitive of JAX's own.
+
+A ``jax.custom_jvp`` would have JAX transpose the tangents' program, and a ``jax.custom_vjp`` has no
+forward mode. A primitive has a rule for each; and what a rule gives is the primitive again, of
+another graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from graphc.ir import is_inexact
+from graphc.link.backend import Executable
+from graphc.link.transformable import Transformable
+
+__all__ = ["in_own_dtype", "transformable"]
+
+call = Primitive("graphc")
+"""Parameters are the function, and how many of its last arguments it is linear in."""
+call.multiple_results = True
+
+
+def transformable(function: Transformable) -> Executable:
+    """A function of JAX arrays, of whichever floating dtypes JAX has at the moment."""
+
+    def run(*arrays: Any) -> list[Any]:
+        pairs = zip(arrays, function.arguments, strict=True)
+        given = [_as(x, _own(t.numpy_dtype)) for x, t in pairs]
+        return call.bind(*given, function=function, linear=0)  # type: ignore[no-any-return, no-untyped-call]
+
+    return run
+
+
+def _own(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """What JAX has of a dtype: without ``jax_enable_x64``, 32 bits of it."""
+    return jax.dtypes.canonicalize_dtype(dtype)
+
+
+def in_own_dtype(x: jax.Array) -> jax.Array:
+    """An array in what JAX has of its dtype."""
+    return _as(x, _own(x.dtype))  # type: ignore[no-any-return]
+
+
+def _as(x: Any, dtype: np.dtype[Any]) -> Any:
+    is_right = isinstance(x, jax.Array) and x.dtype == dtype and not x.weak_type
+    return x if is_right else lax.convert_element_type(x, dtype)
+
+
+def _run(*arrays: Any, function: Transformable, linear: int) -> list[Any]:
+    """The results, in JAX's dtypes; in between it is computed in graphc's."""
+    del linear
+    dtypes = [_own(t.numpy_dtype) for t in function.results]
+    with jax.enable_x64(True):
+        pairs = zip(arrays, function.arguments, strict=True)
+        found = function.run(*[_as(x, t.numpy_dtype) for x, t in pairs])
+        return [_as(y, dtype) for y, dtype in zip(found, dtypes, strict=True)]
+
+
+def _abstract(*types: Any, function: Transformable, linear: int) -> list[Any]:
+    shapes = [jax.ShapeDtypeStruct(t.shape, t.dtype) for t in types]  # type: ignore[no-untyped-call]
+    found = jax.eval_shape(lambda *xs: _run(*xs, function=function, linear=linear), *shapes)
+    return [jax.core.ShapedArray(y.shape, y.dtype) for y in found]
+
+
+call.def_impl(_run)  # type: ignore[no-untyped-call]
+call.def_abstract_eval(_abstract)  # type: ignore[no-untyped-call]
+mlir.register_lowering(call, mlir.lower_fun(_run, multiple_results=True))
+
+
+def _inexact(function: Transformable) -> tuple[int, ...]:
+    """The results that have tangents."""
+    return tuple(i for i, t in enumerate(function.results) if is_inexact(t.dtype))
+
+
+def _jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, function: Transformable, linear: int
+) -> tuple[Any, Any]:
+    results = call.bind(*primals, function=function, linear=linear)  # type: ignore[no-untyped-call]
+    found = [ad.Zero(jax.typeof(y).to_tangent_aval()) for y in results]
+    moved = tuple(i for i, t in enumerate(tangents) if type(t) is not ad.Zero)
+    wanted = _inexact(function)
+    if not moved or not wanted:
+        return results, found
+    first = len(primals) - linear
+    if min(moved) >= first:
+        given = [*primals[:first], *map(ad.instantiate_zeros, tangents[first:])]
+        made = call.bind(*given, function=function, linear=linear)  # type: ignore[no-untyped-call]
+        return results, made
+    given = [*primals, *[tangents[i] for i in moved]]
+    pushed = function.pushed(moved, wanted)
+    made = call.bind(*given, function=pushed, linear=len(moved))  # type: ignore[no-untyped-call]
+    for i, t in zip(wanted, made, strict=True):
+        found[i] = t
+    return results, found
+
+
+ad.primitive_jvps[call] = _jvp
+
+
+def _transpose(
+    cotangents: Sequence[Any], *arguments: Any, function: Transformable, linear: int
+) -> list[Any]:
+    del linear
+    wanted = tuple(i for i, x in enumerate(arguments) if _is_open(x))
+    given = tuple(i for i, g in enumerate(cotangents) if type(g) is not ad.Zero)
+    found: list[Any] = [None] * len(arguments)
+    if not given:
+        return [ad.Zero(x.aval) if _is_open(x) else None for x in arguments]
+    pulled, before = function.transposed(wanted, given)
+    known = [_known(arguments[i]) for i in before]
+    gs = [_conjugate(cotangents[i]) for i in given]
+    made = call.bind(*known, *gs, function=pulled, linear=len(gs))  # type: ignore[no-untyped-call]
+    for i, g in zip(wanted, made, strict=True):
+        found[i] = _conjugate(g)
+    return found
+
+
+def _conjugate(g: Any) -> Any:
+    """A cotangent in the other convention: JAX's is the conjugate of graphc's."""
+    return lax.conj(g) if jnp.iscomplexobj(g) else g
+
+
+def _is_open(x: Any) -> bool:
+    """Whether an argument stands for what is to be transposed."""
+    return ad.is_undefined_primal(x)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _known(x: Any) -> Any:
+    """An argument; of what the function is linear in, any value does."""
+    return jnp.zeros(x.aval.shape, x.aval.dtype) if _is_open(x) else x
+
+
+ad.primitive_transposes[call] = _transpose
+
+
+def _batch(
+    arguments: Sequence[Any], axes: Sequence[Any], *, function: Transformable, linear: int
+) -> tuple[Any, Any]:
+    flags = tuple(axis is not None for axis in axes)
+    given = [
+        jnp.moveaxis(x, axis, 0) if flag else x
+        for x, axis, flag in zip(arguments, axes, flags, strict=True)
+    ]
+    made = call.bind(*given, function=function.batched(flags), linear=linear)  # type: ignore[no-untyped-call]
+    return made, [0] * len(made)
+
+
+batching.primitive_batchers[call] = _batch
