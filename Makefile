@@ -9,8 +9,10 @@ BIN := .venv/bin
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.installed  ## fit five models to real data on every backend, and draw them into build/
+demo: .venv/.installed  ## fit eight models to real data on every backend, and draw them into build/
 	@$(BIN)/python examples/oring.py
+	@echo
+	@$(BIN)/python examples/oring_posterior.py
 	@echo
 	@$(BIN)/python examples/nile.py
 	@echo
@@ -19,6 +21,10 @@ demo: .venv/.installed  ## fit five models to real data on every backend, and dr
 	@$(BIN)/python examples/digits.py
 	@echo
 	@$(BIN)/python examples/packed.py
+	@echo
+	@$(BIN)/python examples/earthquakes.py
+	@echo
+	@$(BIN)/python examples/sunspot_cycle.py
 
 test: .venv/.installed  ## run every test and every example of the documentation
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal

@@ -18,6 +18,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     call,
     compile,
     first,
+    gaussian_process,
     implicit_calls,
     implicit_matmul,
     implicit_tracing,

@@ -9,6 +9,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import graphc.tensor as gt
+from graphc.random.generator import DISTRIBUTIONS
 from graphc.tensor.create import CONSTRUCTORS, PLURALS
 from graphc.tensor.elementwise import Elementwise
 
@@ -70,6 +71,14 @@ class Subjects(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
 
 
+class Draws(SphinxDirective):
+    """Every distribution of ``graphc.random``."""
+
+    def run(self) -> list[Node]:
+        entries = [f".. autofunction:: graphc.random.{name}\n" for name in sorted(DISTRIBUTIONS)]
+        return self.parse_text_to_nodes("\n".join(entries))
+
+
 def _first_line(path: str) -> str:
     return (import_module(path).__doc__ or "").partition("\n")[0]
 
@@ -83,6 +92,7 @@ def _entry(name: str, value: object) -> str:
 
 
 def setup(app: Sphinx) -> None:
-    """The directives that ``api/tensor.md`` uses."""
+    """The directives that the pages of ``api`` use."""
     app.add_directive("rows", Rows)
     app.add_directive("subjects", Subjects)
+    app.add_directive("draws", Draws)

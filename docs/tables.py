@@ -12,6 +12,7 @@ from pathlib import Path
 from graphc.ir import Op
 from graphc.link import load, names
 from graphc.link.backend import Backend
+from graphc.tensor.assertion import CheckAndRaise
 from graphc.tensor.elementwise import ROWS, Elementwise
 from graphc.tensor.index import Nonzero
 from graphc.tensor.reduce import Named
@@ -33,9 +34,11 @@ CALLED_BACK = "NumPy"
 LENGTHS = "host"
 """It is known while the backend compiles."""
 
-REASONS: dict[tuple[str, type[Op]], str] = {
+REASONS: dict[tuple[str, type], str] = {
     ("JAX", Nonzero): "of constants and static inputs: shapes are known before values",
     ("JAX", Unique): "of constants and static inputs: shapes are known before values",
+    ("JAX", CheckAndRaise): "the conditions are further results, looked at after the call",
+    ("MLX", CheckAndRaise): "the conditions are further results, looked at after the call",
 }
 """Where a cell needs more than a word."""
 
@@ -61,8 +64,9 @@ def cell(backend: Backend, op: type[Op] | Elementwise) -> str:
         LookupError: It can do nothing with it, and nobody says why.
     """
     cls = op if isinstance(op, type) else Elementwise
-    if (backend.name, cls) in REASONS:
-        return REASONS[backend.name, cls]
+    for kind in cls.__mro__:
+        if (backend.name, kind) in REASONS:
+            return REASONS[backend.name, kind]
     if issubclass(cls, Length | Shape):
         return LENGTHS
     keys: Sequence[object] = cls.__mro__ if isinstance(op, type) else (op, *cls.__mro__)

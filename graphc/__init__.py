@@ -15,7 +15,11 @@ import sys
 import graphc.attention
 import graphc.grad
 import graphc.implicit
-import graphc.loop  # noqa: F401 (puts the folders among the modules)
+import graphc.loop
+import graphc.optimize
+import graphc.random
+import graphc.tensor.assertion
+import graphc.tensor.print  # noqa: F401 (puts the folders among the modules)
 from graphc import errors
 from graphc.compile import (
     Function,
@@ -23,11 +27,13 @@ from graphc.compile import (
     Mode,
     Out,
     Shared,
+    check,
     clone_replace,
     events,
     function,
     get_mode,
     shared,
+    streams,
 )
 from graphc.compile.events import expect_compiles, internal
 from graphc.compile.recompile import mark_internal, recompile
@@ -35,8 +41,10 @@ from graphc.config import config
 from graphc.errors import CapturedConstantWarning, RecompileWarning
 from graphc.ir import Graph, Op, dprint, pprint
 
-# PyTensor's name for the module; its function `grad` takes the name of the folder.
+# PyTensor's names for the modules; its function `grad` takes the name of the folder.
 gradient = sys.modules["graphc.grad"]
+printing = sys.modules["graphc.tensor.print"]
+raise_op = sys.modules["graphc.tensor.assertion"]
 
 from graphc.grad import (  # noqa: E402
     Lop,
@@ -54,9 +62,11 @@ from graphc.grad import (  # noqa: E402
     zero_grad,
 )
 from graphc.implicit import node  # noqa: E402
-from graphc.interop import wrap_jax  # noqa: E402
+from graphc.interop import as_op, wrap_jax, wrap_py  # noqa: E402
 from graphc.loop import (  # noqa: E402
+    OpFromGraph,
     cond,
+    custom_pullback,
     foldl,
     foldr,
     ifelse,
@@ -69,31 +79,46 @@ from graphc.loop import (  # noqa: E402
     while_loop,
 )
 from graphc.rewrite import explain  # noqa: E402
+from graphc.tensor.assertion import Assert, CheckAndRaise  # noqa: E402
+from graphc.tensor.print import Print  # noqa: E402
 from graphc.tensor.runtime import runtime  # noqa: E402
 from graphc.tensor.vectorize import vectorize, vectorize_graph  # noqa: E402
 
 # PyTensor has these beside its arrays too; a lower layer cannot import them.
 vars(sys.modules["graphc.tensor"]).update(
-    grad=grad, hessian=hessian, implicit=node.implicit, jacobian=jacobian
+    grad=grad,
+    hessian=hessian,
+    implicit=node.implicit,
+    jacobian=jacobian,
+    optimize=sys.modules["graphc.optimize"],
+    random=sys.modules["graphc.random"],
 )
+vars(sys.modules["graphc.random"]).update({name: vars(streams)[name] for name in streams.__all__})
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Assert",
     "CapturedConstantWarning",
+    "CheckAndRaise",
     "Function",
     "Graph",
     "In",
     "Lop",
     "Mode",
     "Op",
+    "OpFromGraph",
     "Out",
+    "Print",
     "RecompileWarning",
     "Rop",
     "Shared",
+    "as_op",
+    "check",
     "clone_replace",
     "cond",
     "config",
+    "custom_pullback",
     "disconnected_grad",
     "dprint",
     "errors",
@@ -131,5 +156,6 @@ __all__ = [
     "verify_grad",
     "while_loop",
     "wrap_jax",
+    "wrap_py",
     "zero_grad",
 ]

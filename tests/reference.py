@@ -8,23 +8,26 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import Leaf, Node, TupleType, numpy_dtype, toposort
-from graphc.tensor.reduce import Composite
+from graphc.tensor.reduce import Named
 
 __all__ = ["evaluate"]
 
 
 def evaluate(outputs: Sequence[Node], values: Mapping[Any, Any] | None = None) -> list[Any]:
     """The outputs for these values of inputs; each value found has its node's type."""
-    known = {x: np.asarray(v, numpy_dtype(x.type.dtype)) for x, v in (values or {}).items()}
+    known: dict[Any, Any] = {
+        x: v if isinstance(x.type, TupleType) else np.asarray(v, numpy_dtype(x.type.dtype))
+        for x, v in (values or {}).items()
+    }
     with np.errstate(all="ignore"):
         for node in toposort(outputs, known):
             if isinstance(node.op, Leaf):
                 known[node] = node.op.array
                 continue
             given = [known[x] for x in node.inputs]
-            if isinstance(node.op, Composite):
+            if isinstance(node.op, Named):
                 made = node.op.expand(*node.inputs)
-                (y,) = evaluate([made], dict(zip(node.inputs, given, strict=True)))
+                (y,) = evaluate([made], known)
             else:
                 y = node.op.perform(*given)
             known[node] = y if isinstance(node.type, TupleType) else _typed(node, y)

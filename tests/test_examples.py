@@ -15,6 +15,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from tests.modes import uncompiled
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -48,6 +49,18 @@ def test_the_o_ring_example_agrees_with_the_published_estimates(tmp_path: Path) 
     assert rows["NUMPY"] == rows["JAX"] == rows["MLX"] == rows["published"]
     assert re.search(r"at 31 °F: 0\.\d+", text)
     assert (tmp_path / "build" / "oring.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_the_o_ring_posterior_is_the_one_that_a_grid_tells(tmp_path: Path) -> None:
+    text = ran(ROOT / "examples" / "oring_posterior.py", tmp_path)
+    rows = [line.rsplit(maxsplit=6)[1:] for line in text.splitlines()[1:4]]
+    for mean, spread, wanted, spread_wanted, worth, likeness in (map(float, row) for row in rows):
+        assert abs(mean - wanted) < 4 * spread_wanted / worth**0.5
+        assert abs(spread / spread_wanted - 1) < 0.1
+        assert likeness < 1.02
+    assert "Divergent: 0.0%" in text
+    assert (tmp_path / "build" / "oring_posterior.png").stat().st_size > 10_000
 
 
 @pytest.mark.slow
@@ -110,3 +123,73 @@ def test_adapters_on_four_bits_learn_alike_on_every_backend(tmp_path: Path) -> N
         assert float(after.rstrip("%")) > 90
         assert float(upright.rstrip("%")) - float(rounded.rstrip("%")) < 3
         assert int(frozen.replace(",", "")) * 6 < int(dense.replace(",", ""))
+
+
+@pytest.mark.slow
+def test_the_earthquake_example_finds_the_published_estimates(tmp_path: Path) -> None:
+    text = ran(ROOT / "examples" / "earthquakes.py", tmp_path)
+    rows = [line.split() for line in text.splitlines()[1:9]]
+    assert [row[0] for row in rows] == ["NUMPY", "JAX", "MLX", "published"] * 2
+    assert {row[2] for row in rows} == {"-342.3183", "-329.4603"}
+    assert (tmp_path / "build" / "earthquakes.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_hidden_states_are_what_hmmlearn_finds(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    quakes = importlib.import_module("earthquakes")
+    source = ROOT / "examples" / "data" / "earthquakes.csv"
+    counts = np.loadtxt(source, delimiter=",", skiprows=1)[:, 1]
+    moves = np.array([[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.02, 0.18, 0.8]])
+    odds = np.log(moves / np.diag(moves)[:, None])
+    f = graphc.function(
+        [quakes.log_means, quakes.log_odds, quakes.counts],
+        [quakes.shares, quakes.likelihood, quakes.chances, quakes.path],
+        mode=uncompiled(mode),
+        returns="numpy",
+    )
+    shares, likelihood, chances, path = f(np.log([13.0, 20.0, 30.0]), odds, counts)
+    # What hmmlearn 0.3.3 gives for these parameters: score, predict_proba and decode of PoissonHMM.
+    np.testing.assert_allclose(shares, [0.39285714, 0.33928571, 0.26785714], rtol=1e-7)
+    np.testing.assert_allclose(likelihood, -331.5398531415828, rtol=1e-10)
+    np.testing.assert_allclose(chances.sum(0), [37.19000313, 49.68266646, 20.12733041], rtol=1e-8)
+    np.testing.assert_allclose(
+        chances[50], [1.28768477e-09, 2.45577366e-03, 9.97544225e-01], rtol=1e-7
+    )
+    spells = [(5, 0), (6, 2), (8, 1), (4, 0), (19, 1), (9, 2), (6, 1), (1, 2), (10, 1), (3, 2)]
+    spells += [(8, 1), (28, 0)]
+    assert path.tolist() == [state for years, state in spells for _ in range(years)]
+
+
+@pytest.mark.slow
+def test_the_cycle_of_the_sun_is_the_same_on_every_backend(tmp_path: Path) -> None:
+    text = ran(ROOT / "examples" / "sunspot_cycle.py", tmp_path)
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:5]}
+    assert set(rows) == {"NUMPY", "JAX", "MLX", "SciPy"}
+    for mode in ("NUMPY", "JAX", "MLX"):
+        assert float(rows[mode][2]) == pytest.approx(10.564, abs=2e-3)  # years
+        assert float(rows[mode][-1]) == pytest.approx(-472.26426, abs=1e-4)
+    assert (tmp_path / "build" / "sunspot_cycle.png").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_a_marginal_likelihood_and_its_gradient_are_what_scikit_learn_finds(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    cycle = importlib.import_module("sunspot_cycle")
+    source = ROOT / "examples" / "data" / "sunspots.csv"
+    years, spots = np.loadtxt(source, delimiter=",", skiprows=1).T
+    roots = np.sqrt(spots)
+    f = graphc.function(
+        [cycle.logs, cycle.years, cycle.values],
+        [cycle.likelihood, graphc.grad(cycle.likelihood, cycle.logs)],
+        mode=uncompiled(mode),
+        returns="numpy",
+    )
+    likelihood, slope = f(cycle.START, years, roots - roots.mean())
+    # What GaussianProcessRegressor.log_marginal_likelihood of scikit-learn 1.9.1 gives. It counts
+    # in squares of the size and the noise.
+    np.testing.assert_allclose(likelihood, -734.1483143820407, rtol=1e-9)
+    wanted = [2 * 48.53391394, -669.12115949, -663.40147697, 49.83463307, 2 * 263.33957682]
+    np.testing.assert_allclose(slope, wanted, rtol=1e-6)

@@ -16,12 +16,13 @@ import graphc
 
 ROOT = Path(graphc.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-LOWER = ("tensor", "grad", "loop", "implicit", "attention")
+LOWER = ("tensor", "grad", "loop", "random", "implicit", "attention")
 SUBJECTS = {path.name for folder in LOWER for path in (ROOT / folder).glob("*.py")}
 SUBJECTS |= {"implicit.py", *(f"{path.name}.py" for path in (ROOT / "implicit").glob("*/"))}
 BACKENDS = sorted(path.parent for path in (ROOT / "link").glob("*/backend.py"))
 COMMON = {
     *("__init__.py", "backend.py", "arrays.py", "gaps.py", "compiler.py", "probes.py"),
+    "pure.py",
     # Lengths that it does not know, what is on the host, what is compiled between that, as what.
     *("traced.py", "executables.py", "kinds.py", "specialized.py", "saved.py"),
     *("bounded.py", "bounded_index.py", "host.py", "segments.py", "kernels.py", "watch.py"),

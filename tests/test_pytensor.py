@@ -16,7 +16,9 @@ ROOT = Path(__file__).parents[1]
 MIGRATING = (ROOT / "docs" / "migrating.md").read_text(encoding="utf-8")
 LINES = (ROOT / "tests" / "data" / "pytensor.tsv").read_text(encoding="utf-8").splitlines()
 TABLE = dict(line.split("\t") for line in LINES if not line.startswith("#"))
-NAMED = {name for code in re.findall(r"`([^`]+)`", MIGRATING) for name in re.findall(r"[\w.]+", code)}
+NAMED = {
+    name for code in re.findall(r"`([^`]+)`", MIGRATING) for name in re.findall(r"[\w.]+", code)
+}
 
 
 def found(name: str) -> Any:

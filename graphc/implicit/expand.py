@@ -21,6 +21,7 @@ from graphc.ir import (
     derived_from,
     toposort,
 )
+from graphc.loop.subgraph import opened
 from graphc.tensor import as_tensor
 
 __all__ = ["INSIDE", "densified", "expanded"]
@@ -201,5 +202,5 @@ def _gives_implicit(node: Node) -> bool:
 
 
 GATHERED.add(Implicit)
-# Before loops are: what is implicit goes into them.
-GATHERERS.insert(0, expanded)
+# Before loops are: what is implicit goes into them. A sub-graph is written out first.
+GATHERERS.insert(GATHERERS.index(opened) + 1, expanded)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
 from graphc.implicit.array import ImplicitArray
+from graphc.implicit.form import lengths_of
 from graphc.implicit.layout import Lost, expanded, kept, squeezed, structural, transposed
 from graphc.implicit.level import numpy_like
 from graphc.implicit.structured import Structured
@@ -57,6 +59,8 @@ def indexed(x: Structured, entries: Sequence[Entry], symbolic: Sequence[Any]) ->
     """What ``Index`` of these entries gives, where at most one of them is an integer array."""
     own = [entry for entry in entries if entry is not None]
     holes = [axis for axis, entry in enumerate(own) if isinstance(entry, Hole)]
+    if len(holes) == len(symbolic) == len(entries) == x.ndim == 2:
+        return _elements(x, *symbolic)
     if len(holes) != len(symbolic) or len(holes) > 1:
         raise Lost
     y = _basic(x, own)
@@ -74,6 +78,21 @@ def indexed(x: Structured, entries: Sequence[Entry], symbolic: Sequence[Any]) ->
     place = Index(tuple(entries)).place()
     order[place:place] = range(natural, natural + ndim)
     return transposed(y, tuple(order))
+
+
+def _elements(x: Structured, rows: Any, columns: Any) -> Any:
+    """Elements of a matrix by their places, of which there are as many as rows, at most."""
+    count = math.prod(n for n in lengths_of(rows) if n is not None)
+    if lengths_of(rows) != lengths_of(columns) or None in (*x.shape, *lengths_of(rows)):
+        raise Lost
+    if count > x.shape[0]:
+        raise Lost
+    found = _rows(x, _from_start(rows, x.shape[0]), 0)
+    xp = numpy_like(found, columns)
+    if isinstance(found, ImplicitArray):
+        raise Lost
+    places = _from_start(columns, x.shape[1])
+    return xp.squeeze(xp.take_along_axis(found, xp.expand_dims(places, -1), -1), -1)
 
 
 def _basic(x: Structured, own: Sequence[Entry]) -> Any:

@@ -20,6 +20,7 @@ from graphc.ir import Constant, Node, Op, numpy_dtype
 from graphc.tensor import Tensor
 from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
 from graphc.tensor.broadcast import BroadcastTo
+from graphc.tensor.diagonal import Diagonal
 from graphc.tensor.dot import DotGeneral
 from graphc.tensor.elementwise import ROWS, Cast, Elementwise, Where
 from graphc.tensor.index import Index
@@ -95,6 +96,11 @@ def _broadcast_to(x: Structured, *symbolic: Any, shape: Any, repeated: Any) -> A
 def _specify_shape(x: ImplicitArray, *symbolic: Any, shape: Any, title: str) -> Any:
     fits = all(m in {-1, n} for n, m in zip(x.shape, shape, strict=True))
     return x if fits else NotImplemented
+
+
+@register(Diagonal)
+def _diagonal(x: Structured, *, offset: int) -> Any:
+    return NotImplemented if None in x.shape[-2:] else x.diagonal(offset)
 
 
 # Lengths, which are known or follow from those of the fields.

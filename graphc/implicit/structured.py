@@ -132,6 +132,10 @@ class Structured(ImplicitArray):
         """
         return NotImplemented
 
+    def diagonal(self, offset: int) -> Any:
+        """The diagonal of the last two axes, that many columns to the right, as the last axis."""
+        return NotImplemented
+
     def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         """This one and others, all implicit, one after the other along an axis."""
         return NotImplemented

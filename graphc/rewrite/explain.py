@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from graphc.ir import Graph, Input, Node, pprint, toposort
+from graphc.loop.subgraph import inlined
 from graphc.rewrite.engine import Change
 from graphc.rewrite.page import page
 from graphc.rewrite.passes import PassReport, optimize
@@ -134,6 +135,6 @@ def explain(
     elif not isinstance(graph, Graph):
         outputs = [graph] if isinstance(graph, Node) else list(graph)
         inputs = [node for node in toposort(outputs) if isinstance(node.op, Input)]
-        graph = Graph(inputs, outputs)
+        graph = Graph(inputs, inlined(outputs))
     done = optimize(graph, excluding=excluding or (), including=including, recording=True)
     return Explanation(graph, done.graph, done.passes)

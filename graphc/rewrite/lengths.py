@@ -25,22 +25,27 @@ from graphc.ir import (
 )
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
+from graphc.loop.subgraph import Subgraph
 from graphc.rewrite.slices import canonical
 from graphc.tensor.broadcast import BroadcastTo, broadcast_to
+from graphc.tensor.convolve import Convolution
 from graphc.tensor.create import Arange, Eye
 from graphc.tensor.diagonal import Diagonal, FromDiagonal
 from graphc.tensor.elementwise import add, cast, equal, maximum, minimum, multiply, where
+from graphc.tensor.fft import HermitianFourier, RealFourier
 from graphc.tensor.index import Entry, Hole, Index, IndexUpdate, Nonzero, Range
 from graphc.tensor.join import Concatenate
+from graphc.tensor.lu import LU
 from graphc.tensor.pad import Pad
+from graphc.tensor.qr import Orthogonal, PivotedQR, Reflectors
 from graphc.tensor.reduce import sum
 from graphc.tensor.repeat import Repeated
 from graphc.tensor.shape import Length, Reshape
 from graphc.tensor.split import Split
+from graphc.tensor.svd import SVD, Svdvals
 from graphc.tensor.tensor import Tensor, as_tensor, constant
 
 __all__ = [
-    "Known",
     "admitted",
     "bare_mask",
     "equal_lengths",
@@ -103,14 +108,14 @@ def _sources(node: Node, axis: int) -> list[Place]:
     kept = _kept(node, axis)
     if kept is not None:
         return [kept]
-    if isinstance(node.op, Pick) and isinstance(node.inputs[0].op, Loop | Switch):
+    if isinstance(node.op, Pick) and isinstance(node.inputs[0].op, HOLDERS):
         return [p for part in _inner(node, axis) for p in part.places().values()]
     axes: Iterable[int] = ()
     ndim = node.inputs[0].type.ndim if isinstance(node.op, Diagonal | Reshape) else 0
     match node.op:
-        case Concatenate():
-            return [(x, axis) for x in node.inputs]
-        case Pad():
+        case Concatenate() | Convolution():
+            return [(x, axis - node.type.ndim + x.type.ndim) for x in node.inputs]
+        case Pad() | RealFourier():
             axes = (axis,)
         case Diagonal():
             axes = (ndim - 2, ndim - 1)
@@ -148,6 +153,10 @@ def equal_lengths(a: Node, m: int, b: Node, n: int) -> bool:
     return left is right or (isinstance(left, int) and left == right)
 
 
+HOLDERS = (Loop, Switch, Subgraph)
+"""Operations whose results are made by graphs that they hold."""
+
+
 # Lengths that an operation keeps: its type rule says which.
 
 MARKS = (2**60 + 451, 2**59 + 1009)
@@ -162,7 +171,7 @@ def _kept(node: Node, axis: int) -> Place | None:
     if isinstance(node.op, Pick):
         (source,) = node.inputs
         item = node.op.index
-    if isinstance(source.op, Loop | Switch):
+    if isinstance(source.op, HOLDERS):
         return None  # their graphs say more than their type rules
     types = tuple([x.type for x in source.inputs])
     place = _kept_places(source.op, types).get((item, axis))
@@ -281,6 +290,23 @@ def _of_pad(op: Pad, node: Node, axis: int) -> Known | None:
 
 
 @length_step.register
+def _of_real_fourier(op: RealFourier, node: Node, axis: int) -> Known | None:
+    n: Any = length_of(node.inputs[0], axis)
+    return n // 2 + 1  # type: ignore[no-any-return]
+
+
+@length_step.register
+def _of_hermitian_fourier(op: HermitianFourier, node: Node, axis: int) -> Known | None:
+    return node.inputs[1]
+
+
+@length_step.register
+def _of_convolution(op: Convolution, node: Node, axis: int) -> Known | None:
+    n, k = (length_of(x, axis - node.type.ndim + x.type.ndim) for x in node.inputs)
+    return op.result(n, k)  # type: ignore[no-any-return]
+
+
+@length_step.register
 def _of_diagonal(op: Diagonal, node: Node, axis: int) -> Known | None:
     (x,) = node.inputs
     rows: Any = length_of(x, x.type.ndim - 2)
@@ -319,9 +345,24 @@ def _of_pick(op: Pick, node: Node, axis: int) -> Known | None:
             return sum(cast(bare_mask(several.inputs[0]), "bool"))
         case Split(along, sizes) if axis == along:
             return symbolic_length(sizes, several.inputs[1:], op.index)
-        case Loop() | Switch():
+        case SVD() | Orthogonal() | PivotedQR() | Reflectors() | LU():
+            return _shorter(several)
+        case Loop() | Switch() | Subgraph():
             return _of_graphs(node, axis)
     return None
+
+
+@length_step.register
+def _of_svdvals(op: Svdvals, node: Node, axis: int) -> Known | None:
+    return _shorter(node)
+
+
+def _shorter(node: Node) -> Known | None:
+    """How many rows or columns a matrix has, whichever are fewer."""
+    (x,) = node.inputs
+    m: Any = length_of(x, x.type.ndim - 2)
+    n: Any = length_of(x, x.type.ndim - 1)
+    return m if m is n else minimum(m, n)
 
 
 # Lengths of what graphs make that an operation holds, in terms of what it takes.
@@ -369,10 +410,10 @@ def _inner(node: Node, axis: int) -> list[_Inner]:
     (several,) = node.inputs
     op: Any = several.op
     i: int = node.op.index  # type: ignore[attr-defined]
-    if isinstance(op, Switch):
-        found = []
-        for branch in op.branches:
-            given = dict(zip(branch.inputs, several.inputs[1:], strict=True))
+    if isinstance(op, Switch | Subgraph):
+        found, first = [], int(isinstance(op, Switch))
+        for branch in op.graphs():
+            given = dict(zip(branch.inputs, several.inputs[first:], strict=True))
             outer = {x: (y, 0) for x, y in given.items()}
             found.append(_Inner(length_of(branch.outputs[i], axis), outer, given))
         return found

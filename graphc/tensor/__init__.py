@@ -3,6 +3,7 @@
 from numpy import e, euler_gamma, inf, nan, newaxis as newaxis, pi
 
 from graphc.ir import TensorType
+from graphc.tensor import fft as fft, linalg as linalg, signal as signal
 from graphc.tensor.arithmetic import (
     angle,
     bitwise_count,
@@ -36,6 +37,7 @@ from graphc.tensor.arithmetic import (
     smallest,
     spacing,
 )
+from graphc.tensor.assume import assume
 from graphc.tensor.axes import (
     atleast_1d,
     atleast_2d,
@@ -86,6 +88,7 @@ from graphc.tensor.constants import (
     get_scalar_constant_value,
     get_underlying_scalar_constant_value,
 )
+from graphc.tensor.convolve import convolve, correlate
 from graphc.tensor.create import (
     CONSTRUCTORS,
     PLURALS,
@@ -128,6 +131,7 @@ from graphc.tensor.diagonal import (
 from graphc.tensor.difference import (
     diff,
     ediff1d,
+    gradient,
 )
 from graphc.tensor.dot import (
     batched_dot,
@@ -254,7 +258,6 @@ from graphc.tensor.index import (
     flip,
     getitem,
     inc_subtensor,
-    nonzero,
     set_subtensor,
 )
 from graphc.tensor.interpolate import (
@@ -303,6 +306,7 @@ from graphc.tensor.nan import (
     nansum,
     nanvar,
 )
+from graphc.tensor.nonzero import argwhere, flatnonzero, nonzero, nonzero_values
 from graphc.tensor.pack import (
     join_dims,
     pack,
@@ -311,6 +315,14 @@ from graphc.tensor.pack import (
 )
 from graphc.tensor.pad import (
     pad,
+)
+from graphc.tensor.polynomial import (
+    polyadd,
+    polyder,
+    polyint,
+    polymul,
+    polysub,
+    polyval,
 )
 from graphc.tensor.quantile import (
     median,
@@ -351,14 +363,11 @@ from graphc.tensor.rounding import (
     round_half_to_even,
 )
 from graphc.tensor.select import (
-    argwhere,
     choose,
     compress,
     count_nonzero,
     extract,
-    flatnonzero,
     inverse_permutation,
-    nonzero_values,
     permute_row_elements,
     put_along_axis,
     ravel_multi_index,
@@ -477,9 +486,24 @@ from graphc.tensor.window import (
     blackman,
     hamming,
     hanning,
+    kaiser,
 )
 
 # Other names that PyTensor and NumPy have for the same.
+acos = arccos
+acosh = arccosh
+asin = arcsin
+asinh = arcsinh
+atan = arctan
+atan2 = arctan2
+atanh = arctanh
+bitwise_invert = invert
+bitwise_left_shift = left_shift
+bitwise_right_shift = right_shift
+concat = concatenate
+degrees = rad2deg
+radians = deg2rad
+permute_dims = transpose
 sqr = square
 neg = negative
 sub = subtract
@@ -570,6 +594,8 @@ __all__ = [
     "TensorVariable",
     "abs",
     "absolute",
+    "acos",
+    "acosh",
     "add",
     "all",
     "allclose",
@@ -599,6 +625,12 @@ __all__ = [
     "array_split",
     "as_tensor",
     "as_tensor_variable",
+    "asin",
+    "asinh",
+    "assume",
+    "atan",
+    "atan2",
+    "atanh",
     "atleast_1d",
     "atleast_2d",
     "atleast_3d",
@@ -617,8 +649,11 @@ __all__ = [
     "bincount",
     "bitwise_and",
     "bitwise_count",
+    "bitwise_invert",
+    "bitwise_left_shift",
     "bitwise_not",
     "bitwise_or",
+    "bitwise_right_shift",
     "bitwise_xor",
     "blackman",
     "block",
@@ -655,13 +690,16 @@ __all__ = [
     "complex",
     "complex_from_polar",
     "compress",
+    "concat",
     "concat_with_broadcast",
     "concatenate",
     "conj",
     "conjugate",
     "constant",
+    "convolve",
     "copysign",
     "corrcoef",
+    "correlate",
     "cos",
     "cosh",
     "count_nonzero",
@@ -687,6 +725,7 @@ __all__ = [
     "dcol",
     "dcols",
     "deg2rad",
+    "degrees",
     "delete",
     "dense_dot",
     "diag",
@@ -788,6 +827,7 @@ __all__ = [
     "get_underlying_scalar_constant_value",
     "get_vector_length",
     "getitem",
+    "gradient",
     "greater",
     "greater_equal",
     "gt",
@@ -858,6 +898,7 @@ __all__ = [
     "join",
     "join_dims",
     "jv",
+    "kaiser",
     "kl_div",
     "kn",
     "kron",
@@ -970,10 +1011,17 @@ __all__ = [
     "pad",
     "partition",
     "percentile",
+    "permute_dims",
     "permute_row_elements",
     "pi",
     "poch",
+    "polyadd",
+    "polyder",
     "polygamma",
+    "polyint",
+    "polymul",
+    "polysub",
+    "polyval",
     "popcount",
     "positive",
     "pow",
@@ -984,6 +1032,7 @@ __all__ = [
     "put_along_axis",
     "quantile",
     "rad2deg",
+    "radians",
     "ravel",
     "ravel_multi_index",
     "real",

@@ -1,17 +1,17 @@
-"""Differences of neighbours."""
+"""Differences of neighbours, and slopes by them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphc.errors import ShapeError
-from graphc.ir import here, where
-from graphc.tensor.axes import slice_at_axis
-from graphc.tensor.broadcast import one_slice
-from graphc.tensor.elementwise import not_equal, subtract
+from graphc.errors import ArgumentError, ShapeError
+from graphc.ir import here, is_inexact, real_dtype, where
+from graphc.tensor.axes import expand_dims, slice_at_axis
+from graphc.tensor.broadcast import broadcast_to, one_slice
+from graphc.tensor.elementwise import cast, not_equal, subtract
 from graphc.tensor.join import concatenate
-from graphc.tensor.shape import ravel
-from graphc.tensor.tensor import Tensor, as_tensor, axes_of, function
+from graphc.tensor.shape import length, ravel
+from graphc.tensor.tensor import Axis, Tensor, as_tensor, axes_of, function
 
 __all__: list[str] = []
 
@@ -80,3 +80,78 @@ def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
     ]
     parts = [ends[0], x[1:] - x[:-1], ends[1]]
     return concatenate([part for part in parts if part is not None])
+
+
+@function
+def gradient(x: Any, *varargs: Any, axis: Axis = None, edge_order: int = 1) -> Any:
+    """The slope along axes by central differences, and by one-sided ones at the ends.
+
+    Args:
+        x: Numbers, ``edge_order + 1`` elements at least on each axis; integers count as float64.
+        varargs: The distance of neighbours: none for 1, one number for all axes, or one for each
+            axis, a number or a vector of coordinates.
+        axis: One axis or several, all by default.
+        edge_order: 1: the difference from the one neighbour; 2: exact for parabolas.
+
+    Returns:
+        An array of x's shape, or a tuple of them, one for each axis where there are several.
+
+    Raises:
+        ShapeError: There is no such axis, or it is too short.
+        ArgumentError: Another number of distances than of axes, or no such ``edge_order``.
+
+    Example:
+        >>> gradient([1.0, 4.0, 9.0, 16.0], edge_order=2).eval(mode="NUMPY").tolist()
+        [2.0, 4.0, 6.0, 8.0]
+    """
+    x = as_tensor(x)
+    x = x if is_inexact(x.dtype) else cast(x, "float64")
+    axes = axes_of("gradient", axis, x.ndim)
+    distances = list(varargs) or [1.0]
+    distances = distances * len(axes) if len(distances) == 1 else distances
+    if len(distances) != len(axes) or edge_order not in {1, 2}:
+        raise ArgumentError(
+            f"gradient: {len(varargs)} distances for {len(axes)} axes, edge_order={edge_order}.",
+            "Give a distance for all axes or for each, and 1 or 2 for edge_order.",
+            where(here()),
+        )
+    slopes = [_slope(x, at, h, edge_order) for at, h in zip(axes, distances, strict=True)]
+    return slopes[0] if len(slopes) == 1 else tuple(slopes)
+
+
+def _slope(x: Tensor, axis: int, distance: Any, edge_order: int) -> Tensor:
+    n = x.type.shape[axis]
+    if n is not None and n <= edge_order:
+        raise ShapeError(
+            f"gradient({x!r}): {n} elements on axis {axis}.",
+            f"Give {edge_order + 1} at least.",
+            where(here()),
+        )
+    steps = _steps(x, axis, distance)
+    first, last = _part(steps, slice(None, -1), axis), _part(steps, slice(1, None), axis)
+    rise = _part(x, slice(1, None), axis) - _part(x, slice(None, -1), axis)
+    # The slope between two neighbours, and of the parabola through three: weighted by the other's
+    # distance.
+    secant = rise / steps
+    before, after = _part(secant, slice(None, -1), axis), _part(secant, slice(1, None), axis)
+    middle = (before * last + after * first) / (first + last)
+    ends = [_part(secant, slice(0, 1), axis), _part(secant, slice(-1, None), axis)]
+    if edge_order == 2:
+        bend = (after - before) / (first + last)
+        left, right = slice(0, 1), slice(-1, None)
+        ends[0] = ends[0] - _part(bend * first, left, axis)
+        ends[1] = ends[1] + _part(bend * last, right, axis)
+    return concatenate([ends[0], middle, ends[1]], axis)
+
+
+def _steps(x: Tensor, axis: int, distance: Any) -> Tensor:
+    """The distances of neighbours, one less than there are elements, along the axis."""
+    distance = as_tensor(distance, dtype=real_dtype(x.dtype))
+    shape = (length(x, axis) - 1,)
+    steps = diff(distance) if distance.ndim == 1 else broadcast_to(distance, shape)
+    others = [i for i in range(x.ndim) if i != axis]
+    return expand_dims(steps, others) if others else steps
+
+
+def _part(x: Tensor, part: slice, axis: int) -> Tensor:
+    return x[slice_at_axis(part, axis)]

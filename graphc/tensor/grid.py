@@ -25,7 +25,7 @@ from graphc.tensor.broadcast import broadcast_arrays, broadcast_to
 from graphc.tensor.create import all_numbers, arange
 from graphc.tensor.elementwise import cast, equal, floor, maximum, sign, where, widened_name
 from graphc.tensor.exponential import log, power
-from graphc.tensor.index import nonzero
+from graphc.tensor.index import nonzero_places
 from graphc.tensor.join import stack
 from graphc.tensor.shape import entries
 from graphc.tensor.tensor import Tensor, as_tensor, constant, function, operands
@@ -257,7 +257,7 @@ def ix_(*args: Any) -> tuple[Tensor, ...]:
         places = x
         if x.dtype == "bool":
             mask = x.op.value if isinstance(x.op, Constant) else None
-            places = nonzero(x)[0] if mask is None else constant(np.flatnonzero(mask))
+            places = nonzero_places(x)[0] if mask is None else constant(np.flatnonzero(mask))
         # An empty list is one of floats, which index nothing.
         places = cast(places, "int64") if x.type.shape == (0,) else places
         made.append(expand_dims(places, [i for i in range(len(args)) if i != axis]))

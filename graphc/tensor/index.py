@@ -345,21 +345,8 @@ class Nonzero(Op):
         return (None,)
 
 
-@function
-def nonzero(x: Any) -> tuple[Tensor, ...]:
-    """The places of the elements that are not zero, in row-major order.
-
-    How many there are depends on the values, so compiled backends take it for constants only.
-
-    Args:
-        x: At least one axis.
-
-    Returns:
-        An int64 vector of unknown length for each axis.
-
-    Raises:
-        ShapeError: x has no axis.
-    """
+def nonzero_places(x: Any) -> tuple[Tensor, ...]:
+    """The places of the elements that are not zero in row-major order, a vector for each axis."""
     x = as_tensor(x)
     if not x.ndim:
         raise ShapeError("nonzero: a 0-d array has no places.", "", where_is(here()))
@@ -482,7 +469,7 @@ class _Parser:
                     where_is(here()),
                 )
         self.entries += [HOLE] * mask.ndim
-        self.symbolic += nonzero(self.fitted(mask))
+        self.symbolic += nonzero_places(self.fitted(mask))
         self.axis += mask.ndim
 
 
@@ -565,7 +552,7 @@ def _mask_of(part: Tensor) -> Tensor | None:
         return None
     mask: Tensor = symbolic[0].inputs[0].inputs[0]  # type: ignore[assignment]
     whole = (HOLE,) * mask.ndim + (EVERYTHING,) * (x.type.ndim - mask.ndim)
-    if op.entries != whole or tuple(symbolic) != nonzero(mask):
+    if op.entries != whole or tuple(symbolic) != nonzero_places(mask):
         return None
     missing = tuple(range(mask.ndim, x.type.ndim))
     return expand_dims(mask, missing) if missing else mask

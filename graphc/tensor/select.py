@@ -27,7 +27,7 @@ from graphc.tensor.elementwise import (
     remainder,
     where,
 )
-from graphc.tensor.index import HOLE, Index, IndexUpdate, nonzero
+from graphc.tensor.index import HOLE, Index, IndexUpdate, nonzero_places
 from graphc.tensor.join import stack
 from graphc.tensor.reduce import sum
 from graphc.tensor.shape import length, lengths, ravel, reshape
@@ -260,7 +260,7 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Tensor:
     condition = cast(condition, "bool")
     if condition.ndim != 1:
         raise ShapeError(f"compress: {condition!r} is no vector.", "", where_is(here()))
-    return take(x, nonzero(condition)[0], axis)
+    return take(x, nonzero_places(condition)[0], axis)
 
 
 @function
@@ -272,28 +272,6 @@ def extract(condition: Any, x: Any) -> Tensor:
         x: As many elements.
     """
     return compress(ravel(cast(condition, "bool")), x)
-
-
-@function
-def flatnonzero(x: Any) -> Tensor:
-    """The places of what is not zero among all elements in row-major order, an int64 vector."""
-    return nonzero(ravel(x))[0]
-
-
-@function
-def nonzero_values(x: Any) -> Tensor:
-    """The elements that are not zero, as a vector."""
-    x = ravel(x)
-    return x[nonzero(x)]  # type: ignore[no-any-return]
-
-
-@function
-def argwhere(x: Any) -> Tensor:
-    """The places of the elements that are not zero: a row of int64 for each."""
-    x = as_tensor(x)
-    if not x.ndim:
-        return nonzero(x[None])[0][:, None][:, :0]
-    return stack(nonzero(x), axis=1)
 
 
 @function

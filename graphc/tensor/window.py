@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 from graphc.config import config
+from graphc.tensor.bessel import i0
 from graphc.tensor.create import arange
-from graphc.tensor.elementwise import abs, cast, maximum
+from graphc.tensor.elementwise import abs, cast, maximum, sqrt
 from graphc.tensor.shape import entries
-from graphc.tensor.tensor import Tensor, function
+from graphc.tensor.tensor import Tensor, as_tensor, function
 from graphc.tensor.trigonometric import cos
 
 __all__: list[str] = []
@@ -58,3 +59,23 @@ def blackman(M: Any) -> Tensor:  # noqa: N803 (NumPy's name)
     """Two cosines that end at 0, close to optimal; arguments and result as for ``bartlett``."""
     angle = math.pi * _from_middle("blackman", M)
     return 0.42 + 0.5 * cos(angle) + 0.08 * cos(2 * angle)
+
+
+@function
+def kaiser(M: Any, beta: Any) -> Tensor:  # noqa: N803 (NumPy's name)
+    """A window made of a Bessel function, as narrow as is asked for.
+
+    Args:
+        M: How many values: an integer, Python's or symbolic.
+        beta: How fast it falls off: 0 is constant, 6 is like ``hanning``, 8.6 like ``blackman``.
+
+    Returns:
+        A vector of ``config.floatX``.
+
+    Example:
+        >>> kaiser(3, 0.0).eval(mode="NUMPY").tolist()
+        [1.0, 1.0, 1.0]
+    """
+    x = _from_middle("kaiser", M)
+    beta = as_tensor(beta, dtype=config.floatX)
+    return i0(beta * sqrt(maximum(1 - x * x, 0))) / i0(beta)

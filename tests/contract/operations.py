@@ -33,7 +33,7 @@ BARRIERS: dict[str, tuple[Function, Function]] = {
 }
 """The identity with another gradient: what it makes of a gradient."""
 
-PACKAGES = ("tensor", "grad", "loop", "implicit", "attention")
+PACKAGES = ("tensor", "grad", "loop", "random", "implicit", "attention")
 """Where operations are."""
 
 

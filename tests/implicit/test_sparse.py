@@ -12,12 +12,16 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings, strategies as st
 
+import graphc
+import graphc.tensor as gt
 from graphc.errors import BoundsError, ImplicitArrayError
-from graphc.implicit import materializing
+from graphc.implicit import materializing, with_fields
 from graphc.implicit.structures.compressed import CSC, CSR
 from graphc.implicit.structures.coordinates import BCOO
+from graphc.link import names
 from tests.implicit.protocol import ALIKE, answers, confirm, numbers, slope_agrees
 from tests.implicit.reference import Case, check, named, runs
+from tests.modes import uncompiled
 
 STRUCTURED = named(
     ALIKE,
@@ -280,3 +284,66 @@ BAD = [
 def test_fields_that_do_not_fit(make_it: Any, kind: Any, said: str) -> None:
     with pytest.raises(kind, match=said):
         make_it()
+
+
+@pytest.mark.parametrize("mode", names())
+@pytest.mark.parametrize("make_one", [make, make_rows, make_columns])
+def test_diagonals_and_elements_are_found_from_what_is_stored(make_one: Any, mode: str) -> None:
+    array, whole = make_one(np.random.default_rng(0))
+    w = gt.implicit(array, name="w")
+    rows, columns = (gt.tensor(name, dtype="int64", shape=(3,)) for name in ("rows", "columns"))
+    with materializing("error"):
+        outputs = [gt.diagonal(w, k) for k in (-9, -2, 0, 1)]
+        outputs += [gt.trace(w), w[rows, columns]]
+        cost = gt.sum(outputs[2] ** 2) + gt.sum(outputs[-1])
+        outputs.append(graphc.grad(cost, w.array.data))
+        f = graphc.function([w, rows, columns], outputs, uncompiled(mode), returns="numpy")
+    places = np.array([0, 3, 2]), np.array([1, -2, 0])
+    *found, trace, elements, slope = f(array, *places)
+    for y, k in zip(found, (-9, -2, 0, 1), strict=True):
+        np.testing.assert_allclose(y, np.diagonal(whole, k))
+    np.testing.assert_allclose(trace, np.trace(whole))
+    np.testing.assert_allclose(elements, whole[places])
+    by_whole = np.zeros_like(whole)
+    np.add.at(by_whole, places, 1)
+    n = min(whole.shape)
+    by_whole[range(n), range(n)] += 2 * np.diagonal(whole)
+    _, i, j = array.entries()
+    inside = i < whole.shape[0]
+    wanted = np.zeros(len(i))
+    wanted[inside] = by_whole[i[inside], j[inside]]
+    np.testing.assert_allclose(slope, wanted)
+
+
+@pytest.mark.parametrize("batch", [(2,), (2, 3)])
+def test_a_stack_of_sparse_matrices_has_diagonals(batch: tuple[int, ...]) -> None:
+    array, whole = by_rows(np.random.default_rng(0), "float64", batch, (4, 5))
+    w = gt.implicit(array, name="w")
+    with materializing("error"):
+        f = graphc.function([w], gt.diagonal(w, 1, -2, -1), "NUMPY")
+    np.testing.assert_array_equal(f(array), np.diagonal(whole, 1, -2, -1))
+    np.testing.assert_array_equal(array.diagonal(1), np.diagonal(whole, 1, -2, -1))
+
+
+def test_more_elements_than_rows_make_a_matrix_whole() -> None:
+    array, whole = make_rows(np.random.default_rng(0))
+    w = gt.implicit(array, name="w")
+    places = np.arange(20) % 6, np.arange(20) % 4
+    f = graphc.function([w], w[places], "NUMPY")
+    np.testing.assert_array_equal(f(array), whole[places])
+
+
+def test_functions_of_the_stored_values_alone_are_functions_of_a_field() -> None:
+    array, whole = make_rows(np.random.default_rng(0))
+    w = gt.implicit(array, name="w")
+    x = gt.matrix("x", shape=(4, 2))
+    with materializing("error"):
+        grown = gt.as_tensor(with_fields(w.array, {"data": gt.exp(w.array.data)}))
+        y = grown @ x
+        f = graphc.function([w, x], [y, graphc.grad(gt.sum(y), w.array.data)], returns="numpy")
+    value = np.arange(8.0).reshape(4, 2)
+    stored = np.where(whole != 0, np.exp(whole), 0)
+    found, slope = f(array, value)
+    np.testing.assert_allclose(found, stored @ value)
+    _, i, j = array.entries()
+    np.testing.assert_allclose(slope, stored[i, j] * value.sum(1)[j])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import graphc.tensor as gt
-from graphc.errors import ShapeError
+from graphc.errors import ArgumentError, ShapeError
 from tests.tensor.agreement import DTYPES, arrays, check_agrees
 
 
@@ -42,3 +42,36 @@ def test_differences_of_no_number_or_axis_are_refused() -> None:
         gt.diff(gt.vector(), -1)
     with pytest.raises(ShapeError, match="no axis -1"):
         gt.diff(gt.scalar())
+
+
+@settings(max_examples=60)
+@given(data=st.data(), edge_order=st.sampled_from([1, 2]), kind=st.integers(0, 3))
+def test_slopes_are_numpys(data: Any, edge_order: int, kind: int) -> None:
+    shapes = st.sampled_from([(3,), (5,), (3, 4), (2 + edge_order, 3, 3)])
+    value = data.draw(arrays(["int16", "float32", "float64", "complex128"], shapes))
+    coordinates = [np.cumsum(np.arange(1.0, n + 1)) for n in value.shape]
+    each = [coordinates[0], *[0.5 * (i + 1) for i in range(1, value.ndim)]]
+    distances: list[Any] = [[], [0.25], each, [coordinates[-1]]][kind]
+    axis = -1 if kind == 3 else None
+
+    def theirs(x: np.ndarray, i: int) -> Any:
+        found = np.gradient(x, *distances, axis=axis, edge_order=edge_order)
+        return (found[i] if isinstance(found, tuple) else found).astype(dtype)
+
+    dtype = value.dtype if value.dtype.kind in "fc" else np.dtype("float64")
+    for i in range(value.ndim if axis is None else 1):
+
+        def ours(x: Any, i: int = i) -> Any:
+            found = gt.gradient(x, *distances, axis=axis, edge_order=edge_order)
+            return found[i] if isinstance(found, tuple) else found
+
+        check_agrees(ours, lambda x, i=i: theirs(x, i), value)
+
+
+def test_slopes_of_too_few_elements_are_refused() -> None:
+    with pytest.raises(ShapeError, match=r"1 elements on axis 0(.|\n)*test_difference.py"):
+        gt.gradient(gt.tensor(shape=(1,)))
+    with pytest.raises(ArgumentError, match="2 distances for 1 axes"):
+        gt.gradient(gt.vector(), 1.0, 2.0)
+    with pytest.raises(ArgumentError, match="edge_order=3"):
+        gt.gradient(gt.vector(), edge_order=3)

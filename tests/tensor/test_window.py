@@ -25,6 +25,14 @@ def test_a_window_is_numpys(name: str, mode: str) -> None:
     assert window(6).type.shape == (6,)
 
 
+@pytest.mark.parametrize("mode", names())
+def test_a_kaiser_window_is_numpys(mode: str) -> None:
+    m, beta = gt.lscalar("m"), gt.scalar("beta")
+    f = graphc.function([m, beta], gt.kaiser(m, beta), mode, returns="numpy")
+    for k, b in ((1, 5.0), (7, 0.0), (7, 8.6), (12, 14.0)):
+        np.testing.assert_allclose(f(k, b), np.kaiser(k, b), 1e-12)
+
+
 def test_a_window_has_a_length() -> None:
     with pytest.raises(ShapeError, match=r"bartlett: -1(.|\n)*test_window.py"):
         gt.bartlett(-1)

@@ -31,6 +31,7 @@ from graphc.implicit.structures.stacked import (
     refuse,
 )
 from graphc.ir import here, is_inexact, where
+from graphc.tensor.diagonal import diagonal_length
 
 __all__ = ["Sparse", "stored_count"]
 
@@ -207,6 +208,15 @@ class Sparse(Stacked):
         found = xp.where(wanted, data[:, None], xp.zeros((), self.dtype))
         sums = segments(xp, found, xp.where(rows < m, columns, n), n)
         return xp.reshape(xp.swapaxes(sums, -1, -2), (*lengths, n))
+
+    def diagonal(self, offset: int) -> Any:
+        xp = self.xp
+        data, rows, columns = self.entries()
+        m, n = self.matrix
+        count = diagonal_length(m, n, offset)
+        on_it = (rows < m) & xp.equal(columns - rows, offset)
+        places = xp.where(on_it, rows + min(offset, 0), count)
+        return segments(xp, data[..., None], places, count)[..., 0]
 
     def matrix_joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         if not all(isinstance(x, Sparse) and x.batch == self.batch for x in others):

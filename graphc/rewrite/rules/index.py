@@ -30,7 +30,7 @@ from graphc.rewrite.lengths import (
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.rewrite.rules.join import Cut, follow
 from graphc.rewrite.slices import are_disjoint, canonical, composed, element
-from graphc.tensor.axes import expand_dims
+from graphc.tensor.axes import expand_dims, squeeze
 from graphc.tensor.broadcast import BroadcastTo, broadcast_to
 from graphc.tensor.create import Arange, StaticArange
 from graphc.tensor.elementwise import (
@@ -342,6 +342,28 @@ def update_of_everything(node: Node, op: IndexUpdate) -> Node | None:
     else:
         return None
     return admitted(made, node)
+
+
+@rewrite("canonicalize", IndexUpdate)
+def update_with_new_axes(node: Node, op: IndexUpdate) -> Node | None:
+    """New axes of a part are left out, of the index and the value."""
+    x, value = node.inputs[:2]
+    if None not in op.entries or any(isinstance(entry, Hole) for entry in op.entries):
+        return None
+    axes = [i for i, entry in enumerate(_axes_of(op.entries)) if entry is None]
+    before = len(_axes_of(op.entries)) - value.type.ndim
+    own = tuple(axis - before for axis in axes if axis >= before)
+    if any(value.type.shape[axis] != 1 for axis in own):
+        return None
+    entries = tuple(entry for entry in op.entries if entry is not None)
+    value = squeeze(value, own) if own else value
+    made = Tensor.make(IndexUpdate(entries, op.accumulate), x, value, *symbolic_of(node))
+    return admitted(made, node)
+
+
+def _axes_of(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries that the part has an axis for, without arrays."""
+    return [entry for entry in entries if entry is None or isinstance(entry, Range)]
 
 
 def _backwards(value: Node, entries: Sequence[Entry]) -> Node:

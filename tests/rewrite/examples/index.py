@@ -8,6 +8,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node
+from graphc.tensor.axes import Squeeze
 from graphc.tensor.index import HOLE, Index, IndexUpdate, Range
 from graphc.tensor.shape import Length, Shape
 from tests.rewrite.arrays import (
@@ -103,6 +104,17 @@ EXAMPLES: dict[str, list[Example]] = {
         (w[::-1].inc(w), w + w[::-1]),
         (x[:].inc(x), x + x),
         (c[::-1, :, ::-1].inc(c[:1]), c + c[:1][:, :, ::-1]),
+    ],
+    "update_with_new_axes": [
+        (
+            w[None].inc(w[None] * 2),
+            make(IndexUpdate((Range(),), True), w, make(Squeeze((0,)), w[None] * 2)),
+        ),
+        (w[:2, None].set(scalar), make(IndexUpdate((Range(None, 2),), False), w, scalar)),
+        (
+            x[1, None, :].set(w[None]),
+            make(IndexUpdate((1, Range()), False), x, make(Squeeze((0,)), w[None])),
+        ),
     ],
     "update_by_nothing": [
         (w[1].inc(0), w),

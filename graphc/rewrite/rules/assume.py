@@ -1,0 +1,28 @@
+"""Rules of what is assumed of matrices."""
+
+from __future__ import annotations
+
+from graphc.ir import Node
+from graphc.rewrite.rule import rewrite
+from graphc.rewrite.structure import facts_of
+from graphc.tensor.assume import Assume
+from graphc.tensor.tensor import Tensor
+
+
+@rewrite("canonicalize", Assume)
+def assumptions_together(node: Node, op: Assume) -> Node | None:
+    """What is assumed of what was assumed on is assumed at once."""
+    (x,) = node.inputs
+    if not isinstance(x.op, Assume):
+        return None
+    held = tuple(sorted({*op.held, *x.op.held}))
+    denied = tuple(sorted({*op.denied, *x.op.denied}))
+    facts_of(node)  # says so where one contradicts the other
+    return Tensor.make(Assume(held, denied), *x.inputs)
+
+
+@rewrite("canonicalize", Assume)
+def assumption_of_what_is_known(node: Node, op: Assume) -> Node | None:
+    """What is known anyway need not be assumed."""
+    (x,) = node.inputs
+    return x if facts_of(node) == facts_of(x) else None

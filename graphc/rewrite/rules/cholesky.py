@@ -1,0 +1,74 @@
+"""Rules of Cholesky factors."""
+
+from __future__ import annotations
+
+from graphc.ir import Node, is_complex
+from graphc.rewrite.facts import Definite
+from graphc.rewrite.lengths import admitted, fitted, lengths_of
+from graphc.rewrite.matrices import factors_of, is_square, kron_factors
+from graphc.rewrite.rule import rewrite
+from graphc.rewrite.structure import facts_of
+from graphc.tensor.cholesky import Cholesky
+from graphc.tensor.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.dot import DotGeneral
+from graphc.tensor.elementwise import sqrt
+from graphc.tensor.linalg import kron
+from graphc.tensor.mirror import Mirror
+from graphc.tensor.shape import entries
+from graphc.tensor.tensor import Tensor
+
+
+@rewrite("canonicalize", Cholesky, beside=[Mirror])
+def cholesky_of_mirror(node: Node, op: Cholesky) -> Node | None:
+    """The lower triangle is all that is read."""
+    (x,) = node.inputs
+    if not isinstance(x.op, Mirror) or not x.op.lower:
+        return None
+    return node.with_inputs(x.inputs)
+
+
+@rewrite("canonicalize", Cholesky)
+def cholesky_of_diagonal(node: Node, op: Cholesky) -> Node | None:
+    """The factor of a diagonal matrix has the roots on its diagonal."""
+    (x,) = node.inputs
+    known = facts_of(x)
+    if not known.is_diagonal or is_complex(x.type.dtype):
+        return None
+    static, symbolic = entries("cholesky", lengths_of(node)[-2:])
+    made = Tensor.make(FromDiagonal(static, 0), sqrt(Tensor.make(Diagonal(0), x)), *symbolic)
+    return admitted(made, node)
+
+
+@rewrite("canonicalize", Cholesky)
+def cholesky_of_kron(node: Node, op: Cholesky) -> Node | None:
+    """The factor of a Kronecker product of positive definite matrices is that of factors."""
+    (x,) = node.inputs
+    pair = kron_factors(x)
+    if pair is None or not all(facts_of(part).definite is Definite.POSITIVE for part in pair):
+        return None
+    return fitted(kron(*(Tensor.make(op, part) for part in pair)), node)
+
+
+@rewrite("canonicalize", Cholesky, beside=[DotGeneral])
+def cholesky_of_product(node: Node, op: Cholesky) -> Node | None:
+    """The factor of a factor times its transpose is the factor."""
+    (x,) = node.inputs
+    factors = factors_of(x)
+    if factors is None or is_complex(x.type.dtype) or not is_square(factors[0].x):
+        return None
+    (a, left), (b, right) = factors
+    is_one = a is b and isinstance(a.op, Cholesky) and (left, right) == (False, True)
+    return admitted(a, node) if is_one else None
+
+
+@rewrite("canonicalize", DotGeneral, beside=[Cholesky])
+def dot_of_cholesky(node: Node, op: DotGeneral) -> Node | None:
+    """A Cholesky factor times its transpose is the matrix."""
+    factors = factors_of(node)
+    if factors is None or is_complex(node.type.dtype):
+        return None
+    (a, left), (b, right) = factors
+    if a is not b or (left, right) != (False, True) or not isinstance(a.op, Cholesky):
+        return None
+    (x,) = a.inputs
+    return admitted(x if facts_of(x).symmetric else Tensor.make(Mirror(True, True), x), node)

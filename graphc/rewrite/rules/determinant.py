@@ -1,0 +1,147 @@
+"""Rules of determinants: logarithms without overflow, and the least work for what is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphc.ir import Node, Pick, is_complex, picks
+from graphc.rewrite.facts import Definite
+from graphc.rewrite.lengths import Known, admitted, fitted, length_of
+from graphc.rewrite.matrices import factors_of, is_square, kron_factors
+from graphc.rewrite.rule import rewrite
+from graphc.rewrite.rules.solve import CHEAP, OTHER_SIDE, is_transpose
+from graphc.rewrite.solvers import WHOLE, better
+from graphc.rewrite.structure import facts_of
+from graphc.tensor.axes import Transpose
+from graphc.tensor.determinant import Det, SlogDet
+from graphc.tensor.dot import DotGeneral
+from graphc.tensor.elementwise import abs, cast, sign
+from graphc.tensor.exponential import log, power
+from graphc.tensor.inverse import Inverse
+from graphc.tensor.tensor import Tensor, as_tensor
+
+
+def slogdet(x: Node, assume: str = "gen") -> tuple[Tensor, Tensor]:
+    """The sign of a determinant, and the logarithm of its magnitude."""
+    phase, size = picks(Node.make(SlogDet(assume), x))
+    return phase, size
+
+
+@rewrite("canonicalize", Det)
+def det_by_structure(node: Node, op: Det) -> Node | None:
+    """A matrix that is known to be triangular, positive definite or such needs less work."""
+    (x,) = node.inputs
+    kind = better(x, op.assume, {"orthogonal"})
+    return None if kind is None else Tensor.make(Det(kind), x)
+
+
+@rewrite("canonicalize", Pick, beside=[SlogDet])
+def slogdet_by_structure(node: Node, op: Pick) -> Node | None:
+    """The same for signs and logarithms of determinants."""
+    (several,) = node.inputs
+    if not isinstance(several.op, SlogDet):
+        return None
+    (x,) = several.inputs
+    kind = better(x, several.op.assume, {"orthogonal"})
+    return None if kind is None else slogdet(x, kind)[op.index]
+
+
+@rewrite("stabilize", log, beside=[Det, abs])
+def log_of_det(node: Node, op: Any) -> Node | None:
+    """Determinants overflow where their logarithms do not; that of a negative one is NaN."""
+    (x,) = node.inputs
+    inside = x.inputs[0] if x.op is abs else x
+    if not isinstance(inside.op, Det) or is_complex(inside.type.dtype):
+        return None
+    phase, size = slogdet(inside.inputs[0], inside.op.assume)
+    if x.op is abs or inside.op.assume == "pos":
+        return size
+    return log(phase) + size
+
+
+@rewrite("stabilize", sign, beside=[Det])
+def sign_of_det(node: Node, op: Any) -> Node | None:
+    """The sign is there where the determinant is too large or too small for a number."""
+    (x,) = node.inputs
+    return slogdet(x.inputs[0], x.op.assume)[0] if isinstance(x.op, Det) else None
+
+
+@rewrite("canonicalize", Pick, beside=[SlogDet])
+def slogdet_that_is_known(node: Node, op: Pick) -> Node | None:
+    """Orthogonal matrices keep volumes, and positive definite ones have positive determinants."""
+    (several,) = node.inputs
+    if not isinstance(several.op, SlogDet):
+        return None
+    known = facts_of(several.inputs[0])
+    positive = several.op.assume == "pos" or known.definite is Definite.POSITIVE
+    if known.orthogonal if op.index else positive:
+        return fitted(as_tensor(1 - op.index, dtype=node.type.dtype), node)
+    return None
+
+
+@rewrite("canonicalize", Det, Pick, beside=[Transpose, SlogDet])
+def det_of_transpose(node: Node, op: Any) -> Node | None:
+    """A matrix and its transpose have one determinant."""
+    made = _made(node)
+    if made is None or not is_transpose(made[0]):
+        return None
+    x, assume = made
+    return _rebuilt(node, x.inputs[0], OTHER_SIDE.get(assume, assume))
+
+
+def _made(node: Node) -> tuple[Node, str] | None:
+    """The matrix that a determinant is of, or a part of a logarithmic one, and its solver."""
+    source = node.inputs[0] if isinstance(node.op, Pick) else node
+    return (source.inputs[0], source.op.assume) if isinstance(source.op, Det | SlogDet) else None
+
+
+def _rebuilt(node: Node, x: Node, assume: str = "gen") -> Tensor:
+    """The same of another matrix."""
+    if isinstance(node.op, Pick):
+        return slogdet(x, assume)[node.op.index]
+    return Tensor.make(Det(assume), x)
+
+
+@rewrite("canonicalize", Det, Pick, beside=[Inverse, SlogDet])
+def det_of_inverse(node: Node, op: Any) -> Node | None:
+    """The determinant of an inverse is the reciprocal one."""
+    made = _made(node)
+    inverse = None if made is None else made[0]
+    if inverse is None or not isinstance(inverse.op, Inverse) or is_complex(inverse.type.dtype):
+        return None
+    whole = _rebuilt(node, inverse.inputs[0], inverse.op.assume)
+    if isinstance(op, Det):
+        return 1 / whole
+    return -whole if op.index else whole
+
+
+@rewrite("canonicalize", Det, Pick, beside=[DotGeneral, SlogDet])
+def det_of_product(node: Node, op: Any) -> Node | None:
+    """Of triangles and such, whose product is not needed, determinants are multiplied."""
+    made = _made(node)
+    factors = None if made is None or made[1] not in WHOLE else factors_of(made[0])
+    if factors is None:
+        return None
+    if not all(is_square(factor.x) and facts_of(factor.x).held & CHEAP for factor in factors):
+        return None
+    a, b = (_rebuilt(node, factor.x) for factor in factors)
+    added = isinstance(op, Pick) and op.index == 1
+    return admitted(a + b if added else a * b, node)
+
+
+@rewrite("canonicalize", Det, Pick)
+def det_of_kron(node: Node, op: Any) -> Node | None:
+    """Each factor's determinant counts as often as the other has rows."""
+    made = _made(node)
+    pair = None if made is None or made[1] not in WHOLE else kron_factors(made[0])
+    if pair is None or not all(map(is_square, pair)):
+        return None
+    a, b = (_rebuilt(node, x) for x in pair)
+    n, m = (_count(length_of(x, 0), a.dtype) for x in pair)
+    if isinstance(op, Pick) and op.index == 1:
+        return admitted(a * m + b * n, node)
+    return admitted(power(a, m) * power(b, n), node)
+
+
+def _count(n: Known, dtype: str) -> Tensor:
+    return cast(n, dtype) if isinstance(n, Node) else as_tensor(n, dtype=dtype)

@@ -1,0 +1,89 @@
+"""Rules of diagonals: those of products and sums need not all of the matrix."""
+
+from __future__ import annotations
+
+from graphc.ir import Node, is_inexact
+from graphc.rewrite.lengths import admitted, fitted
+from graphc.rewrite.matrices import factors_of, is_square, is_uniform, kron_factors
+from graphc.rewrite.rule import rewrite
+from graphc.tensor.assume import Assume
+from graphc.tensor.axes import Transpose, squeeze, swapaxes
+from graphc.tensor.create import Eye
+from graphc.tensor.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.dot import DotGeneral
+from graphc.tensor.elementwise import Cast, Elementwise, multiply
+from graphc.tensor.reduce import sum
+from graphc.tensor.shape import ravel
+from graphc.tensor.tensor import Tensor, as_tensor
+
+
+def _diagonal(x: Node) -> Tensor:
+    return Tensor.make(Diagonal(0), x)
+
+
+@rewrite("canonicalize", Diagonal, beside=[FromDiagonal, Eye, Assume, Transpose])
+def diagonal_of_rearranged(node: Node, op: Diagonal) -> Node | None:
+    """A matrix made of a diagonal has that one; a transpose has the same main one."""
+    (x,) = node.inputs
+    match x.op:
+        case FromDiagonal(_, offset) if offset == op.offset:
+            return admitted(x.inputs[0], node)
+        case Eye(_, offset, dtype) if offset == op.offset:
+            return fitted(as_tensor(1, dtype=dtype), node)
+        case Assume():
+            return node.with_inputs(x.inputs)
+        case Transpose(axes) if not op.offset:
+            n = len(axes)
+            if axes == (*range(n - 2), n - 1, n - 2):
+                return admitted(node.with_inputs(x.inputs), node)
+    return None
+
+
+@rewrite("canonicalize", Diagonal)
+def diagonal_of_elements(node: Node, op: Diagonal) -> Node | None:
+    """A function of elements is computed for those of the diagonal alone."""
+    (x,) = node.inputs
+    if not isinstance(x.op, Elementwise | Cast):
+        return None
+    parts = [_diagonal_of_operand(y, x, node) for y in x.inputs]
+    return None if None in parts else admitted(x.with_inputs(parts), node)  # type: ignore[arg-type]
+
+
+def _diagonal_of_operand(y: Node, x: Node, node: Node) -> Node | None:
+    """What an operand of a function of elements gives to the diagonal of its result."""
+    if not y.type.ndim:
+        return y
+    if y.type.ndim >= 2 and y.type.shape[-2:] == x.type.shape[-2:]:
+        return node.with_inputs([y])
+    last = y.type.ndim - 1
+    if is_uniform(y) and last:
+        return squeeze(y, last)
+    if node.op != Diagonal(0) or not is_square(x):
+        return None
+    ones = [axis for axis in range(max(last - 1, 0), last + 1) if y.type.shape[axis] == 1]
+    return squeeze(y, ones[0]) if ones and last else y if not last else None
+
+
+@rewrite("canonicalize", Diagonal, beside=[DotGeneral])
+def diagonal_of_dot(node: Node, op: Diagonal) -> Node | None:
+    """Of a product, only the rows times the columns of equal numbers."""
+    (x,) = node.inputs
+    factors = factors_of(x)
+    if op.offset or factors is None or not is_square(x) or not is_inexact(x.type.dtype):
+        return None
+    a, b = (  # a's rows, and b's columns as rows
+        swapaxes(factor.x, -1, -2) if factor.turned != wanted else factor.x
+        for factor, wanted in zip(factors, (False, True), strict=True)
+    )
+    return admitted(sum(multiply(a, b), -1), node)
+
+
+@rewrite("canonicalize", Diagonal)
+def diagonal_of_kron(node: Node, op: Diagonal) -> Node | None:
+    """The diagonal of a Kronecker product is that of diagonals."""
+    (x,) = node.inputs
+    pair = kron_factors(x)
+    if pair is None or op.offset or not (is_square(pair.a) and is_square(pair.b)):
+        return None
+    a, b = map(_diagonal, pair)
+    return fitted(ravel(a[:, None] * b), node)

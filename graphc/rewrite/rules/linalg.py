@@ -1,0 +1,164 @@
+"""Rules of products with matrices of which more is known than their shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphc.ir import Node, is_complex, is_inexact
+from graphc.rewrite.bounds import bounds_of
+from graphc.rewrite.lengths import admitted, equal_lengths, fitted, length_of
+from graphc.rewrite.masks import mask_bands
+from graphc.rewrite.matrices import (
+    factors_of,
+    is_square,
+    kron_factors,
+    labels_of,
+    times,
+)
+from graphc.rewrite.rule import rewrite
+from graphc.rewrite.structure import facts_of
+from graphc.tensor.axes import Transpose, swapaxes
+from graphc.tensor.create import Eye, eye
+from graphc.tensor.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.dot import DotGeneral, matmul, placed
+from graphc.tensor.elementwise import Where, conj, multiply
+from graphc.tensor.linalg import kron
+from graphc.tensor.reduce import Sum
+from graphc.tensor.shape import Reshape, reshape
+from graphc.tensor.tensor import Tensor
+
+SIDES = (0, 1)
+
+
+@rewrite("canonicalize", DotGeneral, dtypes=is_inexact)
+def dot_with_diagonal(node: Node, op: DotGeneral) -> Node | None:
+    """A diagonal matrix scales the rows, or columns, of what it is multiplied with."""
+    if len(op.contract[0]) != 1 or not any(_is_diagonal(x) for x in node.inputs):
+        return None
+    *labels, result = labels_of(node)
+    for side in SIDES:
+        x, (*_, row, column) = node.inputs[side], (-1, *labels[side])
+        others = labels[1 - side]
+        kept, summed = max(row, column), min(row, column)
+        if _is_diagonal(x) and summed < 0 <= kept and kept not in others and is_square(x):
+            own = [*labels[side][:-2], kept]
+            renamed = [kept if label == summed else label for label in others]
+            scale = placed(Tensor.make(Diagonal(0), x), own, result)
+            return admitted(scale * placed(node.inputs[1 - side], renamed, result), node)  # type: ignore[arg-type]
+    return None
+
+
+def _is_diagonal(x: Node) -> bool:
+    return x.type.ndim >= 2 and facts_of(x).is_diagonal
+
+
+@rewrite("canonicalize", DotGeneral, dtypes=is_inexact)
+def dot_of_orthogonal(node: Node, op: DotGeneral) -> Node | None:
+    """An orthogonal matrix times its transpose is the identity."""
+    if not all(facts_of(x).orthogonal for x in node.inputs):
+        return None
+    factors = factors_of(node)
+    if factors is None:
+        return None
+    (a, left), (b, right) = factors
+    if left == right or not _is_adjoint(a, b):
+        return None
+    known = facts_of(a)
+    if not known.orthogonal or not is_square(node):
+        return None
+    n: Any = length_of(node, node.type.ndim - 1)
+    return fitted(eye(n, n, dtype=node.type.dtype), node)
+
+
+def _is_adjoint(a: Node, b: Node) -> bool:
+    if not is_complex(a.type.dtype):
+        return a is b
+    return (a.op is conj and a.inputs[0] is b) or (b.op is conj and b.inputs[0] is a)
+
+
+@rewrite("canonicalize", DotGeneral, dtypes=is_inexact)
+def dot_of_kron(node: Node, op: DotGeneral) -> Node | None:
+    """A Kronecker product is multiplied by its factors, and never there as a whole."""
+    whole = _product_of_two(node)
+    if whole is not None:
+        return whole
+    for side, x in enumerate(node.inputs):
+        pair = kron_factors(x)
+        found = None if pair is None else times(node, side)
+        if pair is not None and found is not None:
+            a, b = (swapaxes(part, 0, 1) if found.turned else part for part in pair)
+            return admitted(found.restored(kron_times(a, b, found.columns)), node)
+    return None
+
+
+def _product_of_two(node: Node) -> Node | None:
+    """Of two Kronecker products whose factors fit, that of products."""
+    parts = []
+    if not all(isinstance(x.op, Reshape | Transpose) for x in node.inputs):
+        return None
+    for x, turned in factors_of(node) or ():
+        pair = kron_factors(x)
+        if pair is None:
+            return None
+        parts.append([swapaxes(part, 0, 1) if turned else part for part in pair])
+    if not parts:
+        return None
+    (a, b), (c, d) = parts
+    if not equal_lengths(a, 1, c, 0):
+        return None
+    return fitted(kron(matmul(a, c), matmul(b, d)), node)
+
+
+def kron_times(a: Tensor, b: Tensor, columns: Tensor) -> Tensor:
+    """The Kronecker product of a and b times columns, one factor after the other."""
+    k = length_of(columns, 1)
+    blocks = reshape(columns, [length_of(a, 1), length_of(b, 1), k])
+    first = reshape(
+        matmul(a, reshape(blocks, [length_of(a, 1), _times(length_of(b, 1), k)])),
+        [length_of(a, 0), length_of(b, 1), k],
+    )
+    second = matmul(b, first)
+    return reshape(second, [_times(length_of(a, 0), length_of(b, 0)), k])
+
+
+def _times(n: object, m: object) -> object:
+    return n * m  # type: ignore[operator]
+
+
+@rewrite("canonicalize", Sum, beside=[multiply], dtypes=is_inexact)
+def sum_with_diagonal(node: Node, op: Sum) -> Node | None:
+    """Of a matrix that is multiplied with a diagonal one, the diagonal is added up."""
+    (x,) = node.inputs
+    n = x.type.ndim
+    if op.axes[-2:] != (n - 2, n - 1) or x.op is not multiply:
+        return None
+    if not any(isinstance(y.op, Eye | FromDiagonal) for y in x.inputs):
+        return None
+    if not is_square(x) or not facts_of(x).is_diagonal:
+        return None
+    return Tensor.make(Sum((*op.axes[:-2], n - 2)), Tensor.make(Diagonal(0), x))
+
+
+@rewrite("canonicalize", Transpose)
+def transpose_of_symmetric(node: Node, op: Transpose) -> Node | None:
+    """A symmetric matrix is its transpose."""
+    (x,) = node.inputs
+    n = len(op.axes)
+    exchanged = n >= 2 and op.axes == (*range(n - 2), n - 1, n - 2)
+    if not exchanged or is_complex(x.type.dtype) or not facts_of(x).symmetric:
+        return None
+    return admitted(x, node)
+
+
+@rewrite("canonicalize", Where)
+def triangle_of_triangular(node: Node, op: Where) -> Node | None:
+    """What is zero on one side of a diagonal need not be made so."""
+    mask, x, other = node.inputs
+    if x.type.ndim < 2 or mask.type.ndim != 2 or x.type is not node.type:
+        return None
+    outside = mask_bands(mask).outside
+    band = facts_of(x).band
+    if band.high >= outside.low and band.low <= outside.high:
+        return None
+    zero = bounds_of(other)
+    return x if zero.low == 0 == zero.high else None

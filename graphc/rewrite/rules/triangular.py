@@ -1,0 +1,32 @@
+"""Rules of triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphc.ir import Node
+from graphc.rewrite.masks import mask_bands
+from graphc.rewrite.rule import rewrite
+from graphc.tensor.determinant import Det
+from graphc.tensor.elementwise import Where
+from graphc.tensor.inverse import Inverse
+from graphc.tensor.solve import Solve
+from graphc.tensor.triangular import SolveTriangular
+
+
+@rewrite("specialize", SolveTriangular, Solve, Inverse, Det, beside=[Where])
+def triangle_that_is_read(node: Node, op: Any) -> Node | None:
+    """What is not read need not be zero."""
+    a, *rest = node.inputs
+    if not isinstance(a.op, Where) or a.inputs[0].type.ndim != 2:
+        return None
+    mask, x, _ = a.inputs
+    outside, last = mask_bands(mask).outside, 0
+    if isinstance(op, SolveTriangular):
+        lower, last = op.lower, -int(op.unit_diagonal)
+    elif op.assume in {"lower triangular", "upper triangular"}:
+        lower = op.assume == "lower triangular"
+    else:
+        return None
+    unread = outside.low > last if lower else outside.high < -last
+    return node.with_inputs([x, *rest]) if unread and x.type is a.type else None

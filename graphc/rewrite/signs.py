@@ -1,0 +1,57 @@
+"""Whether the elements of an array are positive, by how it is made."""
+
+from __future__ import annotations
+
+from graphc.ir import Node, TensorType, is_complex, is_inexact
+from graphc.rewrite.bounds import bounds_of
+from graphc.rewrite.facts import Definite
+from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
+from graphc.tensor.broadcast import BroadcastTo
+from graphc.tensor.elementwise import Cast, abs, add, divide, multiply, sqrt, square
+from graphc.tensor.exponential import exp, exp2, power, sigmoid, softplus
+from graphc.tensor.shape import Reshape
+from graphc.tensor.trigonometric import cosh
+
+__all__ = ["sign_of"]
+
+POSITIVE = {exp, exp2, softplus, sigmoid, cosh}
+"""What is positive wherever it does not round to 0."""
+
+SIGN_DEPTH = 12
+"""How far below a node it is looked for its sign."""
+
+
+def sign_of(x: Node, depth: int = SIGN_DEPTH) -> Definite:
+    """Whether all elements are known to be positive, or not to be negative.
+
+    What is positive but for rounding to 0, as exp(x) is, counts as positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> sign_of(gt.exp(gt.vector("x")) * 2), sign_of(gt.vector("x") ** 2)
+        (<Definite.POSITIVE: 2>, <Definite.SEMI: 1>)
+    """
+    if not isinstance(x.type, TensorType) or is_complex(x.type.dtype):
+        return Definite.UNKNOWN
+    low = bounds_of(x).low
+    if low > 0 or x.op in POSITIVE:
+        return Definite.POSITIVE
+    found = Definite.SEMI if low >= 0 else Definite.UNKNOWN
+    return max(found, _sign_of_parts(x, depth - 1)) if depth else found
+
+
+def _sign_of_parts(x: Node, depth: int) -> Definite:
+    op = x.op
+    if op in {multiply, divide} or (op is power and is_inexact(x.type.dtype)):
+        base = x.inputs[:1] if op is power else x.inputs
+        found = min(sign_of(part, depth) for part in base)
+        return found if op is not power or found is Definite.POSITIVE else Definite.UNKNOWN
+    if op is add:
+        known = [sign_of(part, depth) for part in x.inputs]
+        return max(known) if min(known) else Definite.UNKNOWN
+    if op in {sqrt, square, abs}:
+        return max(sign_of(x.inputs[0], depth), Definite.SEMI if op is not sqrt else Definite(0))
+    if isinstance(op, BroadcastTo | ExpandDims | Squeeze | Transpose | Reshape | Cast):
+        floats = not isinstance(op, Cast) or is_inexact(op.dtype)
+        return sign_of(x.inputs[0], depth) if floats else Definite.UNKNOWN
+    return Definite.UNKNOWN

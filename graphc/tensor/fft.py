@@ -1,0 +1,612 @@
+"""Discrete Fourier transforms of any length, over one axis or several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError, DTypeError, ShapeError
+from graphc.ir import Op, TensorType, here, is_complex, is_inexact, where as where_is
+from graphc.tensor.axes import expand_dims, slice_at_axis
+from graphc.tensor.create import arange
+from graphc.tensor.elementwise import cast, conj, equal, maximum, where
+from graphc.tensor.pad import pad
+from graphc.tensor.rearrange import roll
+from graphc.tensor.shape import behind, entries, length
+from graphc.tensor.tensor import Axis, Tensor, as_tensor, axes_of, function
+
+__all__ = [
+    "MIRRORED",
+    "Fourier",
+    "HermitianFourier",
+    "RealFourier",
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "needs_elements",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+MIRRORED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+"""What scales a transform by the number of elements, and its transpose in the other direction."""
+
+
+def needs_elements(op: Op, n: int | None) -> None:
+    """Raise where an axis to transform is known to be empty."""
+    if n is not None and n < 1:
+        raise ShapeError(f"{op.name}: an axis of {n} elements has no transform.", "", _line())
+
+
+def _line() -> str | None:
+    return where_is(here())
+
+
+@dataclass(frozen=True, slots=True)
+class Fourier(Op):
+    """The transform of complex numbers over some axes, or its inverse.
+
+    Element k of the result is the sum of ``x[j] * exp(-2j * pi * j * k / n)``, with the sign of
+    the exponent changed in the inverse, times a scale.
+
+    Attributes:
+        axes: Distinct, non-negative and sorted.
+        inverse: The other direction.
+        norm: ``"backward"`` scales the inverse by 1/n, ``"forward"`` the other direction, and
+            ``"ortho"`` both by its root; n is the number of elements transformed.
+    """
+
+    axes: tuple[int, ...]
+    inverse: bool
+    norm: str
+
+    @property
+    def name(self) -> str:
+        return "ifft" if self.inverse else "fft"
+
+    def infer(self, x: TensorType) -> TensorType:
+        if not is_complex(x.dtype):
+            raise DTypeError(f"{self.name}({x!r}): complex numbers are wanted.", "", _line())
+        for axis in self.axes:
+            needs_elements(self, x.shape[axis])
+        return x
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        for axis in self.axes:
+            needs_elements(self, x.shape[axis])
+        transform = np.fft.ifftn if self.inverse else np.fft.fftn
+        return transform(x, axes=self.axes, norm=self.norm).astype(x.dtype, copy=False)  # type: ignore[arg-type]
+
+    def transposed(self) -> Fourier:
+        """The conjugate transpose."""
+        return replace(self, inverse=not self.inverse, norm=MIRRORED[self.norm])
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        return (Tensor.make(self.transposed(), g),)
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
+        return None if tangents[0] is None else Tensor.make(self, tangents[0])
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(replace(self, axes=behind(self.axes)), x)
+
+
+@dataclass(frozen=True, slots=True)
+class RealFourier(Op):
+    """The first half, n // 2 + 1 elements, of the transform of n real numbers along an axis.
+
+    The other half mirrors it, conjugate.
+
+    Attributes:
+        axis: Non-negative.
+        norm: As for ``Fourier``, of the direction forwards.
+    """
+
+    axis: int
+    norm: str
+
+    @property
+    def name(self) -> str:
+        return "rfft"
+
+    def infer(self, x: TensorType) -> TensorType:
+        if x.dtype not in COMPLEX_OF:
+            raise DTypeError(f"rfft({x!r}): float32 or float64 is wanted.", "", _line())
+        needs_elements(self, x.shape[self.axis])
+        return TensorType(COMPLEX_OF[x.dtype], self.half(x.shape))
+
+    def half(self, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The result's shape."""
+        n = shape[self.axis]
+        return _with_length(shape, self.axis, None if n is None else n // 2 + 1)
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        needs_elements(self, x.shape[self.axis])
+        y = np.fft.rfft(x, axis=self.axis, norm=self.norm)  # type: ignore[arg-type]
+        return y.astype(COMPLEX_OF[x.dtype.name], copy=False)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        """Each of the half stands for two, as the inverse takes it, but counts once."""
+        n = length(x, self.axis)
+        once = g / _multiplicity(n, g, self.axis)
+        return (_hermitian(once, n, self.axis, MIRRORED[self.norm]),)
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
+        return None if tangents[0] is None else Tensor.make(self, tangents[0])
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(replace(self, axis=self.axis + 1), x)
+
+
+@dataclass(frozen=True, slots=True)
+class HermitianFourier(Op):
+    """The inverse of that: n real numbers of the half of a spectrum that stands for all of it.
+
+    An input has n // 2 + 1 elements along the axis; imaginary parts of the first, and for even n
+    of the last, are ignored. A second input is n where that is no parameter.
+
+    Attributes:
+        axis: Non-negative.
+        n: The result's length; None stands for an input.
+        norm: As for ``Fourier``, of the inverse.
+    """
+
+    axis: int
+    n: int | None
+    norm: str
+
+    @property
+    def name(self) -> str:
+        return "irfft"
+
+    def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
+        if not is_complex(x.dtype):
+            raise DTypeError(f"irfft({x!r}): complex numbers are wanted.", "", _line())
+        given = x.shape[self.axis]
+        needs_elements(self, self.n)
+        if self.n is not None and given is not None:
+            self.needs_half(given, self.n)
+        return TensorType(REAL_OF[x.dtype], _with_length(x.shape, self.axis, self.n))
+
+    def needs_half(self, given: int, n: int) -> None:
+        """Raise where the input is not as long as the half of n elements."""
+        if given != n // 2 + 1:
+            raise ShapeError(
+                f"irfft: {given} elements are not the half of {n}.",
+                f"Give it {n // 2 + 1}.",
+                _line(),
+            )
+
+    def count(self, x: Any, symbolic: Sequence[Any]) -> int:
+        """The result's length."""
+        n = int(symbolic[0]) if self.n is None else self.n
+        needs_elements(self, n)
+        self.needs_half(x.shape[self.axis], n)
+        return n
+
+    def host_inputs(self) -> tuple[int, ...]:
+        return (1,) if self.n is None else ()
+
+    def perform(self, x: np.ndarray[Any, Any], *symbolic: Any) -> Any:
+        n = self.count(x, symbolic)
+        y = np.fft.irfft(x, n, self.axis, self.norm)  # type: ignore[arg-type]
+        return y.astype(REAL_OF[x.dtype.name], copy=False)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor, *symbolic: Tensor) -> Sequence[Any]:
+        made = Tensor.make(RealFourier(self.axis, MIRRORED[self.norm]), g)
+        n = symbolic[0] if self.n is None else self.n
+        return (made * _multiplicity(n, x, self.axis), *(None for _ in symbolic))
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor, *symbolic: Tensor) -> Any:
+        return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Tensor:
+        return Tensor.make(replace(self, axis=self.axis + 1), x, *symbolic)
+
+
+COMPLEX_OF = {"float32": "complex64", "float64": "complex128"}
+REAL_OF = {"complex64": "float32", "complex128": "float64"}
+
+
+def _with_length(shape: tuple[Any, ...], axis: int, n: int | None) -> tuple[Any, ...]:
+    return (*shape[:axis], n, *shape[axis + 1 :])
+
+
+def _hermitian(x: Tensor, n: Any, axis: int, norm: str) -> Tensor:
+    if isinstance(n, Tensor):
+        return Tensor.make(HermitianFourier(axis, None, norm), x, cast(n, "int64"))
+    return Tensor.make(HermitianFourier(axis, n, norm), x)
+
+
+def _multiplicity(n: Any, like: Tensor, axis: int) -> Tensor:
+    """How many elements of a spectrum of n each of its half stands for: 1 at the ends, else 2."""
+    places = arange(n // 2 + 1)
+    single = equal(places, 0) | equal(2 * places, n)
+    counts = cast(where(single, 1, 2), REAL_OF[like.dtype])
+    others = [i for i in range(like.ndim) if i != axis]
+    return expand_dims(counts, others) if others else counts
+
+
+# Public functions: the array is made complex, cut or padded, and transformed.
+
+
+def _floating(x: Tensor) -> Tensor:
+    """In float32 or float64, or complex."""
+    if is_complex(x.dtype):
+        return x
+    narrow = is_inexact(x.dtype) and x.dtype != "float64"
+    return cast(x, "float32" if narrow else "float64")
+
+
+def _complex(x: Tensor) -> Tensor:
+    x = _floating(x)
+    return x if is_complex(x.dtype) else cast(x, COMPLEX_OF[x.dtype])
+
+
+def _norm(op: str, norm: str | None) -> str:
+    if norm is None:
+        return "backward"
+    if norm not in MIRRORED:
+        raise ArgumentError(
+            f"{op}: there is no norm={norm!r}.", f"Use one of {', '.join(MIRRORED)}.", _line()
+        )
+    return norm
+
+
+def _asked(op: str, n: Any) -> Any:
+    """A length asked for, as a Python integer or an int64 scalar."""
+    (known,), symbolic = entries(op, n)
+    if known is None:
+        return symbolic[0]
+    if known < 1:
+        raise ShapeError(f"{op}: {known} elements have no transform.", "", _line())
+    return known
+
+
+def _resized(x: Tensor, n: Any, axis: int) -> Tensor:
+    """Cut, or padded with zeros behind, to n elements along an axis."""
+    own = length(x, axis)
+    if n is own or (isinstance(n, int) and n == own):
+        return x
+    known = isinstance(n, int) and isinstance(own, int)
+    if not known or n < own:
+        x = x[slice_at_axis(slice(0, n), axis)]
+    if known and n < own:
+        return x
+    missing = n - own if known else maximum(n - own, 0)
+    return pad(x, [(0, missing if i == axis else 0) for i in range(x.ndim)])
+
+
+def _axis(op: str, x: Tensor, axis: int) -> int:
+    return axes_of(op, (axis,), x.ndim)[0]
+
+
+def _targets(op: str, x: Tensor, s: Any, axes: Axis) -> list[tuple[int, Any]]:
+    """The axes in the order given, and the length asked for on each, None for its own."""
+    if axes is None:
+        count = x.ndim if s is None else len(s)
+        axes = tuple(range(x.ndim - count, x.ndim))
+    axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    axes_of(op, axes, x.ndim)
+    sizes = [None] * len(axes) if s is None else list(s)
+    if len(sizes) != len(axes):
+        raise ShapeError(
+            f"{op}: s={s!r} has {len(sizes)} lengths, and there are {len(axes)} axes.",
+            "Give a length for each axis.",
+            _line(),
+        )
+    if not axes:
+        raise ShapeError(f"{op}: there are no axes to transform.", "", _line())
+    # NumPy's -1 is the array's own length.
+    own = [None if isinstance(n, int) and n == -1 else n for n in sizes]
+    return [(axis % x.ndim, n) for axis, n in zip(axes, own, strict=True)]
+
+
+def _transform(
+    op: str, x: Tensor, targets: Sequence[tuple[int, Any]], norm: Any, *, inverse: bool
+) -> Tensor:
+    norm = _norm(op, norm)
+    for axis, n in targets:
+        x = x if n is None else _resized(x, _asked(op, n), axis)
+    axes = tuple(sorted(axis for axis, _ in targets))
+    return Tensor.make(Fourier(axes, inverse, norm), _complex(x)) if axes else _complex(x)
+
+
+def _real(op: str, x: Tensor, axis: int, n: Any, norm: Any) -> Tensor:
+    if is_complex(x.dtype):
+        raise DTypeError(
+            f"{op}({x!r}): real numbers are wanted.", "Use fft, or take x.real.", _line()
+        )
+    x = x if n is None else _resized(x, _asked(op, n), axis)
+    return Tensor.make(RealFourier(axis, _norm(op, norm)), _floating(x))
+
+
+def _from_half(op: str, x: Tensor, axis: int, n: Any, norm: Any) -> Tensor:
+    if n is None:
+        n = 2 * (length(x, axis) - 1)
+    else:
+        n = _asked(op, n)
+        x = _resized(x, n // 2 + 1, axis)
+    if isinstance(n, int) and n < 1:
+        raise ShapeError(f"{op}({x!r}): that is the half of {n} elements.", "Give n=1.", _line())
+    return _hermitian(_complex(x), n, axis, _norm(op, norm))
+
+
+@function
+def fft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+    """The discrete Fourier transform along an axis.
+
+    Element k is the sum of ``a[j] * exp(-2j * pi * j * k / n)`` over j.
+
+    Args:
+        a: Numbers of any dtype and shape.
+        n: The length to transform, an integer, Python's or symbolic: the array is cut, or padded
+            with zeros behind. Its own by default; any length is right, odd and prime ones too.
+        axis: The axis.
+        norm: ``"backward"``, the default: the sum itself, and ``ifft`` divides by n;
+            ``"ortho"``: both divide by the root of n; ``"forward"``: this one divides by n.
+
+    Returns:
+        complex64 for float32 and narrower floats, else complex128.
+
+    Raises:
+        ShapeError: There is no such axis, or nothing to transform.
+        ArgumentError: No such norm.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.fft([1.0, 0.0, 0.0, 0.0]).eval(mode="NUMPY").real.tolist()
+        [1.0, 1.0, 1.0, 1.0]
+    """
+    x = as_tensor(a)
+    return _transform("fft", x, [(_axis("fft", x, axis), n)], norm, inverse=False)
+
+
+@function
+def ifft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of ``fft``; arguments, result and errors as there."""
+    x = as_tensor(a)
+    return _transform("ifft", x, [(_axis("ifft", x, axis), n)], norm, inverse=True)
+
+
+@function
+def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """``fftn`` over the last two axes; arguments, result and errors as there."""
+    x = as_tensor(a)
+    return _transform("fft2", x, _targets("fft2", x, s, axes), norm, inverse=False)
+
+
+@function
+def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """The inverse of ``fft2``; arguments, result and errors as for ``fftn``."""
+    x = as_tensor(a)
+    return _transform("ifft2", x, _targets("ifft2", x, s, axes), norm, inverse=True)
+
+
+@function
+def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
+    """The discrete Fourier transform over several axes.
+
+    Args:
+        a: Numbers of any dtype and shape.
+        s: The length to transform on each axis, as ``n`` of ``fft``; None or -1 is its own.
+        axes: The axes; all by default, or the last ones if ``s`` is given.
+        norm: As for ``fft``; n is the product of the lengths.
+
+    Returns:
+        As for ``fft``.
+
+    Raises:
+        ShapeError: There are no such axes, or not as many as lengths.
+        ArgumentError: No such norm.
+    """
+    x = as_tensor(a)
+    return _transform("fftn", x, _targets("fftn", x, s, axes), norm, inverse=False)
+
+
+@function
+def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
+    """The inverse of ``fftn``; arguments, result and errors as there."""
+    x = as_tensor(a)
+    return _transform("ifftn", x, _targets("ifftn", x, s, axes), norm, inverse=True)
+
+
+@function
+def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+    """The first half of the transform of real numbers; the other half mirrors it, conjugate.
+
+    Args:
+        a: Real numbers or bool, any shape.
+        n: The length to transform, as for ``fft``.
+        axis: The axis.
+        norm: As for ``fft``.
+
+    Returns:
+        ``n // 2 + 1`` complex elements along the axis: complex64 for float32 and narrower floats,
+        else complex128.
+
+    Raises:
+        DTypeError: Complex numbers.
+        ShapeError: There is no such axis, or nothing to transform.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> abs(gt.fft.rfft([1.0, -1.0, 1.0, -1.0])).eval(mode="NUMPY").tolist()
+        [0.0, 0.0, 4.0]
+    """
+    x = as_tensor(a)
+    return _real("rfft", x, _axis("rfft", x, axis), n, norm)
+
+
+@function
+def irfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of ``rfft``: real numbers of the first half of their transform.
+
+    Args:
+        a: Numbers of any dtype and shape; imaginary parts that cannot be there are ignored.
+        n: The length of the result, an integer, Python's or symbolic: ``2 * (m - 1)`` for m
+            elements by default, so give it where it is odd.
+        axis: The axis.
+        norm: As for ``fft``.
+
+    Returns:
+        n real elements along the axis.
+
+    Raises:
+        ShapeError: There is no such axis, or nothing to transform.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.irfft(gt.fft.rfft([3.0, 1.0, 2.0]), n=3).eval(mode="NUMPY").round(12).tolist()
+        [3.0, 1.0, 2.0]
+    """
+    x = as_tensor(a)
+    return _from_half("irfft", x, _axis("irfft", x, axis), n, norm)
+
+
+@function
+def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """``rfftn`` over the last two axes; arguments, result and errors as there."""
+    return _real_over_axes("rfft2", a, s, axes, norm)
+
+
+@function
+def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
+    """The transform of real numbers over several axes, half of it along the last of them.
+
+    Arguments and errors as for ``fftn``; the numbers must be real.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.rfftn(gt.tensor("x", shape=(4, 6))).type.shape
+        (4, 4)
+    """
+    return _real_over_axes("rfftn", a, s, axes, norm)
+
+
+def _real_over_axes(op: str, a: Any, s: Any, axes: Any, norm: Any) -> Tensor:
+    x = as_tensor(a)
+    *others, (last, n) = _targets(op, x, s, axes)
+    return _transform(op, _real(op, x, last, n, norm), others, norm, inverse=False)
+
+
+@function
+def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """The inverse of ``rfft2``; arguments, result and errors as for ``irfftn``."""
+    return _from_half_over_axes("irfft2", a, s, axes, norm)
+
+
+@function
+def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
+    """The inverse of ``rfftn``; arguments and errors as for ``fftn``.
+
+    The last length of ``s`` is the result's, as ``n`` of ``irfft``.
+    """
+    return _from_half_over_axes("irfftn", a, s, axes, norm)
+
+
+def _from_half_over_axes(op: str, a: Any, s: Any, axes: Any, norm: Any) -> Tensor:
+    x = as_tensor(a)
+    *others, (last, n) = _targets(op, x, s, axes)
+    return _from_half(op, _transform(op, x, others, norm, inverse=True), last, n, norm)
+
+
+@function
+def hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+    """The real transform of numbers that mirror themselves, conjugate, given the first half.
+
+    Args:
+        a: The first half of such numbers, along the axis.
+        n: The length of the result, as for ``irfft``.
+        axis: The axis.
+        norm: As for ``fft``.
+    """
+    x = conj(as_tensor(a))
+    return _from_half("hfft", x, _axis("hfft", x, axis), n, MIRRORED[_norm("hfft", norm)])
+
+
+@function
+def ihfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of ``hfft``: the first half, for real numbers; arguments as for ``rfft``."""
+    x = as_tensor(a)
+    return conj(_real("ihfft", x, _axis("ihfft", x, axis), n, MIRRORED[_norm("ihfft", norm)]))
+
+
+# Frequencies, and their order.
+
+
+def _of_frequency(places: Tensor, n: Any, d: Any) -> Tensor:
+    if isinstance(n, Tensor):
+        n = cast(n, "float64")
+    return places * (1.0 / (n * d))  # type: ignore[no-any-return]
+
+
+@function
+def fftfreq(n: Any, d: Any = 1.0) -> Tensor:
+    """The frequencies that the elements of a transform stand for, the negative ones last.
+
+    Args:
+        n: How many, an integer, Python's or symbolic.
+        d: The distance of samples; frequencies are cycles per unit of it.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.fftfreq(5, 0.5).eval(mode="NUMPY").tolist()
+        [0.0, 0.4, 0.8, -0.8, -0.4]
+    """
+    n = _asked("fftfreq", n)
+    places = arange(n)
+    return _of_frequency(where(places < (n + 1) // 2, places, places - n), n, d)
+
+
+@function
+def rfftfreq(n: Any, d: Any = 1.0) -> Tensor:
+    """The frequencies of the elements of ``rfft``; arguments as for ``fftfreq``."""
+    n = _asked("rfftfreq", n)
+    return _of_frequency(arange(n // 2 + 1), n, d)
+
+
+def _shifted(op: str, x: Any, axes: Axis, sign: int) -> Tensor:
+    x = as_tensor(x)
+    for axis in axes_of(op, axes, x.ndim):
+        n = length(x, axis)
+        x = roll(x, n // 2 if sign > 0 else -(n // 2), axis)
+    return x  # type: ignore[no-any-return]
+
+
+@function
+def fftshift(x: Any, axes: Axis = None) -> Tensor:
+    """The element of frequency 0 in the middle: negative frequencies stand before it.
+
+    Args:
+        x: An array of any dtype and shape.
+        axes: The axes; all by default.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.fftshift([0, 1, 2, -2, -1]).eval(mode="NUMPY").tolist()
+        [-2, -1, 0, 1, 2]
+    """
+    return _shifted("fftshift", x, axes, 1)
+
+
+@function
+def ifftshift(x: Any, axes: Axis = None) -> Tensor:
+    """The inverse of ``fftshift``; arguments as there."""
+    return _shifted("ifftshift", x, axes, -1)
