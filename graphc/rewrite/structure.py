@@ -40,6 +40,7 @@ from graphc.tensor.elementwise import (
     divide,
     multiply,
     negative,
+    real,
     square,
     subtract,
 )
@@ -194,9 +195,9 @@ def _of_from_diagonal(op: FromDiagonal, node: Node) -> Facts:
     band = Band(op.offset, op.offset)
     if op.offset or not is_square(node):
         return Facts(band)
-    real = not is_complex(node.type.dtype)
-    definite = sign_of(node.inputs[0]) if real else Definite.UNKNOWN
-    return Facts(band, symmetric=real, definite=definite)
+    is_real = not is_complex(node.type.dtype)
+    definite = sign_of(node.inputs[0]) if is_real else Definite.UNKNOWN
+    return Facts(band, symmetric=is_real, definite=definite)
 
 
 @facts_step.register
@@ -320,7 +321,9 @@ def _is_symmetric(op: Elementwise, node: Node) -> bool:
     parts = [x for x in node.inputs if not is_uniform(x)]
     if all(not _is_stretched(x, node) and facts_of(x).symmetric for x in parts):
         linear = op in {add, subtract} and parts == [*node.inputs]
-        return is_square(node) and (linear or not is_complex(node.type.dtype))
+        # Of other functions the value for conj(z) need not be that for z: imag, angle.
+        kept = op in {real, absolute} or not any(is_complex(x.type.dtype) for x in node.inputs)
+        return is_square(node) and (linear or kept)
     return _is_own_mirror(node)
 
 
@@ -499,8 +502,8 @@ def _of_index_update(op: IndexUpdate, node: Node) -> Facts:
     if op.accumulate and known.definite and (sign := sign_of(value)):
         whole = is_counting(places[0]) and equal_lengths(places[0], 0, x, -1)
         definite = max(known.definite, sign if whole else Definite.SEMI)
-    real = not is_complex(node.type.dtype)
-    return Facts(known.band | Band(0, 0), known.symmetric and real, definite)
+    is_real = not is_complex(node.type.dtype)
+    return Facts(known.band | Band(0, 0), known.symmetric and is_real, definite)
 
 
 @facts_step.register

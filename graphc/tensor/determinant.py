@@ -24,7 +24,9 @@ from graphc.tensor.elementwise import (
     imag,
     less,
     not_equal,
+    real,
     sign,
+    square,
     where,
 )
 from graphc.tensor.exponential import log
@@ -47,13 +49,15 @@ def _parity(exchanges: Tensor, dtype: str) -> Tensor:
 
 def pivots(a: Tensor, assume: str) -> tuple[Tensor, Tensor | None]:
     """Numbers whose product is the determinant, and a sign it is multiplied with, if any."""
-    if assume == "pos":
-        diagonal = Tensor.make(Diagonal(0), lower_factor(a))
-        return diagonal * diagonal, None
     if assume in OF_DIAGONAL:
         return Tensor.make(Diagonal(0), a), None
     packed, exchanges, _ = factors(a)
     return Tensor.make(Diagonal(0), packed), _parity(exchanges, a.dtype)
+
+
+def _roots(a: Tensor) -> Tensor:
+    """Numbers the square of whose product is the determinant of a positive definite matrix."""
+    return Tensor.make(Diagonal(0), lower_factor(a))
 
 
 class Det(OfSquare):
@@ -66,6 +70,8 @@ class Det(OfSquare):
         return a.with_shape(a.shape[:-2])
 
     def expand(self, a: Tensor) -> Tensor:
+        if self.assume == "pos":
+            return square(prod(_roots(a), -1))
         diagonal, parity = pivots(a, self.assume)
         y = prod(diagonal, -1)
         return y if parity is None else y * parity
@@ -133,6 +139,10 @@ class SlogDet(OfSquare):
         return TupleType((a.with_shape(head), TensorType(real_dtype(a.dtype), head)))
 
     def expand(self, a: Tensor) -> Node:
+        if self.assume == "pos":
+            # Not of squares: those of small numbers are 0, those of large ones infinite.
+            roots = _roots(a)
+            return Node.make(Together(), prod(sign(roots), -1), 2 * sum(log(real(roots)), -1))
         diagonal, parity = pivots(a, self.assume)
         y = prod(sign(diagonal), -1)
         return Node.make(

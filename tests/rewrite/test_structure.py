@@ -306,3 +306,14 @@ def test_nothing_said_is_the_array_itself() -> None:
     assert facts_of(gt.assume(a, symmetric=False))["symmetric"] is False
     assert facts_of(a)["symmetric"] is None
     assert facts_of(a @ a.T).definite is Definite.SEMI
+
+
+def test_the_imaginary_part_of_a_hermitian_matrix_is_not_symmetric() -> None:
+    h = gt.zmatrix("h")
+    product = h @ gt.conj(h.T)
+    value = np.array([[1, 2j], [3 + 1j, -1]])
+    whole = (value @ value.conj().T).T
+    parts = [gt.imag(product).T, gt.angle(product).T, gt.real(product).T, gt.abs(product).T]
+    found = graphc.function([h], parts, mode="NUMPY")(value)
+    for y, wanted in zip(found, (whole.imag, np.angle(whole), whole.real, abs(whole)), strict=True):
+        np.testing.assert_allclose(y, wanted, atol=1e-12)

@@ -11,8 +11,10 @@ from hypothesis import given, settings
 import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, ShapeError
-from graphc.ir import TensorType
+from graphc.ir import Node, TensorType, picks
 from graphc.tensor import linalg
+from graphc.tensor.cholesky import lower_factor
+from graphc.tensor.determinant import Det, SlogDet
 from tests.reference import evaluate
 from tests.tensor.spectral import TIGHT, batches, found, random, ways
 
@@ -132,3 +134,24 @@ def test_what_has_no_determinant_or_inverse_is_refused() -> None:
         linalg.tensorinv(gt.tensor(shape=(2, 3, 4)))
     assert linalg.inv(gt.lmatrix()).dtype == "float64"
     assert linalg.matrix_inverse is linalg.inv
+
+
+@pytest.mark.parametrize("mode", BACKENDS)
+def test_logarithms_of_roots_that_have_no_squares_are_right(mode: str) -> None:
+    roots = np.array([1e-170, 3e-165, 2e170, 5e160])
+    w = gt.vector("w")
+    squares = gt.diag(gt.square(w))
+    log = picks(Node.make(SlogDet("pos"), squares))[1]
+    outputs = [log, linalg.slogdet(gt.tril(squares))[1], *graphc.grad(log, [w])]
+    *logs, slope = graphc.function([w], outputs, mode=mode)(roots)
+    for value in logs:
+        np.testing.assert_allclose(value, 2 * np.sum(np.log(roots)), rtol=1e-14)
+    np.testing.assert_allclose(slope, 2 / roots, rtol=1e-14)
+
+
+def test_the_logarithm_of_a_positive_definite_matrix_takes_no_squares() -> None:
+    a = gt.tensor("a", shape=(3, 3))
+    (_, log) = SlogDet("pos").expand(a).inputs
+    assert log is 2 * gt.sum(gt.log(gt.diagonal(lower_factor(a))), -1)
+    (det,) = evaluate([Det("pos").expand(a)], {a: np.diag([1e-200, 1e160, 1e60])})
+    np.testing.assert_allclose(det, 1e20, rtol=1e-12)
