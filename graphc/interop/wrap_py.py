@@ -86,9 +86,9 @@ class PythonCall(Op):
             raise OperationError(
                 f"{self.name} gave {len(several)} arrays, and otypes= has {len(self.gives)}."
             )
-        return tuple(
-            _as_told(self.name, y, wanted) for y, wanted in zip(several, self.gives, strict=True)
-        )
+        told: Any = self.infer(*[TensorType(x.dtype, x.shape) for x in values])
+        pairs = zip(several, told.items, strict=True)
+        return tuple([_as_told(self.name, y, wanted) for y, wanted in pairs])
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Any:
         return over_each(self, size, batched, inputs)
@@ -125,7 +125,7 @@ def _as_told(name: str, y: Any, wanted: TensorType) -> np.ndarray[Any, Any]:
             "Let it give that dtype, or declare the other one.",
         )
     if not _agree(wanted, given):
-        raise ShapeError(f"{name} gave {given!r}, and otypes= has {wanted!r}.")
+        raise ShapeError(f"{name} gave {given!r}, where otypes= or infer_shape has {wanted!r}.")
     # A copy: the function may keep what it gave, and write into it later.
     return found.astype(wanted.numpy_dtype)
 

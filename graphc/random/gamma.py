@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from graphc.errors import ArgumentError
 from graphc.ir import here, where as where_is
 from graphc.loop.functional import loop
@@ -92,7 +94,8 @@ class Gamma(Lanes):
         high = where(whole, a, a + 1)
         cube = _candidates(child((k0, k1), 0), high)
         u = 1 - uniforms(child((k0, k1), 1), (), a.dtype)
-        return (high - 1 / 3) * cube * where(whole, 1, u ** (1 / a))  # type: ignore[no-any-return]
+        y = (high - 1 / 3) * cube * where(whole, 1, u ** (1 / a))
+        return where(greater_equal(a, 0), y, np.nan)  # type: ignore[no-any-return]
 
     def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """That of the logarithm times the number, which is 0 where the number is."""
@@ -115,7 +118,8 @@ class LogGamma(Lanes):
         cube = _candidates(child((k0, k1), 0), high)
         e = exponentials(child((k0, k1), 1), (), a.dtype)
         boost = where(logical_or(whole, equal(e, 0)), 0, -e * (1 / a))
-        return log(high - 1 / 3) + log(cube) + boost  # type: ignore[no-any-return]
+        y = log(high - 1 / 3) + log(cube) + boost
+        return where(greater_equal(a, 0), y, np.nan)  # type: ignore[no-any-return]
 
     def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """At the quantile that stays as it is."""

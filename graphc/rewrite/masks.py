@@ -50,7 +50,8 @@ def mask_bands(mask: Node, depth: int = DEPTH) -> MaskBands:
         >>> mask_bands(gt.tril(x).inputs[0])
         MaskBands(inside=Band(low=-inf, high=0), outside=Band(low=1, high=inf))
     """
-    if not isinstance(mask.type, TensorType) or not depth:
+    if not isinstance(mask.type, TensorType) or not depth or 1 in mask.type.shape[-2:]:
+        # What has one row or column may be repeated along the matrix.
         return UNKNOWN
     if mask.op is logical_not:
         return MaskBands(*mask_bands(mask.inputs[0], depth - 1)[::-1])

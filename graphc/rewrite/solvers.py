@@ -15,7 +15,7 @@ from graphc.tensor.mirror import Mirror
 from graphc.tensor.qr import QR, ComplexQR, PivotedQR
 from graphc.tensor.svd import SVD
 
-__all__ = ["KINDS", "WHOLE", "better"]
+__all__ = ["KINDS", "WHOLE", "better", "reads_all"]
 
 WHOLE = frozenset({"gen", "sym", "her", "pos", "banded"})
 """The solvers that read all of a matrix, or whose matrix was made of one triangle before."""
@@ -25,9 +25,15 @@ KINDS = (
     ("orthogonal", "orthogonal"),
     ("lower_triangular", "lower triangular"),
     ("upper_triangular", "upper triangular"),
+    ("tridiagonal", "tridiagonal"),
     ("positive_definite", "pos"),
 )
 """A fact and the solver that is right where it holds, the cheapest first."""
+
+
+def reads_all(assume: str, x: Node) -> bool:
+    """Whether a solver reads all of a matrix, or what it leaves out is known to be as it thinks."""
+    return assume in WHOLE or any(facts_of(x)[name] for name, kind in KINDS if kind == assume)
 
 
 def better(x: Node, assume: str, leaving_out: Collection[str] = ()) -> str | None:
@@ -64,6 +70,9 @@ def _of_cholesky(op: Cholesky, node: Node) -> Facts:
 @facts_step.register
 def _of_inverse(op: Inverse, node: Node) -> Facts:
     known = facts_of(node.inputs[0]).inverted
+    if op.assume not in WHOLE and op.assume != "orthogonal":
+        # Only a part of the matrix is inverted.
+        known = Facts()
     if op.assume == "pos":
         return known._replace(symmetric=True, definite=Definite.POSITIVE)
     sides = {"lower triangular": Band(high=0), "upper triangular": Band(low=0)}
@@ -76,7 +85,7 @@ def _of_mirror(op: Mirror, node: Node) -> Facts:
     """Symmetric; what is so already, it leaves as it is."""
     (x,) = node.inputs
     known = facts_of(x)
-    if known.symmetric:
+    if known.symmetric and (op.conjugated or _is_real(node)):
         return known
     side = Band(high=0) if op.lower else Band(low=0)
     one = known.band & side

@@ -31,7 +31,7 @@ from graphc.tensor.elementwise import (
 )
 from graphc.tensor.exponential import log
 from graphc.tensor.inverse import Inverse, OfSquare
-from graphc.tensor.lu import factors, lu_solved
+from graphc.tensor.lu import factors, lu_solved, squared
 from graphc.tensor.mirror import adjoint, in_floats, swapped
 from graphc.tensor.reduce import max, prod, sum
 from graphc.tensor.shape import length, lengths
@@ -50,8 +50,8 @@ def _parity(exchanges: Tensor, dtype: str) -> Tensor:
 def pivots(a: Tensor, assume: str) -> tuple[Tensor, Tensor | None]:
     """Numbers whose product is the determinant, and a sign it is multiplied with, if any."""
     if assume in OF_DIAGONAL:
-        return Tensor.make(Diagonal(0), a), None
-    packed, exchanges, _ = factors(a)
+        return Tensor.make(Diagonal(0), squared(a)), None
+    packed, exchanges, _ = factors(squared(a))
     return Tensor.make(Diagonal(0), packed), _parity(exchanges, a.dtype)
 
 
@@ -108,7 +108,7 @@ class Adjugate(OfSquare):
         The adjugate is a polynomial of the elements, so it moves as little as they do; the small
         number is multiplied with and divided by.
         """
-        packed, exchanges, order = factors(a)
+        packed, exchanges, order = factors(squared(a))
         n = length(a, -1)
         tiny = float(np.finfo(real_dtype(a.dtype)).eps)
         largest = max(abs(packed), (-2, -1), keepdims=True, initial=0)

@@ -31,11 +31,12 @@ from graphc.tensor.mirror import adjoint, check_floats, in_floats, lapack, swapp
 from graphc.tensor.select import take, take_along_axis
 from graphc.tensor.shape import length, lengths
 from graphc.tensor.sort import argsort
+from graphc.tensor.specify import specify_shape
 from graphc.tensor.tensor import Tensor, as_tensor, function
 from graphc.tensor.triangle import tril, triu
 from graphc.tensor.triangular import SolveTriangular, over_columns, with_columns
 
-__all__ = ["LU", "PivotsToPermutation", "exchanged", "factors", "lu_solved"]
+__all__ = ["LU", "PivotsToPermutation", "exchanged", "factors", "lu_solved", "squared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +144,14 @@ def factors(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Both triangles in one array, the exchanges and the permutation."""
     packed, exchanges, order = picks(Node.make(LU(), a))
     return packed, exchanges, order
+
+
+def squared(a: Tensor) -> Tensor:
+    """The matrices, seen to be square when they run where that is not known."""
+    n, m = a.type.shape[-2:]
+    if n is not None and n == m:
+        return a
+    return specify_shape(a, [*[None] * (a.ndim - 1), length(a, -2)])
 
 
 def lu_solved(packed: Tensor, order: Tensor, b: Tensor, transposed: bool) -> Tensor:

@@ -3,23 +3,89 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import ArgumentError, ShapeError
-from graphc.ir import here, numpy_dtype, where as where_is
-from graphc.tensor.axes import expand_dims
-from graphc.tensor.broadcast import broadcast_lengths, broadcast_to
-from graphc.tensor.create import arange, eye, zeros
+from graphc.ir import Check, TensorType, here, numpy_dtype, where as where_is
+from graphc.tensor.axes import expand_dims, slice_at_axis
+from graphc.tensor.broadcast import broadcast_lengths, broadcast_to, repeated
+from graphc.tensor.create import arange, eye, zeros, zeros_like
 from graphc.tensor.elementwise import cast, conj, not_equal, where
 from graphc.tensor.index import flip
 from graphc.tensor.join import concatenate
+from graphc.tensor.mirror import common, head_checks
+from graphc.tensor.reduce import Named
 from graphc.tensor.select import take
 from graphc.tensor.shape import length, lengths
 from graphc.tensor.tensor import Tensor, as_tensor, constant, function, operands
 
-__all__: list[str] = []
+__all__ = ["BlockDiagonal", "cuts"]
+
+
+def cuts(x: Tensor, sizes: Sequence[Any], axis: int) -> list[Tensor]:
+    """Slices of an array along an axis that follow on each other, of these lengths."""
+    bounds = [*accumulate(sizes, initial=0)]
+    return [x[slice_at_axis(slice(*pair), axis)] for pair in pairwise(bounds)]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDiagonal(Named):
+    """Matrices of one dtype and equal leading axes along the diagonal of one, zero elsewhere."""
+
+    @property
+    def name(self) -> str:
+        return "block_diag"
+
+    def infer(self, *types: TensorType) -> TensorType:
+        heads = common(self.name, types, [t.shape[:-2] for t in types])
+        sides = [[t.shape[axis] for t in types] for axis in (-2, -1)]
+        whole = [None if None in side else sum(n for n in side if n is not None) for side in sides]
+        return types[0].with_shape((*heads, *whole))
+
+    def checks(self, *types: TensorType) -> Sequence[Check]:
+        axes = range(types[0].ndim - 2)
+        found = [head_checks([(k, axis) for k in range(len(types))], types) for axis in axes]
+        return [check for checks in found for check in checks]
+
+    def perform(self, *xs: np.ndarray[Any, Any]) -> Any:
+        sides = [[x.shape[axis] for x in xs] for axis in (-2, -1)]
+        y = np.zeros((*xs[0].shape[:-2], *map(sum, sides)), xs[0].dtype)
+        for x, i, j in zip(xs, *(accumulate(side, initial=0) for side in sides), strict=False):
+            y[..., i : i + x.shape[-2], j : j + x.shape[-1]] = x
+        return y
+
+    def expand(self, *xs: Tensor) -> Tensor:
+        columns = [length(x, -1) for x in xs]
+        rows = []
+        for i, x in enumerate(xs):
+            front = lengths(x)[:-1]
+            sides = [(*front, sum(columns[:i])), (*front, sum(columns[i + 1 :]))]
+            before, behind = (
+                []
+                if isinstance(shape[-1], int) and not shape[-1]
+                else [zeros(shape, dtype=x.dtype)]
+                for shape in sides
+            )
+            rows.append(concatenate([*before, x, *behind], -1))
+        return concatenate(rows, -2)
+
+    def pullback(self, g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Tensor]:
+        rows = cuts(g, [length(x, -2) for x in xs], -2)
+        columns = [length(x, -1) for x in xs]
+        return [cuts(row, columns, -1)[i] for i, row in enumerate(rows)]
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, *xs: Tensor) -> Any:
+        pairs = zip(tangents, xs, strict=True)
+        return Tensor.make(self, *[zeros_like(x) if t is None else t for t, x in pairs])
+
+    def batch(self, size: Any, batched: Sequence[bool], *xs: Tensor) -> Tensor:
+        pairs = zip(xs, batched, strict=True)
+        return Tensor.make(self, *[x if leading else repeated(x, size) for x, leading in pairs])
 
 
 @function
@@ -40,19 +106,12 @@ def block_diag(*matrices: Any) -> Tensor:
     """
     if not matrices:
         raise ArgumentError("block_diag: at least one matrix is wanted.", "", where_is(here()))
-    xs, dtype = operands("block_diag", [as_tensor(x) for x in matrices])
+    xs, _ = operands("block_diag", [as_tensor(x) for x in matrices])
     rank = max(2, *(x.ndim for x in xs))
     xs = [as_tensor(x, ndim=rank) for x in xs]
     front = broadcast_lengths(xs, 2)
     xs = [broadcast_to(x, (*front, *lengths(x)[-2:])) for x in xs]
-    columns = [length(x, -1) for x in xs]
-    rows = []
-    for i, x in enumerate(xs):
-        n = length(x, -2)
-        before = zeros((*front, n, sum(columns[:i])), dtype=dtype)
-        behind = zeros((*front, n, sum(columns[i + 1 :])), dtype=dtype)
-        rows.append(concatenate([before, x, behind], -1))
-    return concatenate(rows, -2)
+    return xs[0] if len(xs) == 1 else Tensor.make(BlockDiagonal(), *xs)
 
 
 def _vectors(op: str, *values: Any) -> list[Tensor]:

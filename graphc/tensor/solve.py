@@ -14,10 +14,11 @@ from graphc.tensor.cholesky import lower_factor
 from graphc.tensor.diagonal import Diagonal, FromDiagonal
 from graphc.tensor.dot import matmul
 from graphc.tensor.elementwise import cast, conj
-from graphc.tensor.lu import factors, lu_solved
+from graphc.tensor.lu import factors, lu_solved, squared
 from graphc.tensor.mirror import adjoint, as_columns, in_floats, mirrored, swapped
 from graphc.tensor.reduce import Named, sum
 from graphc.tensor.shape import entries, length
+from graphc.tensor.specify import specify_shape
 from graphc.tensor.tensor import Tensor, function
 from graphc.tensor.triangle import tril, triu
 from graphc.tensor.triangular import (
@@ -107,7 +108,10 @@ PARTS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def _general(a: Tensor, b: Tensor, transposed: bool) -> Tensor:
-    packed, _, order = factors(a)
+    packed, _, order = factors(squared(a))
+    if b.type.shape[-2] is None or b.type.shape[-2] != a.type.shape[-2]:
+        # The rows are exchanged before anything sees how many there are.
+        b = specify_shape(b, [*[None] * (b.ndim - 2), length(a, -2), None])
     return lu_solved(packed, order, b, transposed)
 
 
@@ -124,7 +128,7 @@ def _triangular(a: Tensor, b: Tensor, transposed: bool, *, lower: bool) -> Tenso
 
 
 def _diagonal(a: Tensor, b: Tensor, transposed: bool) -> Tensor:
-    return b / expand_dims(Tensor.make(Diagonal(0), a), a.ndim - 1)
+    return b / expand_dims(Tensor.make(Diagonal(0), squared(a)), a.ndim - 1)
 
 
 def _orthogonal(a: Tensor, b: Tensor, transposed: bool) -> Tensor:

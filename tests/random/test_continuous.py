@@ -245,3 +245,17 @@ def test_lengths_may_be_how_many_steps_a_loop_does(backend: str) -> None:
         fixed = [R.normal(size=(steps, 2), rng=key), R.gamma(given, rng=key), R.split(key, steps)]
         for y, z in zip(f(start), evaluate(fixed, {}), strict=True):
             np.testing.assert_allclose(y, z, 1e-10)
+
+
+def test_a_shape_below_zero_gives_nan() -> None:
+    random, key = gt.random, gt.random.key(3)
+    shapes = np.array([-0.5, -1.0, np.nan, 0.5])
+    draws = [
+        random.gamma(shapes, rng=key),
+        random.invgamma(shapes, rng=key),
+        random.chisquare(shapes, rng=key),
+        random.beta(1.0, shapes, rng=key),
+        random.gengamma(shapes, rng=key),
+    ]
+    for y in graphc.function([], draws, mode="NUMPY")():
+        np.testing.assert_array_equal(np.isnan(y), [True, True, True, False])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import graphc
@@ -64,6 +65,7 @@ ONE: list[Any] = [
     lambda x: gt.triu(x, -1),
     lambda x: gt.fill_diagonal(x, 0) if x.ndim == 2 else x,
     lambda x: x[..., :3, :3],
+    lambda x: gt.linalg.block_diag(x, gt.full((1, 1), 2.0, dtype=x.dtype)),
     lambda x: gt.linalg.kron(x, np.array([[2.0, 1.0], [1.0, 2.0]])) if x.ndim == 2 else x,
     lambda x: gt.broadcast_to(x, (3, *x.type.shape)) if x.ndim == 2 else x.sum(0),
 ]  # fmt: skip
@@ -75,6 +77,7 @@ TWO: list[Any] = [
     gt.matmul,
     lambda x, y: gt.matmul(gt.matmul(gt.matrix_transpose(x), y), x),
     lambda x, y: gt.where(gt.real(x) > 0, y, 0),
+    lambda x, y: gt.linalg.block_diag(x, y) if x.ndim == y.ndim else x,
     lambda x, y: gt.linalg.kron(x, y) if x.ndim == y.ndim == 2 and x.type.shape[0] < 9 else x,
 ]  # fmt: skip
 
@@ -238,6 +241,8 @@ def operations(y: Any, kind: Any) -> list[Any]:
         (gt.tril(a), "lower triangular"),
         (gt.tril(a).T, "lower triangular"),
         (gt.diag(v) @ gt.diag(v), "diagonal"),
+        (gt.diag(gt.exp(v)) + gt.diag(v[1:], 1) + gt.diag(v[1:], -1), "tridiagonal"),
+        (gt.tril(gt.triu(tall.T @ tall + gt.eye(N), -1), 1), "tridiagonal"),
         (gt.linalg.qr(a)[0], "orthogonal"),
         (gt.linalg.qr(a)[1], "upper triangular"),
         (gt.linalg.cholesky(a), "lower triangular"),
@@ -249,6 +254,77 @@ def operations(y: Any, kind: Any) -> list[Any]:
 def test_the_cheapest_solver_is_found(matrix: Any, assume: str) -> None:
     y = gt.linalg.solve(matrix, v[: matrix.type.shape[0]])
     assert [op.assume for op in operations(y, Solve)] == [assume]
+
+
+@pytest.mark.parametrize("backend", ["NUMPY", "JAX", "MLX"])
+def test_blocks_are_dealt_with_one_by_one(backend: str) -> None:
+    one, other, y = gt.tensor("one", shape=(3, 3)), gt.matrix("other"), gt.tensor("y", shape=(5,))
+    lower = gt.tensor("lower", shape=(2, 2))
+    k = gt.linalg.block_diag(one @ one.T + gt.eye(3), gt.assume(other, positive_definite=True))
+    fit = y @ gt.linalg.solve(k, y) + gt.log(gt.linalg.det(k))
+    mixed = gt.linalg.block_diag(one, gt.tril(lower))
+    wholes = [
+        gt.linalg.inv(mixed),
+        gt.linalg.slogdet(mixed.T)[1],
+        k.T @ mixed @ y,
+        gt.linalg.cholesky(k),
+        gt.linalg.solve(k, mixed, assume_a="pos"),
+    ]
+    outputs = [fit, *graphc.grad(fit, [one, other, y]), *wholes]
+    f = graphc.function([one, other, y, lower], outputs, mode=uncompiled(backend))
+    rng = np.random.default_rng(3)
+    given = [rng.normal(size=(3, 3)), rng.normal(size=(2, 2)), rng.normal(size=5)]
+    given[1] = given[1] @ given[1].T + np.eye(2)
+    given.append(rng.normal(size=(2, 2)) + 3 * np.eye(2))
+    value, by_one, by_other, by_y, *found = map(np.asarray, f(*given))
+    assert factorisations(f)["cholesky"] == 2
+    assert factorisations(f)["lu"] == 1
+    whole = scipy.linalg.block_diag(given[0] @ given[0].T + np.eye(3), given[1])
+    second = scipy.linalg.block_diag(given[0], np.tril(given[3]))
+    weights, inverse = np.linalg.solve(whole, given[2]), np.linalg.inv(whole)
+    slope = inverse - np.outer(weights, weights)
+    np.testing.assert_allclose(value, given[2] @ weights + np.linalg.slogdet(whole)[1], rtol=1e-9)
+    np.testing.assert_allclose(by_y, 2 * weights, rtol=1e-8)
+    np.testing.assert_allclose(by_one, 2 * slope[:3, :3] @ given[0], rtol=1e-7)
+    np.testing.assert_allclose(by_other, slope[3:, 3:], rtol=1e-7)
+    wanted = [
+        np.linalg.inv(second),
+        np.linalg.slogdet(second)[1],
+        whole @ second @ given[2],
+        np.linalg.cholesky(whole),
+        np.linalg.solve(whole, second),
+    ]
+    for got, expected in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_determinants_of_what_is_taken_apart_do_not_overflow() -> None:
+    x, y = gt.tensor("x", shape=(200, 200)), gt.tensor("y", shape=(200, 200))
+    large = 1e3 * np.eye(200)
+    for matrix in (gt.linalg.block_diag(x, y), gt.tril(x) @ gt.triu(y)):
+        f = graphc.function([x, y], gt.log(gt.linalg.det(matrix)), mode="NUMPY")
+        np.testing.assert_allclose(f(large, large), 400 * np.log(1e3))
+
+
+@pytest.mark.parametrize("backend", ["NUMPY", "JAX", "MLX"])
+def test_three_diagonals_are_solved_as_such(backend: str) -> None:
+    d, e, y = (gt.tensor(name, shape=(n,)) for name, n in (("d", 50), ("e", 49), ("y", 50)))
+    matrix = gt.diag(d) + gt.diag(e, 1) + gt.diag(e, -1)
+    x = gt.linalg.solve(matrix, y)
+    f = graphc.function([d, e, y], [x, *graphc.grad(x.sum(), [d, e, y])], mode=uncompiled(backend))
+    rng = np.random.default_rng(4)
+    given = rng.uniform(3, 4, 50), rng.normal(size=49) / 2, rng.normal(size=50)
+    found, by_d, by_e, by_y = map(np.asarray, f(*given))
+    assert factorisations(f) == {}
+    assert "solve_tridiagonal" in str(f.plan())
+    whole = np.diag(given[0]) + np.diag(given[1], 1) + np.diag(given[1], -1)
+    x_wanted, back = np.linalg.solve(whole, given[2]), np.linalg.solve(whole, np.ones(50))
+    np.testing.assert_allclose(found, x_wanted, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(by_y, back, rtol=1e-9)
+    np.testing.assert_allclose(by_d, -back * x_wanted, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        by_e, -back[1:] * x_wanted[:-1] - back[:-1] * x_wanted[1:], rtol=1e-8, atol=1e-12
+    )
 
 
 def test_no_inverse_is_left_where_it_is_multiplied() -> None:
@@ -317,3 +393,44 @@ def test_the_imaginary_part_of_a_hermitian_matrix_is_not_symmetric() -> None:
     found = graphc.function([h], parts, mode="NUMPY")(value)
     for y, wanted in zip(found, (whole.imag, np.angle(whole), whole.real, abs(whole)), strict=True):
         np.testing.assert_allclose(y, wanted, atol=1e-12)
+
+
+AS_WRITTEN = graphc.Mode("NUMPY", excluding=["all"])
+ODD = np.array([[4.0, 1, 2], [1, 5, 1], [3, 1, 6]])
+SMALL = np.array([[3.0, 1], [1, 2]])
+
+
+def stays(inputs: list[Any], y: Any, *values: Any) -> None:
+    """Raise where rewriting changes the value."""
+    found, wanted = (
+        graphc.function(inputs, y, mode=mode, on_unused_input="ignore")(*values)
+        for mode in ("NUMPY", AS_WRITTEN)
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("mask", [[[True], [False], [False]], [[True, True, False]]])
+def test_a_mask_that_is_repeated_is_no_triangle(mask: Any) -> None:
+    x = gt.tensor("x", shape=(3, 3))
+    chosen = gt.where(np.array(mask), x, 0.0)
+    stays([x], gt.linalg.inv(chosen + gt.eye(3)), ODD)
+    other = gt.where(np.array(mask), x, 1.0)
+    stays([x], gt.linalg.solve_triangular(other, gt.ones(3), lower=True), ODD)
+
+
+@pytest.mark.parametrize(
+    "kind", ["lower triangular", "upper triangular", "tridiagonal", "diagonal", "gen", "orthogonal"]
+)
+def test_what_a_solver_leaves_out_it_leaves_out_of_products_and_inverses_too(kind: str) -> None:
+    y, z = gt.tensor("y", shape=(3, 3)), gt.tensor("z", shape=(2, 2))
+    product = gt.linalg.kron(y, z)
+    stays([y, z], gt.linalg.solve(product, gt.arange(6.0), assume_a=kind), ODD, SMALL)
+    inverse = gt.linalg.inv(y)
+    stays([y, z], gt.linalg.solve(inverse, gt.arange(3.0), assume_a=kind), ODD, SMALL)
+
+
+def test_a_hermitian_matrix_is_not_symmetric() -> None:
+    h = gt.tensor("h", shape=(2, 2), dtype="complex128")
+    known = gt.assume(h, positive_definite=True)
+    y = gt.linalg.solve(known, gt.ones(2), assume_a="sym")
+    stays([h], y, np.array([[3, 1j], [-1j, 3]]))

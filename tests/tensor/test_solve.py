@@ -11,10 +11,16 @@ from hypothesis import given, settings, strategies as st
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import ArgumentError, ShapeError, UnsupportedOperationError
+from graphc.errors import (
+    ArgumentError,
+    RuntimeShapeError,
+    ShapeError,
+    UnsupportedOperationError,
+)
 from graphc.ir import TensorType
 from graphc.tensor import linalg
 from graphc.tensor.solve import ASSUMPTIONS
+from tests.modes import uncompiled
 from tests.reference import evaluate
 from tests.tensor.spectral import TIGHT, adjoint, found, random, ways
 
@@ -232,3 +238,22 @@ def test_what_cannot_be_solved_is_refused() -> None:
     f = graphc.function([a, b], linalg.solve(a, b), "NUMPY")
     with pytest.raises(ShapeError):
         f(np.eye(3), np.ones(4))
+
+
+@pytest.mark.parametrize("backend", ["NUMPY", "JAX", "MLX"])
+def test_lengths_that_do_not_fit_are_told_when_they_are_seen(backend: str) -> None:
+    a, b = gt.matrix("a"), gt.vector("b")
+    values = [
+        gt.linalg.solve(a, b),
+        gt.linalg.solve(a, b, assume_a="diagonal"),
+        gt.linalg.det(a) + b.sum(),
+        gt.linalg.slogdet(a)[1] + b.sum(),
+        gt.linalg.inv(a).sum() + b.sum(),
+    ]
+    for y in values:
+        f = graphc.function([a, b], y, mode=uncompiled(backend))
+        with pytest.raises(RuntimeShapeError):
+            f(np.ones((2, 3)), np.ones(2))
+    f = graphc.function([a, b], values[0], mode=uncompiled(backend))
+    with pytest.raises(RuntimeShapeError):
+        f(np.eye(3), np.ones(2))

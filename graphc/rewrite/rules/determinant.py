@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import operator
+from functools import reduce
 from typing import Any
 
 from graphc.ir import Node, Pick, is_complex, picks
+from graphc.rewrite.blocks import square_blocks
 from graphc.rewrite.facts import Definite
 from graphc.rewrite.lengths import Known, admitted, fitted, length_of
 from graphc.rewrite.matrices import factors_of, is_square, kron_factors
@@ -12,12 +15,15 @@ from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.solve import CHEAP, OTHER_SIDE, is_transpose
 from graphc.rewrite.solvers import WHOLE, better
 from graphc.rewrite.structure import facts_of
-from graphc.tensor.axes import Transpose
-from graphc.tensor.determinant import Det, SlogDet
+from graphc.tensor.axes import Transpose, expand_dims
+from graphc.tensor.determinant import OF_DIAGONAL, Adjugate, Det, SlogDet
+from graphc.tensor.diagonal import Diagonal
 from graphc.tensor.dot import DotGeneral
 from graphc.tensor.elementwise import abs, cast, sign
 from graphc.tensor.exponential import log, power
 from graphc.tensor.inverse import Inverse
+from graphc.tensor.patterned import BlockDiagonal
+from graphc.tensor.reduce import prod, sum
 from graphc.tensor.tensor import Tensor, as_tensor
 
 
@@ -27,11 +33,15 @@ def slogdet(x: Node, assume: str = "gen") -> tuple[Tensor, Tensor]:
     return phase, size
 
 
+OTHERS = frozenset({"orthogonal", "tridiagonal"})
+"""What serves to solve equations, but not to find a determinant."""
+
+
 @rewrite("canonicalize", Det)
 def det_by_structure(node: Node, op: Det) -> Node | None:
     """A matrix that is known to be triangular, positive definite or such needs less work."""
     (x,) = node.inputs
-    kind = better(x, op.assume, {"orthogonal"})
+    kind = better(x, op.assume, OTHERS)
     return None if kind is None else Tensor.make(Det(kind), x)
 
 
@@ -42,8 +52,18 @@ def slogdet_by_structure(node: Node, op: Pick) -> Node | None:
     if not isinstance(several.op, SlogDet):
         return None
     (x,) = several.inputs
-    kind = better(x, several.op.assume, {"orthogonal"})
+    kind = better(x, several.op.assume, OTHERS)
     return None if kind is None else slogdet(x, kind)[op.index]
+
+
+@rewrite("canonicalize", Adjugate)
+def adjugate_of_regular(node: Node, op: Adjugate) -> Node | None:
+    """That of a positive definite matrix is its determinant times its inverse."""
+    (x,) = node.inputs
+    if facts_of(x).definite is not Definite.POSITIVE:
+        return None
+    det, n = Tensor.make(Det("pos"), x), x.type.ndim
+    return expand_dims(det, (n - 2, n - 1)) * Tensor.make(Inverse("pos"), x)
 
 
 @rewrite("stabilize", log, beside=[Det, abs])
@@ -115,7 +135,7 @@ def det_of_inverse(node: Node, op: Any) -> Node | None:
     return -whole if op.index else whole
 
 
-@rewrite("canonicalize", Det, Pick, beside=[DotGeneral, SlogDet])
+@rewrite("specialize", Det, Pick, beside=[DotGeneral, SlogDet])
 def det_of_product(node: Node, op: Any) -> Node | None:
     """Of triangles and such, whose product is not needed, determinants are multiplied."""
     made = _made(node)
@@ -129,7 +149,7 @@ def det_of_product(node: Node, op: Any) -> Node | None:
     return admitted(a + b if added else a * b, node)
 
 
-@rewrite("canonicalize", Det, Pick)
+@rewrite("specialize", Det, Pick)
 def det_of_kron(node: Node, op: Any) -> Node | None:
     """Each factor's determinant counts as often as the other has rows."""
     made = _made(node)
@@ -145,3 +165,27 @@ def det_of_kron(node: Node, op: Any) -> Node | None:
 
 def _count(n: Known, dtype: str) -> Tensor:
     return cast(n, dtype) if isinstance(n, Node) else as_tensor(n, dtype=dtype)
+
+
+@rewrite("specialize", Det, Pick, beside=[BlockDiagonal, SlogDet])
+def det_of_blocks(node: Node, op: Any) -> Node | None:
+    """The determinant of blocks along a diagonal is the product of theirs."""
+    made = _made(node)
+    blocks = None if made is None else square_blocks(made[0])
+    if made is None or blocks is None:
+        return None
+    parts = [_rebuilt(node, x, made[1]) for x in blocks]
+    added = isinstance(op, Pick) and op.index == 1
+    return admitted(reduce(operator.add if added else operator.mul, parts), node)
+
+
+@rewrite("specialize", Det, Pick)
+def det_of_triangle(node: Node, op: Any) -> Node | None:
+    """That of a triangle is the product of its diagonal, of which more may be known."""
+    made = _made(node)
+    if made is None or made[1] not in OF_DIAGONAL:
+        return None
+    diagonal = Tensor.make(Diagonal(0), made[0])
+    if isinstance(op, Det):
+        return prod(diagonal, -1)
+    return sum(log(abs(diagonal)), -1) if op.index else prod(sign(diagonal), -1)

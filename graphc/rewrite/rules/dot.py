@@ -13,6 +13,7 @@ from itertools import count
 import numpy as np
 
 from graphc.ir import Constant, Node, is_inexact, is_integer, is_numeric
+from graphc.rewrite.chains import chain_of, least, multiplied
 from graphc.rewrite.lengths import (
     admitted,
     equal_lengths,
@@ -266,6 +267,23 @@ def dot_of_dot(node: Node, op: DotGeneral) -> Node | None:
             if made is not None and _products_within(node) <= MOST:
                 return admitted(made, node)
     return None
+
+
+@rewrite("canonicalize", DotGeneral, beside=[DotGeneral])
+def dot_of_many(node: Node, op: DotGeneral) -> Node | None:
+    """Matrices of known lengths are multiplied in the order of the fewest multiplications."""
+    chain = chain_of(node)
+    if chain is None or len(chain.factors) <= THREE:
+        return None
+    cost, place = least(chain.sizes)
+    enough = LEAST if cost <= 2 * chain.last else MUCH
+    if not cost or chain.cost < enough * cost:
+        return None
+    return admitted(multiplied(chain.factors, place), node)
+
+
+THREE = 3
+"""Of so many factors another order is found without looking at all."""
 
 
 def _reordered(node: Node, side: int, between: Node) -> Node | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphc.ir import Node
+from graphc.rewrite.blocks import block_diagonal, square_blocks
 from graphc.rewrite.lengths import admitted, fitted, lengths_of
 from graphc.rewrite.matrices import is_square, kron_factors, times
 from graphc.rewrite.rule import rewrite
@@ -14,6 +15,7 @@ from graphc.tensor.dot import DotGeneral
 from graphc.tensor.inverse import Inverse
 from graphc.tensor.linalg import kron
 from graphc.tensor.mirror import adjoint, swapped
+from graphc.tensor.patterned import BlockDiagonal
 from graphc.tensor.shape import entries
 from graphc.tensor.tensor import Tensor
 
@@ -84,3 +86,12 @@ def inverse_of_kron(node: Node, op: Inverse) -> Node | None:
     if pair is None or not all(map(is_square, pair)) or op.assume not in WHOLE:
         return None
     return fitted(kron(*map(inverted, pair)), node)
+
+
+@rewrite("canonicalize", Inverse, beside=[BlockDiagonal])
+def inverse_of_blocks(node: Node, op: Inverse) -> Node | None:
+    """Blocks along a diagonal are inverted where they stand."""
+    blocks = square_blocks(node.inputs[0])
+    if blocks is None:
+        return None
+    return admitted(block_diagonal(*[inverted(x, op.assume) for x in blocks]), node)

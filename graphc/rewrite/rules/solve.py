@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.ir import Node, is_complex
+from graphc.rewrite.blocks import rows_for, square_blocks
 from graphc.rewrite.lengths import admitted, fitted, length_of
 from graphc.rewrite.matrices import factors_of, is_square, kron_factors, times
 from graphc.rewrite.rule import rewrite
-from graphc.rewrite.solvers import KINDS, WHOLE, better
+from graphc.rewrite.solvers import KINDS, WHOLE, better, reads_all
 from graphc.rewrite.structure import facts_of
 from graphc.tensor.axes import ExpandDims, Transpose, expand_dims, swapaxes
 from graphc.tensor.create import eye
 from graphc.tensor.dot import DotGeneral, matmul
 from graphc.tensor.elementwise import multiply, negative
 from graphc.tensor.inverse import Inverse
+from graphc.tensor.join import concatenate
+from graphc.tensor.patterned import BlockDiagonal
 from graphc.tensor.shape import reshape
 from graphc.tensor.solve import Solve
 from graphc.tensor.tensor import Tensor
+from graphc.tensor.triangular import SolveTriangular
 
 
 def solved(assume: str, transposed: bool, a: Node, b: Node) -> Tensor:
@@ -91,6 +95,8 @@ def solve_of_inverse(node: Node, op: Solve) -> Node | None:
     if not isinstance(a.op, Inverse):
         return None
     (x,) = a.inputs
+    if not reads_all(op.assume, a) or not reads_all(a.op.assume, x):
+        return None
     return admitted(matmul(swapaxes(x, -1, -2) if op.transposed else x, b), node)
 
 
@@ -148,6 +154,8 @@ def solve_of_kron(node: Node, op: Solve) -> Node | None:
     pair = kron_factors(a)
     if pair is None or not all(map(is_square, pair)):
         return None
+    if op.assume != "diagonal" and not reads_all(op.assume, a):
+        return None
     assume = op.assume if op.assume == "diagonal" else "gen"
     left, right = pair
     lengths: list[Any] = [length_of(left, 0), length_of(right, 0), length_of(b, 1)]
@@ -156,3 +164,14 @@ def solve_of_kron(node: Node, op: Solve) -> Node | None:
     moved = swapaxes(reshape(flat, [n, m, k]), 0, 1)
     last = solved(assume, op.transposed, right, reshape(moved, [m, n * k]))
     return admitted(reshape(swapaxes(reshape(last, [m, n, k]), 0, 1), [n * m, k]), node)
+
+
+@rewrite("canonicalize", Solve, SolveTriangular, beside=[BlockDiagonal])
+def solve_of_blocks(node: Node, op: Solve | SolveTriangular) -> Node | None:
+    """Blocks along a diagonal have equations of their own."""
+    a, b = node.inputs
+    blocks = square_blocks(a)
+    if blocks is None:
+        return None
+    pairs = zip(blocks, rows_for(blocks, b), strict=True)  # type: ignore[arg-type]
+    return admitted(concatenate([Tensor.make(op, x, rows) for x, rows in pairs], -2), node)

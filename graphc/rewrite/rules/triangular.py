@@ -8,6 +8,7 @@ from graphc.ir import Node
 from graphc.rewrite.masks import mask_bands
 from graphc.rewrite.rule import rewrite
 from graphc.tensor.determinant import Det
+from graphc.tensor.diagonal import Diagonal
 from graphc.tensor.elementwise import Where
 from graphc.tensor.inverse import Inverse
 from graphc.tensor.solve import Solve
@@ -30,3 +31,15 @@ def triangle_that_is_read(node: Node, op: Any) -> Node | None:
         return None
     unread = outside.low > last if lower else outside.high < -last
     return node.with_inputs([x, *rest]) if unread and x.type is a.type else None
+
+
+@rewrite("canonicalize", Diagonal, beside=[Where])
+def diagonal_of_triangle(node: Node, op: Diagonal) -> Node | None:
+    """The diagonals in a triangle are those of the matrix that it is of."""
+    (a,) = node.inputs
+    if not isinstance(a.op, Where) or a.inputs[0].type.ndim != 2:
+        return None
+    mask, x, _ = a.inputs
+    outside = mask_bands(mask).outside
+    inside = outside.low > op.offset or outside.high < op.offset
+    return node.with_inputs([x]) if inside and x.type is a.type else None

@@ -44,7 +44,7 @@ FAMILIES: dict[str, dict[str, Case]] = {
     | {
         f"tridiagonal_lu_solve of {n}, transposed={t}": Case(
             lambda b, n=n, t=t: gt.linalg.tridiagonal_lu_solve(
-                gt.linalg.tridiagonal_lu_factor(np.arange(1.0, n * n + 1).reshape(n, n) ** 2), b,
+                gt.linalg.tridiagonal_lu_factor(gt.constant(_example(n), bake=True)), b,
                 b_ndim=2, transposed=t,
             ),
             ((n, 3),), ("float64",),

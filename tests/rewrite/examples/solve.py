@@ -10,7 +10,7 @@ import graphc.tensor as gt
 from graphc.ir import Node, picks
 from graphc.tensor.axes import ExpandDims
 from graphc.tensor.cholesky import Cholesky
-from graphc.tensor.determinant import Det, SlogDet
+from graphc.tensor.determinant import Adjugate, Det, SlogDet
 from graphc.tensor.diagonal import Diagonal
 from graphc.tensor.inverse import Inverse
 from graphc.tensor.mirror import Mirror
@@ -24,6 +24,7 @@ small, y = gt.tensor("smaller", shape=(2, 2)), gt.tensor("right", shape=(3,))
 v = gt.tensor("powers", shape=(3,))
 several = gt.tensor("several", shape=(2, 3, 3))
 six = gt.tensor("six", shape=(6, 2))
+five = gt.tensor("five", shape=(5, 2))
 z = gt.tensor("complex_square", dtype="complex128", shape=(3, 3))
 
 VALUES: dict[Node, Any] = {
@@ -36,14 +37,18 @@ VALUES: dict[Node, Any] = {
     turning: np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]),
     small: np.array([[1.0, 2.0], [0.5, 2.0]]),
     several: np.array([np.diag([1.0, 2.0, 4.0]) + np.eye(3, k=1), np.eye(3) * 2 + np.eye(3, k=-1)]),
+    five: np.arange(1.0, 11.0).reshape(5, 2),
     six: np.arange(1.0, 13.0).reshape(6, 2),
 }
 
 low, up = gt.tril(a), gt.triu(a)
 known = gt.assume(positive, positive_definite=True)
 symmetric = gt.assume(positive, symmetric=True)
+three = gt.triu(gt.tril(positive, 1), -1)
 q = gt.assume(turning, orthogonal=True)
-kron = gt.linalg.kron
+kron, blocks = gt.linalg.kron, gt.linalg.block_diag
+
+oblong = blocks(gt.tensor("tall", shape=(3, 2)), gt.tensor("wide", shape=(2, 3)))
 
 
 def solve(a: Node, b: Node, assume: str = "gen", transposed: bool = False) -> Any:
@@ -80,6 +85,11 @@ EXAMPLES: dict[str, list[Example]] = {
         (solve(up, b, transposed=True), solve(up, b, "upper triangular", True)),
         (solve(known, b), solve(known, b, "pos")),
         (solve(q, b), solve(q, b, "orthogonal")),
+        (solve(three, b), solve(three, b, "tridiagonal")),
+        (
+            solve(gt.assume(three, positive_definite=True), b, "pos", True),
+            solve(gt.assume(three, positive_definite=True), b, "tridiagonal", True),
+        ),
         (solve(gt.diag(v), b, "pos"), solve(gt.diag(v), b, "diagonal")),
         (solve(gt.diag(v), b, "lower triangular"), solve(gt.diag(v), b, "diagonal")),
         (solve(a.T @ a + 0.5 * gt.eye(3), b), solve(a.T @ a + 0.5 * gt.eye(3), b, "pos")),
@@ -142,6 +152,32 @@ EXAMPLES: dict[str, list[Example]] = {
             ),
         ),
     ],
+    "solve_of_blocks": [
+        (
+            solve(blocks(a, small), five),
+            gt.concatenate([solve(a, five[0:3]), solve(small, five[3:5])], 0),
+        ),
+        (
+            solve(blocks(small, low), five, "lower triangular", True),
+            gt.concatenate(
+                [
+                    solve(small, five[0:2], "lower triangular", True),
+                    solve(low, five[2:5], "lower triangular", True),
+                ],
+                0,
+            ),
+        ),
+        (
+            make(SolveTriangular(True, False, True), blocks(small, a), five),
+            gt.concatenate(
+                [
+                    make(SolveTriangular(True, False, True), small, five[0:2]),
+                    make(SolveTriangular(True, False, True), a, five[2:5]),
+                ],
+                0,
+            ),
+        ),
+    ],
     "triangle_that_is_read": [
         (
             make(SolveTriangular(True, False, False), low, b),
@@ -155,10 +191,15 @@ EXAMPLES: dict[str, list[Example]] = {
         (inv(up, "upper triangular"), inv(a, "upper triangular")),
         (det(low, "lower triangular"), det(a, "lower triangular")),
     ],
+    "diagonal_of_triangle": [
+        (main(low), main(a)),
+        (make(Diagonal(-1), gt.triu(a, -1)), make(Diagonal(-1), a)),
+    ],
     "inverse_by_structure": [
         (inv(low), inv(low, "lower triangular")),
         (inv(known), inv(known, "pos")),
         (inv(q), inv(q, "orthogonal")),
+        (inv(three), inv(three, "tridiagonal")),
     ],
     "dot_with_inverse": [
         (inv(a) @ b, solve(a, b)),
@@ -176,6 +217,19 @@ EXAMPLES: dict[str, list[Example]] = {
         (inv(q, "orthogonal"), q.T),
     ],
     "inverse_of_kron": [(inv(kron(a, small)), kron(inv(a), inv(small)))],
+    "inverse_of_blocks": [
+        (inv(blocks(a, small)), blocks(inv(a), inv(small))),
+        (inv(blocks(positive, known), "pos"), blocks(inv(positive, "pos"), inv(known, "pos"))),
+    ],
+    "det_of_blocks": [
+        (det(blocks(a, small)), det(a) * det(small)),
+        (slogdet(blocks(a, small))[0], slogdet(a)[0] * slogdet(small)[0]),
+        (
+            slogdet(blocks(positive, known), "pos")[1],
+            slogdet(positive, "pos")[1] + slogdet(known, "pos")[1],
+        ),
+        (det(blocks(several, several)), det(several) * det(several)),
+    ],
     "det_by_structure": [
         (det(low), det(low, "lower triangular")),
         (det(known), det(known, "pos")),
@@ -183,6 +237,12 @@ EXAMPLES: dict[str, list[Example]] = {
     "slogdet_by_structure": [
         (slogdet(up)[0], slogdet(up, "upper triangular")[0]),
         (slogdet(known)[1], slogdet(known, "pos")[1]),
+    ],
+    "adjugate_of_regular": [
+        (
+            make(Adjugate("gen"), known),
+            make(ExpandDims((0, 1)), det(known, "pos")) * inv(known, "pos"),
+        ),
     ],
     "log_of_det": [
         (gt.log(det(positive, "pos")), slogdet(positive, "pos")[1]),
@@ -213,6 +273,11 @@ EXAMPLES: dict[str, list[Example]] = {
         (det(kron(a, small)), det(a) ** 2.0 * det(small) ** 3.0),
         (slogdet(kron(a, small))[1], slogdet(a)[1] * 2.0 + slogdet(small)[1] * 3.0),
     ],
+    "det_of_triangle": [
+        (det(low, "lower triangular"), gt.prod(main(low), -1)),
+        (slogdet(gt.diag(v), "diagonal")[0], gt.prod(gt.sign(main(gt.diag(v))), -1)),
+        (slogdet(up, "upper triangular")[1], gt.sum(gt.log(gt.abs(main(up))), -1)),
+    ],
     "cholesky_of_mirror": [(cholesky(make(Mirror(True, False), positive)), cholesky(positive))],
     "cholesky_of_diagonal": [(cholesky(gt.diag(v)), gt.diag(gt.sqrt(main(gt.diag(v)))))],
     "cholesky_of_kron": [
@@ -228,10 +293,13 @@ EXAMPLES: dict[str, list[Example]] = {
 }
 
 LEFT_ALONE: dict[str, list[Node]] = {
+    "det_by_structure": [det(three), det(q)],
     "solve_by_structure": [
         solve(a, b),
         solve(known, b, "pos"),
         solve(known, b, "lower triangular"),
+        solve(three, b, "upper triangular"),
+        solve(gt.tril(positive, 1), b),
         solve(a.T @ a, b),
     ],
     "solve_of_transpose": [solve(a, b)],
@@ -247,17 +315,27 @@ LEFT_ALONE: dict[str, list[Node]] = {
         solve(a, a.T @ b),
     ],
     "dot_with_solution": [a @ solve(a, b, transposed=True), positive @ solve(a, b)],
+    "solve_of_blocks": [solve(oblong, five)],
+    "inverse_of_blocks": [inv(oblong)],
+    "det_of_blocks": [det(oblong), slogdet(oblong)[1]],
     "solve_of_product": [solve(low @ a, b), solve(low @ up, b, "lower triangular")],
     "triangle_that_is_read": [
         solve(up, b, "lower triangular"),
         solve(low, b),
         make(SolveTriangular(True, False, False), gt.tril(a, -1), b),
     ],
+    "diagonal_of_triangle": [
+        main(gt.tril(a, -1)),
+        make(Diagonal(1), low),
+        main(gt.where(a > 0, a, 0.0)),
+    ],
     "inverse_of_inverse": [inv(inv(a), "lower triangular"), inv(inv(a, "lower triangular"))],
+    "adjugate_of_regular": [make(Adjugate("gen"), positive), make(Adjugate("gen"), low)],
     "log_of_det": [gt.log(det(z)), gt.log(det(a) + 1)],
     "slogdet_that_is_known": [slogdet(q)[0], slogdet(a)[1], slogdet(known)[1]],
     "det_of_inverse": [det(inv(z))],
     "det_of_product": [det(a @ low)],
+    "det_of_triangle": [det(low), slogdet(positive, "pos")[1]],
     "cholesky_of_mirror": [cholesky(make(Mirror(False, False), positive))],
     "cholesky_of_diagonal": [cholesky(low)],
     "cholesky_of_kron": [cholesky(kron(positive, small))],
