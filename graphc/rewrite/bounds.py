@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from graphc.ir import Constant, Node, TensorType, is_complex, is_float, is_integer, numpy_dtype
+from graphc.rewrite.once import known_once
 from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
 from graphc.tensor.broadcast import BroadcastTo
 from graphc.tensor.elementwise import Cast, Elementwise, Where
@@ -49,19 +50,7 @@ def bounds_of(node: Node) -> Bounds:
         >>> bounds_of(gt.exp(x)), bounds_of(-gt.abs(x)), bounds_of(gt.shape(x)[0] + 1)[0]
         (Bounds(low=0.0, high=inf), Bounds(low=-inf, high=-0.0), 1)
     """
-    stack = [node]
-    while stack:
-        top = stack[-1]
-        if top in _found:
-            stack.pop()
-            continue
-        waiting = [x for x in _sources(top) if x not in _found]
-        if waiting:
-            stack.extend(waiting)
-        else:
-            stack.pop()
-            _found[top] = _bounds(top)
-    return _found[node]
+    return known_once(node, _found, _sources, _bounds)
 
 
 @lru_cache(maxsize=64)

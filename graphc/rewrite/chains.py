@@ -38,7 +38,8 @@ class Chain(NamedTuple):
 
 def chain_of(node: Node) -> Chain | None:
     """The factors of a product of matrices of known lengths; None of other arrays."""
-    if factors_of(node) is None or not _is_plain(node):
+    first = factors_of(node)
+    if first is None or not all(_is_plain(x) for x in (node, *(x for x, _ in first))):
         return None
     found, products = [Factor(node, False)], {}
     at = 0

@@ -23,6 +23,7 @@ from graphc.rewrite.matrices import (
     kron_factors,
 )
 from graphc.rewrite.mirror import is_own_mirror
+from graphc.rewrite.once import known_once
 from graphc.rewrite.signs import sign_of
 from graphc.tensor.assume import Assume
 from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
@@ -69,19 +70,7 @@ def facts_of(node: Node) -> Facts:
     known = _found.get(node)
     if known is not None:
         return known
-    stack = [node]
-    while stack:
-        top = stack[-1]
-        if top in _found:
-            stack.pop()
-            continue
-        waiting = [x for x in _sources(top) if x not in _found]
-        if waiting:
-            stack.extend(waiting)
-        else:
-            stack.pop()
-            _found[top] = _facts(top)
-    return _found[node]
+    return known_once(node, _found, _sources, _facts)
 
 
 def _is_matrix(node: Node) -> bool:

@@ -681,7 +681,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[GraphcError], str]] = {
     ),
     "lanes of different shapes": (
         lambda: graphc.vectorize(
-            lambda i: graphc.switch_case(i, [lambda: gt.ones(2), lambda: gt.ones(3)]), "()->(n)"
+            lambda i: graphc.switch_case(i, [lambda: gt.ones(207), lambda: gt.ones(307)]), "()->(n)"
         )(gt.lvector()),
         ShapeError, "differ in shape",
     ),

@@ -111,3 +111,9 @@ def test_a_long_chain_takes_time_in_proportion() -> None:
 
     seconds(20)
     assert min(seconds(400) for _ in range(2)) < 12 * min(seconds(100) for _ in range(2))
+
+
+def test_a_product_whose_inner_length_is_unknown_stays() -> None:
+    a, b = gt.tensor("a", shape=(3, None)), gt.tensor("b", shape=(None, 2))
+    graph = Graph([a, b], [a @ b])
+    assert optimize(graph).graph.outputs == graph.outputs

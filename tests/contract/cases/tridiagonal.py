@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
+from graphc.tensor.tensor import Tensor
+from graphc.tensor.tridiagonal import SolveTridiagonal
 from tests.contract.case import Case
 from tests.contract.values import plain
 
@@ -31,6 +33,15 @@ FAMILIES: dict[str, dict[str, Case]] = {
         )
         for n in (1, 2, 5)
         for transposed in (False, True)
+    }
+    | {
+        "diagonals": Case(
+            lambda low, d, up, b: Tensor.make(SolveTridiagonal(), low, d + 9, up, b),
+            ((4,), (4,), (4,), (4, 2)), MATRICES,
+            lambda low, d, up, b: np.linalg.solve(
+                np.diag(low[1:], -1) + np.diag(d + 9) + np.diag(up[:-1], 1), b
+            ),
+        )
     }
     | {
         f"tridiagonal_lu_factor, result {i}": Case(
