@@ -80,6 +80,13 @@ def _candidates(words: Words, a: Tensor) -> Tensor:
     return taken  # type: ignore[no-any-return]
 
 
+def _of_one_more(k0: Tensor, k1: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Whether a shape is drawn from as it is, the shape that is, and what is accepted of it."""
+    whole = greater_equal(a, 1)
+    high = where(whole, a, a + 1)
+    return whole, high, _candidates(child((k0, k1), 0), high)
+
+
 @dataclass(frozen=True, slots=True)
 class Gamma(Lanes):
     """A number of the gamma distribution for each key and shape a, of rate 1."""
@@ -90,9 +97,7 @@ class Gamma(Lanes):
 
     def numbers(self, k0: Tensor, k1: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
         """Of a shape below 1, a number of one more, times the power of a uniform one."""
-        whole = greater_equal(a, 1)
-        high = where(whole, a, a + 1)
-        cube = _candidates(child((k0, k1), 0), high)
+        whole, high, cube = _of_one_more(k0, k1, a)
         u = 1 - uniforms(child((k0, k1), 1), (), a.dtype)
         y = (high - 1 / 3) * cube * where(whole, 1, u ** (1 / a))
         return where(greater_equal(a, 0), y, np.nan)  # type: ignore[no-any-return]
@@ -113,9 +118,7 @@ class LogGamma(Lanes):
 
     def numbers(self, k0: Tensor, k1: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
         """Of a shape below 1, that of a number of one more, and a part of an exponential one."""
-        whole = greater_equal(a, 1)
-        high = where(whole, a, a + 1)
-        cube = _candidates(child((k0, k1), 0), high)
+        whole, high, cube = _of_one_more(k0, k1, a)
         e = exponentials(child((k0, k1), 1), (), a.dtype)
         boost = where(logical_or(whole, equal(e, 0)), 0, -e * (1 / a))
         y = log(high - 1 / 3) + log(cube) + boost

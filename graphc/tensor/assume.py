@@ -8,9 +8,8 @@ from typing import Any
 
 from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import Check, TensorType, here, where
+from graphc.tensor.lu import squared
 from graphc.tensor.reduce import Named
-from graphc.tensor.shape import length
-from graphc.tensor.specify import specify_shape
 from graphc.tensor.tensor import Tensor, as_tensor, function
 
 __all__ = ["FACTS", "IMPLIED", "SQUARE", "Assume", "implied"]
@@ -92,9 +91,7 @@ class Assume(Named):
 
     def expand(self, x: Tensor) -> Tensor:
         """The array, seen to be square when it runs where that was said and is not known."""
-        if not self.checks(x.type):
-            return x
-        return specify_shape(x, [*[None] * (x.ndim - 1), length(x, x.ndim - 2)])
+        return squared(x) if self.checks(x.type) else x
 
     def perform(self, x: Any) -> Any:
         return x
