@@ -1,15 +1,20 @@
-# Every command runs in .venv, which is made from pyproject.toml when it is missing or out of date.
+# Every command runs in VENV, which is made from pyproject.toml when it is missing or out of date.
 PYTHON ?= python3
 JOBS ?= auto
-BIN := .venv/bin
+N ?= 1000
+SEED ?= 1000000
+VENV := .venv
+EXTRAS := mlx,test,docs,bench,demo,dev
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench clean
+.PHONY: help demo test fuzz test-all test-part test-newest check docs bench clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.installed  ## fit eight models to real data on every backend, and draw them into build/
+demo: $(VENV)/.installed  ## fit eight models to real data on every backend, and draw them into build/
 	@$(BIN)/python examples/oring.py
 	@echo
 	@$(BIN)/python examples/oring_posterior.py
@@ -26,10 +31,25 @@ demo: .venv/.installed  ## fit eight models to real data on every backend, and d
 	@echo
 	@$(BIN)/python examples/sunspot_cycle.py
 
-test: .venv/.installed  ## run every test and every example of the documentation
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
+test: $(VENV)/.installed  ## run the tests and every example of the documentation, in ten minutes
+	@$(PYTEST) -m "not exhaustive"
+	@JAX_DISABLE_MOST_OPTIMIZATIONS=0 $(PYTEST) -m optimized tests/contract
 
-check: .venv/.installed  ## format, lint, types, layers, dead code, documentation
+fuzz: $(VENV)/.installed  ## run N random programs, from seed SEED on, on every backend
+	@GRAPHC_CACHE_DIR=off JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
+		$(BIN)/python -m tests.fuzz -n $(N) --seed $(SEED)
+
+test-all: $(VENV)/.installed  ## run what `make test` leaves out: whole tables, long fuzzing, C++ kernels
+	@$(PYTEST) -m exhaustive
+
+test-part: $(VENV)/.installed  ## run what a release of Python or JAX may break, in three minutes
+	@$(PYTEST) -m "not exhaustive" tests/capture tests/compile tests/interop
+	@$(PYTEST) -m "not exhaustive" --one-in 10 tests/contract
+
+test-newest: $(VENV)/.installed  ## run test-part on the newest Python of this machine
+	@.ci/test-newest $(BIN)/python
+
+check: $(VENV)/.installed  ## format, lint, types, layers, dead code, documentation
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -37,20 +57,20 @@ check: .venv/.installed  ## format, lint, types, layers, dead code, documentatio
 	$(BIN)/vulture
 	@$(MAKE) --no-print-directory docs
 
-docs: .venv/.installed  ## build the documentation into build/docs; a warning is an error
+docs: $(VENV)/.installed  ## build the documentation into build/docs; a warning is an error
 	$(BIN)/python docs/tables.py
 	$(BIN)/sphinx-build -q -E -W --keep-going -d build/doctrees docs build/docs
 
-bench: .venv/.installed  ## print graphc's times beside those of JAX and MLX written by hand
+bench: $(VENV)/.installed  ## print graphc's times beside those of JAX and MLX written by hand
 	@$(BIN)/python -m benchmarks
 
 clean:  ## remove what the other targets made, .venv too
-	rm -rf .venv build *.egg-info .benchmarks .coverage .coverage.* .hypothesis htmlcov
+	rm -rf .venv .venv-* build *.egg-info .benchmarks .coverage .coverage.* .hypothesis htmlcov
 	rm -rf .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.venv/.installed: pyproject.toml
-	@echo "Installing graphc and its tools into .venv"
-	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[mlx,test,docs,bench,demo,dev]'
+$(VENV)/.installed: pyproject.toml
+	@echo "Installing graphc and its tools into $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -e '.[$(EXTRAS)]'
 	@touch $@

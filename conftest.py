@@ -1,13 +1,18 @@
-"""The Markdown pages' examples as doctests, one test a page; MLX without g++; no cache on disk."""
+"""Settings of the test run, its order, and the Markdown pages' examples as doctests."""
 
 import doctest
+import gc
 import os
+import random
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -17,15 +22,63 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Nothing comes from an earlier run; tests of the cache on disk have directories of their own.
 os.environ["GRAPHC_CACHE_DIR"] = "off"
 
+# XLA compiles at its lowest level: most tests' programs run once, and take half of the time to
+# compile. With JAX_DISABLE_MOST_OPTIMIZATIONS=0 XLA optimizes as for users.
+OPTIMIZED = os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "0"
+FEWER_KERNELS = "--xla_cpu_use_fusion_emitters=false"
+"""Has XLA compile in less time. Not every release knows it, and XLA ends a process that gives a
+flag it does not know: another process tries it first."""
+
+if not OPTIMIZED and "XLA_FLAGS" not in os.environ:
+    tried = subprocess.run(
+        [sys.executable, "-c", "import jax; jax.devices()"],
+        env=os.environ | {"XLA_FLAGS": FEWER_KERNELS},
+        capture_output=True,
+        check=False,
+    )
+    os.environ["XLA_FLAGS"] = "" if tried.returncode else FEWER_KERNELS  # workers inherit it
+
 KERNELS = Path(tempfile.mkdtemp(prefix="graphc-tests-"))
 """Where MLX puts the kernels it compiles; it has no lock, so each process has one of its own."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--random-order", metavar="SEED", help="run the tests in a shuffled order")
+    parser.addoption("--one-in", metavar="N", type=int, default=1, help="run one of N tests only")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Sample and shuffle the tests on request; before -m selects, mark what is exhaustive."""
+    from tests.thorough import leave_to_exhaustive  # noqa: PLC0415 (assertions are rewritten first)
+
+    leave_to_exhaustive(items)
+    every = config.getoption("--one-in")
+    left = [item for item in items if _is_left_out(item, every)]
+    items[:] = [item for item in items if not _is_left_out(item, every)]
+    config.hook.pytest_deselected(items=left)
+    seed = config.getoption("--random-order")
+    if seed is not None:
+        random.Random(seed).shuffle(items)
+
+
+def _is_left_out(item: pytest.Item, every: int) -> bool:
+    """Whether a test is not in the sample, or needs XLA to optimize where it does not."""
+    sampled = crc32(item.nodeid.encode()) % every == 0
+    return not sampled or (not OPTIMIZED and item.get_closest_marker("optimized") is not None)
+
+
+def pytest_collection_finish() -> None:
+    """Leave the tests themselves out of every later search for garbage, a tenth of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_configure() -> None:
     """Have MLX trace what it compiles, and run it an operation at a time.
 
     The C++ compiler takes a second or more for each fused kernel, and without one MLX does not even
-    trace. With ``GRAPHC_FUSED=1`` it compiles; tests/link/test_mlx_kernels.py does in any case.
+    trace. With ``GRAPHC_FUSED=1`` it compiles; tests/link/mlx/test_kernels.py does in any case.
     """
     os.environ["TMPDIR"] = str(KERNELS)
     if os.environ.get("GRAPHC_FUSED") == "1":

@@ -22,6 +22,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     implicit_calls,
     implicit_matmul,
     implicit_tracing,
+    imports,
     loops,
     mlx,
     mlx_loops,

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 from importlib.metadata import version as version_of
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 from docutils.nodes import Node
 from sphinx.application import Sphinx
@@ -10,8 +10,8 @@ from sphinx.util.docutils import SphinxDirective
 
 import graphc.tensor as gt
 from graphc.random.generator import DISTRIBUTIONS
-from graphc.tensor.create import CONSTRUCTORS, PLURALS
-from graphc.tensor.elementwise import Elementwise
+from graphc.tensor.arrays.create import CONSTRUCTORS, PLURALS
+from graphc.tensor.core.elementwise import Elementwise
 
 project = "graphc"
 author = "The graphc developers"
@@ -54,8 +54,8 @@ class Subjects(SphinxDirective):
         found = {name: getattr(gt, name) for name in sorted(gt.__all__)}
         lettered = {*CONSTRUCTORS, *PLURALS} - {"scalar", "vector", "matrix", "row", "col"}
         lines: list[str] = []
-        for module in iter_modules(gt.__path__):
-            path = f"{gt.__name__}.{module.name}"
+        modules = [module.name for module in walk_packages(gt.__path__, f"{gt.__name__}.")]
+        for path in sorted(modules, key=lambda path: path.rpartition(".")[2]):
             own = [
                 name
                 for name, value in found.items()
@@ -65,7 +65,7 @@ class Subjects(SphinxDirective):
                 and name not in lettered
             ]
             if own:
-                title = module.name.replace("_", " ").capitalize()
+                title = path.rpartition(".")[2].replace("_", " ").capitalize()
                 lines += [title, "-" * len(title), "", _first_line(path), ""]
                 lines += [_entry(name, found[name]) for name in own]
         return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)

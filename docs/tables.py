@@ -12,12 +12,12 @@ from pathlib import Path
 from graphc.ir import Op
 from graphc.link import load, names
 from graphc.link.backend import Backend
-from graphc.tensor.assertion import CheckAndRaise
-from graphc.tensor.elementwise import ROWS, Elementwise
-from graphc.tensor.index import Nonzero
-from graphc.tensor.reduce import Named
-from graphc.tensor.sets import Unique
-from graphc.tensor.shape import Length, Shape
+from graphc.tensor.arrays.index import Nonzero
+from graphc.tensor.arrays.reduce import Composite
+from graphc.tensor.arrays.sets import Unique
+from graphc.tensor.core.assertion import CheckAndRaise
+from graphc.tensor.core.elementwise import ROWS, Elementwise
+from graphc.tensor.core.shape import Length, Shape
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "backends.md"
@@ -52,7 +52,7 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 def gaps() -> str:
     """A row for each gap of MLX's."""
-    rows = [("not there", "where", "why", "what to do")]
+    rows = [("unsupported", "where", "why", "what to do")]
     rows += [(gap.what, gap.where, gap.reason, gap.remedy) for gap in load("MLX").gaps]
     return table(rows)
 
@@ -72,7 +72,7 @@ def cell(backend: Backend, op: type[Op] | Elementwise) -> str:
     keys: Sequence[object] = cls.__mro__ if isinstance(op, type) else (op, *cls.__mro__)
     if any(key in backend.lowerings for key in keys):
         return ALL_HAVE
-    if issubclass(cls, Named) or getattr(op, "expand", None) is not None:
+    if issubclass(cls, Composite) or getattr(op, "expand", None) is not None:
         return IN_PARTS
     if cls.by_numpy:
         return CALLED_BACK

@@ -10,43 +10,16 @@ Example:
     [1.0, [0.0, 0.0]]
 """
 
-import sys
+from typing import TYPE_CHECKING
 
-import graphc.attention
-import graphc.grad
-import graphc.implicit
-import graphc.loop
-import graphc.optimize
-import graphc.random
-import graphc.tensor.assertion
-import graphc.tensor.print  # noqa: F401 (puts the folders among the modules)
-from graphc import errors
-from graphc.compile import (
-    Function,
-    In,
-    Mode,
-    Out,
-    Shared,
-    check,
-    clone_replace,
-    events,
-    function,
-    get_mode,
-    shared,
-    streams,
-)
-from graphc.compile.events import expect_compiles, internal
-from graphc.compile.recompile import mark_internal, recompile
+# PyTensor's names of the modules; `graphc.grad` is the function.
+import graphc.grad as gradient
+import graphc.tensor.core.assertion as raise_op
+import graphc.tensor.core.print as printing
+from graphc import errors, lazy
 from graphc.config import config
 from graphc.errors import CapturedConstantWarning, RecompileWarning
-from graphc.ir import Graph, Op, dprint, pprint
-
-# PyTensor's names for the modules; its function `grad` takes the name of the folder.
-gradient = sys.modules["graphc.grad"]
-printing = sys.modules["graphc.tensor.print"]
-raise_op = sys.modules["graphc.tensor.assertion"]
-
-from graphc.grad import (  # noqa: E402
+from graphc.grad import (
     Lop,
     Rop,
     disconnected_grad,
@@ -61,9 +34,8 @@ from graphc.grad import (  # noqa: E402
     verify_grad,
     zero_grad,
 )
-from graphc.implicit import node  # noqa: E402
-from graphc.interop import as_op, wrap_jax, wrap_py  # noqa: E402
-from graphc.loop import (  # noqa: E402
+from graphc.ir import Graph, Op, dprint, pprint
+from graphc.loop import (
     OpFromGraph,
     cond,
     custom_pullback,
@@ -78,22 +50,90 @@ from graphc.loop import (  # noqa: E402
     until,
     while_loop,
 )
-from graphc.rewrite import explain  # noqa: E402
-from graphc.tensor.assertion import Assert, CheckAndRaise  # noqa: E402
-from graphc.tensor.print import Print  # noqa: E402
-from graphc.tensor.runtime import runtime  # noqa: E402
-from graphc.tensor.vectorize import vectorize, vectorize_graph  # noqa: E402
+from graphc.tensor.arrays.vectorize import vectorize, vectorize_graph
+from graphc.tensor.core.assertion import Assert, CheckAndRaise
+from graphc.tensor.core.print import Print
+from graphc.tensor.core.runtime import runtime
+
+if TYPE_CHECKING:
+    from graphc import (
+        attention as attention,
+        capture as capture,
+        compile as compile,
+        implicit as implicit,
+        interop as interop,
+        link as link,
+        optimize as optimize,
+        random as random,
+        rewrite as rewrite,
+    )
+    from graphc.compile import events
+    from graphc.compile.arguments import In, Out
+    from graphc.compile.events import expect_compiles, internal
+    from graphc.compile.function import Function, function
+    from graphc.compile.mode import Mode, get_mode
+    from graphc.compile.recompile import mark_internal, recompile
+    from graphc.compile.shared import Shared, shared
+    from graphc.compile.specification import check, clone_replace
+    from graphc.interop.wrap import wrap_jax
+    from graphc.interop.wrap_py import as_op, wrap_py
+    from graphc.rewrite.explain import explain
+else:
+    # Imported when they are first used: most programs need few of them.
+    lazy.provide(
+        __name__,
+        modules=(
+            "graphc.attention",
+            "graphc.capture",
+            "graphc.compile",
+            "graphc.compile.events",
+            "graphc.implicit",
+            "graphc.interop",
+            "graphc.link",
+            "graphc.optimize",
+            "graphc.random",
+            "graphc.rewrite",
+        ),
+        names={
+            "graphc.compile.arguments": "In Out",
+            "graphc.compile.events": "expect_compiles internal",
+            "graphc.compile.function": "Function function",
+            "graphc.compile.mode": "Mode get_mode",
+            "graphc.compile.recompile": "mark_internal recompile",
+            "graphc.compile.shared": "Shared shared",
+            "graphc.compile.specification": "check clone_replace",
+            "graphc.interop.wrap": "wrap_jax",
+            "graphc.interop.wrap_py": "as_op wrap_py",
+            "graphc.rewrite.explain": "explain",
+        },
+    )
+    __getattr__, __dir__ = lazy.attributes(globals())
 
 # PyTensor has these beside its arrays too; a lower layer cannot import them.
-vars(sys.modules["graphc.tensor"]).update(
-    grad=grad,
-    hessian=hessian,
-    implicit=node.implicit,
-    jacobian=jacobian,
-    optimize=sys.modules["graphc.optimize"],
-    random=sys.modules["graphc.random"],
+lazy.provide(
+    "graphc.tensor",
+    modules=("graphc.optimize", "graphc.random"),
+    names={"graphc.grad": "grad hessian jacobian", "graphc.implicit.node": "implicit"},
 )
-vars(sys.modules["graphc.random"]).update({name: vars(streams)[name] for name in streams.__all__})
+lazy.provide(
+    "graphc.random",
+    names={"graphc.compile.streams": "RandomStream SharedGenerator default_rng shared_rng"},
+)
+lazy.provide("graphc.tensor.core.tensor", names={"graphc.compile.evaluate": "evaluate"})
+
+# These folders handle arrays of any library, and import none.
+lazy.provide(
+    "graphc.implicit.jax_arrays",
+    names={
+        "graphc.link.jax.implicit": "NAMESPACE bcoo bind call handled joined quantized_matmul "
+        "straight_through where_now",
+        "graphc.link.jax.implicit.primitives": "primitive primitive_names",
+    },
+)
+lazy.provide(
+    "graphc.attention.jax_arrays",
+    names={"graphc.link.jax.attention": "check_kept flex_attention mask_tables mask_values"},
+)
 
 __version__ = "0.1.0"
 
@@ -142,8 +182,10 @@ __all__ = [
     "map",
     "mark_internal",
     "pprint",
+    "printing",
     "pullback",
     "pushforward",
+    "raise_op",
     "recompile",
     "reduce",
     "runtime",

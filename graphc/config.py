@@ -1,4 +1,4 @@
-"""The few settings that change what graphc does; each can also be given where it applies."""
+"""The settings of graphc; each can also be an argument where it applies."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Config:
     Attributes:
         floatX: The dtype of ``gt.vector("v")``, ``gt.zeros(3)`` and the like: ``"float64"``,
             ``"float32"`` or ``"float16"``.
-        materialize: What is done where an implicit array must become whole, as no handler keeps it
-            in its own form: ``"allow"``, ``"warn"``, once for each place, or ``"error"``.
+        materialize: What happens when an implicit array is materialized, as no handler keeps its
+            structure: ``"allow"``, ``"warn"``, once for each place, or ``"error"``.
         mode: The mode of ``function`` and ``eval`` where none is given: its name, or a
             ``graphc.Mode``.
         specializations: How many executables one function keeps for different values of
@@ -42,8 +42,8 @@ class Config:
             ``GRAPHC_CACHE_DIR`` says, a path or ``off``, and else ``graphc`` in the user's cache
             directory; None for a user who has no home.
         cache_bytes: How many bytes that directory may hold; the least recently used entries go.
-        recompile: What is done about a function that is compiled again and again for a reason
-            that can be mended: ``"warn"``, ``"raise"`` or ``"ignore"``.
+        recompile: What happens when a function is compiled again and again for a reason that
+            can be fixed: ``"warn"``, ``"raise"`` or ``"ignore"``.
         warn_on_captured_constants: Whether an array of 10 or more elements that becomes a constant
             of a graph warns, unless ``gt.constant`` says that it is meant; once for what is built
             between two calls of ``graphc.function``.
@@ -90,7 +90,7 @@ class Config:
         self.warn_on_captured_constants = False
 
     def __getattr__(self, name: str) -> Any:
-        """The default of ``cache_dir``, once it is asked for: the environment may change before."""
+        """Return the default of ``cache_dir``, read from the environment at its first use."""
         if name != "cache_dir":
             raise AttributeError(_unknown(name), name=name, obj=self)
         self.cache_dir = default_directory(os.environ, sys.platform)
@@ -107,7 +107,7 @@ class Config:
 
     @contextmanager
     def change_flags(self, **settings: Any) -> Iterator[None]:
-        """These settings within a ``with`` block, the earlier ones after it."""
+        """A context with other settings; the earlier ones are restored at its end."""
         before = {name: getattr(self, name) for name in settings}
         try:
             for name, value in settings.items():
@@ -149,18 +149,18 @@ CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "specializations": POSITIVE,
     "warn_on_captured_constants": (lambda value: isinstance(value, bool), "True or False"),
 }
-"""What a setting must be, in code and in words."""
+"""The condition on the values of a setting, in code and in words."""
 
 
 def directory(value: str | os.PathLike[str] | None) -> Path | None:
-    """An absolute path; None where that is None or ``"off"``."""
+    """Return an absolute path, or None for None and ``"off"``."""
     if value is None or (isinstance(value, str) and value.lower() == OFF):
         return None
     return Path(os.path.abspath(os.path.expanduser(value)))  # noqa: PTH100, PTH111 (no home, no error)
 
 
 def default_directory(environment: Mapping[str, str], platform: str) -> Path | None:
-    """Where a user of that environment has the cache; nothing is read from the disk."""
+    """Return the default cache directory of an environment, without reading the disk."""
     if chosen := environment.get(DIRECTORY):
         return directory(chosen)
     if platform == "win32":

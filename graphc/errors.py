@@ -1,10 +1,12 @@
-"""Every error a user can meet; each is also a built-in one, so that ``except ValueError`` works.
+"""All errors of graphc; each is also a built-in error, so that ``except ValueError`` works.
 
-A message says what was asked of which types and what is wrong, then the way out, then the user's
-file and line where there is one.
+A message names the operation, its operands and the problem, then the remedy, then the user's file
+and line.
 """
 
 from __future__ import annotations
+
+from graphc.site import user_line
 
 __all__ = [
     "AmbiguousHandlerError",
@@ -39,15 +41,18 @@ __all__ = [
 
 
 class GraphcError(Exception):
-    """The base of all errors that graphc raises on purpose.
+    """The base class of all errors that graphc raises.
 
     Args:
-        problem: What was asked, of what, and what is wrong with it.
-        remedy: What to do about it.
-        where: The user's ``file:line`` it is about.
+        problem: The operation, its operands and the problem.
+        remedy: How to fix it; ``""`` if the problem says that.
+        where: The user's ``file:line`` that it is about; by default the innermost one that is
+            running, and ``""`` where there is none.
     """
 
     def __init__(self, problem: str, remedy: str = "", where: str | None = None) -> None:
+        # Copies and unpickled errors are given all three: they keep the line, or have none.
+        where = (user_line() or "") if where is None else where
         super().__init__(problem, remedy, where)
         self.problem = problem
         self.remedy = remedy
@@ -59,15 +64,15 @@ class GraphcError(Exception):
 
 
 class ShapeError(GraphcError, ValueError):
-    """Shapes that do not fit each other, or an axis that is not there."""
+    """Shapes that do not fit each other, or an axis that does not exist."""
 
 
 class RuntimeShapeError(ShapeError):
-    """Shapes found not to fit when a compiled function was called."""
+    """Shapes that do not fit in a call of a compiled function."""
 
 
 class DTypeError(GraphcError, TypeError):
-    """A dtype that the operation, or the argument's input, does not take."""
+    """A dtype that an operation, or an input of a function, does not accept."""
 
 
 class ArgumentError(GraphcError, TypeError):
@@ -79,19 +84,19 @@ class BoundsError(GraphcError, IndexError):
 
 
 class SymbolicValueError(GraphcError, TypeError):
-    """A symbolic array was asked for a value that it has only at run time."""
+    """Use of a value that a symbolic array has only at run time."""
 
 
 class FrozenError(GraphcError, AttributeError):
-    """An attempt to edit a graph, which never changes."""
+    """An attempt to modify a graph; graphs are immutable."""
 
 
 class InvalidGraphError(GraphcError, ValueError):
-    """A graph that breaks what every graph must keep."""
+    """A graph that breaks an invariant."""
 
 
 class MissingInputError(GraphcError, ValueError):
-    """Outputs depend on an input that the function was not given."""
+    """Outputs that depend on an input missing from the function's inputs."""
 
 
 class UnusedInputError(GraphcError, ValueError):
@@ -99,76 +104,76 @@ class UnusedInputError(GraphcError, ValueError):
 
 
 class UnsupportedOperationError(GraphcError, NotImplementedError):
-    """Operations that the backend has no lowering for, all of them at once."""
+    """Operations that a backend has no lowering for; one error lists all of them."""
 
 
 class DynamicShapeError(GraphcError, TypeError):
-    """A shape that depends on values the backend does not have while it compiles."""
+    """A shape that depends on values unknown while a backend compiles."""
 
 
 class GradientError(GraphcError, TypeError):
-    """A derivative of, or by, something that has none."""
+    """A derivative that does not exist: of or with respect to something not differentiable."""
 
 
 class DisconnectedInputError(GraphcError, ValueError):
-    """A derivative by an input that the cost does not depend on."""
+    """A derivative with respect to an input that the cost does not depend on."""
 
 
 class VerificationError(GraphcError, AssertionError):
-    """A derivative that disagrees with finite differences, or a backend that does with NumPy."""
+    """A derivative that disagrees with finite differences, or a backend with NumPy."""
 
 
 class OperationError(GraphcError, RuntimeError):
-    """An operation that failed when a compiled function was called, or as JAX traced it."""
+    """An operation that failed in a call of a compiled function, or while JAX traced it."""
 
 
 class CheckError(GraphcError, AssertionError):
-    """A condition that did not hold when a compiled function was called."""
+    """A condition that did not hold in a call of a compiled function."""
 
 
 class NaNError(GraphcError, ArithmeticError):
-    """A NaN, or an infinite number, in a function that is to have none."""
+    """A NaN or an infinite number in a function compiled to raise on them."""
 
 
 class ModeError(GraphcError, ValueError):
-    """A mode that names no backend, or an option the backend does not have."""
+    """A mode that names no backend, or an option that its backend lacks."""
 
 
 class ImplicitArrayError(GraphcError, TypeError):
-    """An implicit array, or a handler of one, that is not as it must be."""
+    """An invalid implicit array, or an invalid handler of one."""
 
 
 class AmbiguousHandlerError(ImplicitArrayError):
-    """Two handlers that fit the same operands equally well."""
+    """Two handlers that match the same operands equally well."""
 
 
 class HandlerError(ImplicitArrayError):
-    """A handler that gave something else than what was asked of it."""
+    """A handler whose result has another type than the operation's."""
 
 
 class MaterializeError(ImplicitArrayError):
-    """An implicit array that could not, or must not, become whole."""
+    """An implicit array that could not, or must not, be materialized."""
 
 
 class RecompileError(GraphcError, RuntimeError):
-    """A compilation that was asked not to happen, or other compilations than were expected."""
+    """A compilation that was forbidden, or other compilations than expected."""
 
 
 class MaterializeWarning(UserWarning):
-    """An implicit array became whole, as nothing was there to handle it in its own form."""
+    """An implicit array that was materialized, as no handler kept its structure."""
 
 
 class CapturedConstantWarning(UserWarning):
-    """An array became part of a graph that was not said to be a constant."""
+    """An array captured in a graph without ``gt.constant``."""
 
 
 class RecompileWarning(UserWarning):
-    """A function is compiled or built again and again for a reason that can be mended.
+    """A function that is compiled again and again for a reason that can be fixed.
 
     Args:
-        text: What changed, and what to do about it.
-        cause: The kind of it: ``"captured value"``, ``"Python scalar"``, ``"static parameter"``,
-            ``"shape"``, ``"dtype"``, ``"structure"`` or ``"mode"``.
+        text: What changed, and how to fix it.
+        cause: The kind of change: ``"captured value"``, ``"Python scalar"``,
+            ``"static parameter"``, ``"shape"``, ``"dtype"``, ``"structure"`` or ``"mode"``.
     """
 
     def __init__(self, text: str, cause: str = "") -> None:

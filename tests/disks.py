@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphc.compile import disk as disk_module, entry as entry_module
-from graphc.compile.disk import Disk
+from graphc.compile.disk import DiskCache
 
 NAME, OTHER = "0123456789abcdef", "fedcba9876543210"
 DATA = bytes(range(256)) * 4
@@ -35,12 +35,12 @@ def python(code: str, *arguments: object) -> list[str]:
     return [sys.executable, "-c", PINNED + code, *map(str, arguments)]
 
 
-def files(disk: Disk, suffix: str = "") -> list[Path]:
+def files(disk: DiskCache, suffix: str = "") -> list[Path]:
     """What is in the directory."""
     return sorted(path for path in disk.directory.iterdir() if path.name.endswith(suffix))
 
 
-def entry(disk: Disk) -> Path:
+def entry(disk: DiskCache) -> Path:
     """The file of its only entry."""
     (found,) = files(disk, ".entry")
     return found
@@ -55,7 +55,7 @@ def told(use: Callable[[], object]) -> list[str]:
     return [str(warning.message) for warning in found]
 
 
-def use_all(disk: Disk, name: str) -> None:
+def use_all(disk: DiskCache, name: str) -> None:
     """Everything that needs the directory, twice."""
     for _ in range(2):
         assert disk.load(name) is None

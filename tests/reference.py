@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import Leaf, Node, TupleType, numpy_dtype, toposort
-from graphc.tensor.reduce import Named
+from graphc.tensor.arrays.reduce import Composite
 
 __all__ = ["evaluate"]
 
@@ -25,7 +25,7 @@ def evaluate(outputs: Sequence[Node], values: Mapping[Any, Any] | None = None) -
                 known[node] = node.op.array
                 continue
             given = [known[x] for x in node.inputs]
-            if isinstance(node.op, Named):
+            if isinstance(node.op, Composite):
                 made = node.op.expand(*node.inputs)
                 (y,) = evaluate([made], known)
             else:

@@ -16,7 +16,7 @@ import pytest
 
 from graphc.cli import doctor, main
 from graphc.cli.cache import described
-from graphc.compile.disk import Disk
+from graphc.compile.disk import DiskCache
 from graphc.link.probe import Finding, _result, probed
 
 NAME = "0123456789abcdef"
@@ -76,7 +76,7 @@ def test_a_cache_that_is_off_has_neither_path_nor_entries(command: str) -> None:
 def test_the_cache_is_told_of_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Whoever edits graphc while its tests run has them pass.
     monkeypatch.setattr("graphc.compile.disk.edited_since_import", lambda: False)
-    disk = Disk(tmp_path / "cache", 10**6)
+    disk = DiskCache(tmp_path / "cache", 10**6)
     for i in range(3):
         disk.save(f"{i:016x}", bytes(100_000))
     size = disk.info().bytes
@@ -157,6 +157,7 @@ def test_the_installed_command_is_this_one() -> None:
     assert scripts == {"graphc": f"{main.__module__.rpartition('.')[0]}:{main.__name__}"}
 
 
+@pytest.mark.exhaustive
 def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
     found = subprocess.run(
         f"{sys.executable} -m graphc doctor | head -1",
@@ -227,6 +228,7 @@ def test_a_backend_that_is_missing_has_its_line_for_installing(tmp_path: Path) -
     assert "pip install 'graphc[mlx]'" in found.stdout
 
 
+@pytest.mark.exhaustive
 def test_without_the_default_backend_something_is_to_be_mended(tmp_path: Path) -> None:
     found = graphc("doctor", "--json", **without(tmp_path, "jax", "mlx"))
     assert (found.returncode, found.stderr) == (1, "")
@@ -234,6 +236,7 @@ def test_without_the_default_backend_something_is_to_be_mended(tmp_path: Path) -
     assert states == {"JAX": "missing", "MLX": "missing", "NUMPY": "found"}
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(
     ("how", "told"),
     [

@@ -35,13 +35,13 @@ def ran(example: Path, folder: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_ends_well(example: Path, tmp_path: Path) -> None:
     assert ran(example, tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_o_ring_example_agrees_with_the_published_estimates(tmp_path: Path) -> None:
     text = ran(ROOT / "examples" / "oring.py", tmp_path)
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:5]}
@@ -51,19 +51,21 @@ def test_the_o_ring_example_agrees_with_the_published_estimates(tmp_path: Path) 
     assert (tmp_path / "build" / "oring.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_o_ring_posterior_is_the_one_that_a_grid_tells(tmp_path: Path) -> None:
     text = ran(ROOT / "examples" / "oring_posterior.py", tmp_path)
     rows = [line.rsplit(maxsplit=6)[1:] for line in text.splitlines()[1:4]]
-    for mean, spread, wanted, spread_wanted, worth, likeness in (map(float, row) for row in rows):
+    # The kurtosis of each posterior, which says how well draws tell a spread.
+    for row, kurtosis in zip(rows, [3.26, 3.45, 62.2], strict=True):
+        mean, spread, wanted, spread_wanted, worth, likeness = map(float, row)
         assert abs(mean - wanted) < 4 * spread_wanted / worth**0.5
-        assert abs(spread / spread_wanted - 1) < 0.1
+        assert abs(spread / spread_wanted - 1) < 4 * ((kurtosis - 1) / 4 / worth) ** 0.5
         assert likeness < 1.02
     assert "Divergent: 0.0%" in text
     assert (tmp_path / "build" / "oring_posterior.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_nile_example_finds_the_published_variances(tmp_path: Path) -> None:
     text = ran(ROOT / "examples" / "nile.py", tmp_path)
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:5]}
@@ -90,7 +92,7 @@ def test_the_nile_is_smoothed_as_derivatives_of_its_likelihood_say(
     np.testing.assert_allclose([level, variance], wanted, rtol=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_sunspot_example_agrees_with_least_squares(tmp_path: Path) -> None:
     text = ran(ROOT / "examples" / "sunspots.py", tmp_path)
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:5]}
@@ -100,7 +102,7 @@ def test_the_sunspot_example_agrees_with_least_squares(tmp_path: Path) -> None:
     assert (tmp_path / "build" / "sunspots.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_packed_digits_are_read_by_one_program_for_all_packings(tmp_path: Path) -> None:
     text = ran(ROOT / "examples" / "packed.py", tmp_path)
     _, table = text.split("programs\n")
@@ -113,7 +115,7 @@ def test_packed_digits_are_read_by_one_program_for_all_packings(tmp_path: Path) 
         assert int(programs) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_adapters_on_four_bits_learn_alike_on_every_backend(tmp_path: Path) -> None:
     text = ran(ROOT / "examples" / "digits.py", tmp_path)
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:]}
@@ -125,7 +127,7 @@ def test_adapters_on_four_bits_learn_alike_on_every_backend(tmp_path: Path) -> N
         assert int(frozen.replace(",", "")) * 6 < int(dense.replace(",", ""))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_earthquake_example_finds_the_published_estimates(tmp_path: Path) -> None:
     text = ran(ROOT / "examples" / "earthquakes.py", tmp_path)
     rows = [line.split() for line in text.splitlines()[1:9]]
@@ -161,7 +163,7 @@ def test_hidden_states_are_what_hmmlearn_finds(mode: str, monkeypatch: pytest.Mo
     assert path.tolist() == [state for years, state in spells for _ in range(years)]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_cycle_of_the_sun_is_the_same_on_every_backend(tmp_path: Path) -> None:
     text = ran(ROOT / "examples" / "sunspot_cycle.py", tmp_path)
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:5]}

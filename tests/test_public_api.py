@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
+import math
+import pydoc
 import re
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.tensor.create import CONSTRUCTORS
-from graphc.tensor.elementwise import Elementwise
+from graphc.tensor.arrays.create import CONSTRUCTORS
+from graphc.tensor.core.elementwise import Elementwise
 
 MIGRATING = (Path(__file__).parents[1] / "docs" / "migrating.md").read_text(encoding="utf-8")
 
@@ -50,9 +55,52 @@ def test_a_public_function_tells_its_arguments_or_shows_an_example(name: str) ->
     assert told or elsewhere or parameters <= FAMILIAR
 
 
+ROWS = [name for name, value in PUBLIC.items() if isinstance(value, Elementwise)]
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_the_example_in_the_help_of_an_elementwise_function_holds(name: str) -> None:
+    text = PUBLIC[name].__doc__ or ""
+    example = doctest.DocTestParser().get_doctest(text, {"gt": gt}, name, None, None)
+    assert len(example.examples) == 2
+    assert doctest.DocTestRunner(verbose=False).run(example).failed == 0
+
+
+def test_the_help_of_a_function_is_its_own() -> None:
+    text = pydoc.plain(pydoc.render_doc(gt.exp))
+    for part in ("exp(x)", "e ** x; element by element.", "int32, int64", ">>> gt.exp(x)"):
+        assert part in text
+    assert "Elementwise(" not in text
+    assert str(inspect.signature(gt.add)) == "(a, b, /, *more)"
+    assert str(inspect.signature(gt.owens_t)) == "(h, a, /)"
+    assert (Elementwise.__doc__ or "").startswith("A function applied to each element")
+    assert inspect.signature(gt.sum).parameters["axis"].default is None
+
+
+def test_types_that_a_user_meets_have_public_names() -> None:
+    x = gt.vector("x")
+    f = graphc.function([x], x + 1, mode="NUMPY")
+    young = type(f)
+    for _ in range(20):
+        f(np.ones(2))
+    settled = type(f)
+    assert young is not settled
+    assert {young.__name__, settled.__name__, young.__qualname__} == {"Function"}
+    number, stream = graphc.runtime(2.5), gt.random.RandomStream(3)
+    rows = graphc.scan(lambda a: a * x, x)
+    others = [x, x + 1, rows, number, stream, graphc.shared(1.0), graphc.Mode("JAX"), f.plan()]
+    assert not [cls for cls in map(type, others) if cls.__name__.startswith("_")]
+    assert repr(stream) == "RandomStream(seed=3)"
+
+
 def test_public_names_come_once() -> None:
     for module in (graphc, gt):
         assert len(module.__all__) == len(set(module.__all__))
+
+
+def test_no_file_hides_a_public_name() -> None:
+    assert not [name for name in gt.__all__ if isinstance(getattr(gt, name), ModuleType)]
+    assert math.isnan(gt.nan)
 
 
 def test_gradient_is_the_module_of_barriers_too() -> None:

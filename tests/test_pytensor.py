@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import graphc
-from graphc.tensor.create import CONSTRUCTORS
+from graphc.tensor.arrays.create import CONSTRUCTORS
 
 ROOT = Path(__file__).parents[1]
 MIGRATING = (ROOT / "docs" / "migrating.md").read_text(encoding="utf-8")

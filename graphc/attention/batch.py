@@ -1,7 +1,7 @@
-"""Attention of a batch: its axis becomes part of that of batches.
+"""The batch rule of attention: the new axis is merged into that of sequences.
 
-Mask and score functions are given the number of a batch among all, and find out again which element
-it belongs to, and which batch of that it is.
+Mask and score functions are given the number of a sequence in the merged axis, and split it into
+the element of the batch and the sequence within that.
 """
 
 from __future__ import annotations
@@ -12,28 +12,26 @@ from typing import TYPE_CHECKING, Any
 from graphc.attention.mods import INDICES, looks_at
 from graphc.ir import Graph, Node, picks, replaced
 from graphc.loop.step import opened, stand_in, with_formals
-from graphc.tensor.axes import expand_dims
-from graphc.tensor.broadcast import broadcast_to
-from graphc.tensor.elementwise import cast
-from graphc.tensor.shape import length, lengths, reshape
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.core.axes import expand_dims
+from graphc.tensor.core.elementwise import cast
+from graphc.tensor.core.shape import length, lengths, reshape
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 if TYPE_CHECKING:
     from graphc.attention.flex import FlexOp
-
-__all__ = ["folded"]
 
 
 def folded(
     op: FlexOp, size: Any, batched: Sequence[bool], inputs: Sequence[Tensor]
 ) -> tuple[Tensor, ...]:
-    """The results of attention, or of its gradient, for a batch.
+    """The results of attention, or of its gradient, for a batch of elements.
 
     Args:
-        op: What is done for each element.
-        size: How many elements there are.
+        op: The operation of each element.
+        size: The number of elements.
         batched: Which inputs have an axis of elements in front.
-        inputs: The operation's.
+        inputs: The operation's inputs.
     """
     parts, flags = op.parts(inputs), op.parts(batched)
     batches = length(parts.q, int(flags.q))
@@ -47,23 +45,25 @@ def folded(
 
     arrays = list(map(merged, parts[:3], flags[:3]))
     rest = list(map(merged, parts.rest, flags.rest))
-    mask, of_mask = _telling_apart(op.mask, 0, parts.mask_captured, flags.mask_captured, batches)
-    apart = mask is not None and looks_at(mask, 0)
+    mask, of_mask = _with_merged_batches(
+        op.mask, 0, parts.mask_captured, flags.mask_captured, batches
+    )
+    by_batch = mask is not None and looks_at(mask, 0)
     tables = [
-        _table(x, flag, apart, size, batches) for x, flag in _pairs(parts.tables, flags.tables)
+        _table(x, flag, by_batch, size, batches) for x, flag in _pairs(parts.tables, flags.tables)
     ]
-    # What there is a gradient by has one for each element.
-    asked = op.asked or [False] * len(parts.score_captured)
-    now = [flag or is_asked for flag, is_asked in _pairs(flags.score_captured, asked)]
+    # An array with a gradient has a gradient for each element.
+    wanted = op.wanted_captured or [False] * len(parts.score_captured)
+    now = [flag or is_wanted for flag, is_wanted in _pairs(flags.score_captured, wanted)]
     captured = [
         leading(x, flag) if new else x
         for (x, flag), new in _pairs(_pairs(parts.score_captured, flags.score_captured), now)
     ]
-    score, of_score = _telling_apart(op.score, 1, captured, now, batches)
+    score, of_score = _with_merged_batches(op.score, 1, captured, now, batches)
     made = op.with_functions(score, mask)
     results = picks(Node.make(made, *arrays, *tables, *of_score, *of_mask, *rest))
-    # Those by captured arrays have an axis of elements already.
-    own = len(results) - sum(op.asked)
+    # Gradients of captured arrays have an axis of elements already.
+    own = len(results) - sum(op.wanted_captured)
     found = [reshape(y, (size, batches, *lengths(y)[1:])) for y in results[:own]]
     return (*found, *results[own:])
 
@@ -72,33 +72,33 @@ def _pairs(a: Any, b: Any) -> list[Any]:
     return list(zip(a, b, strict=True))
 
 
-def _table(x: Tensor, flag: bool, apart: bool, size: Any, batches: Any) -> Tensor:
-    """A table (Bm, ...) for all batches of all the elements.
+def _table(x: Tensor, flag: bool, by_batch: bool, size: Any, batches: Any) -> Tensor:
+    """A table (Bm, ...) for all sequences of all elements.
 
-    One that is equal for all stays, where the mask function does not tell batches apart.
+    One that is the same for all stays, if the mask function does not depend on the sequence.
     """
-    if not flag and not apart and x.type.shape[0] == 1:
+    if not flag and not by_batch and x.type.shape[0] == 1:
         return x
     own = lengths(x)[2:] if flag else lengths(x)[1:]
     x = x if flag else expand_dims(x, 0)
     return reshape(broadcast_to(x, (size, batches, *own)), (size * batches, *own))
 
 
-def _telling_apart(
+def _with_merged_batches(
     graph: Graph | None,
     first: int,
     captured: Sequence[Tensor],
     flags: Sequence[bool],
     batches: Any,
 ) -> tuple[Graph | None, list[Tensor]]:
-    """A function of batches of all elements, and what it captures.
+    """A function of the merged axis of sequences, and the arrays that it captures.
 
     Args:
-        graph: The function of batches of one element.
-        first: The place of the number of the batch among its inputs.
-        captured: What it captures, with an axis of elements in front where the flag says so.
-        flags: Where that is.
-        batches: How many batches an element has.
+        graph: The function of the sequences of one element.
+        first: The place of the number of the sequence among its inputs.
+        captured: The arrays that it captures, with an axis of elements in front where flagged.
+        flags: Which have that axis.
+        batches: The number of sequences of an element.
     """
     if graph is None:
         return None, []

@@ -1,36 +1,38 @@
-"""The blocks of a mask told apart: empty, full, and partial, where the mask has to be asked.
+"""The blocks of a mask: empty, full, or partial, where the mask function decides.
 
-Each block is decided by the cheapest that suffices: intervals of the mask function over the block,
-its values at the block's corners, or all of its values.
+Each block is decided by the cheapest means that suffices: intervals of the mask function over the
+block, its values at the block's corners, or all of its values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphc.attention.grids import compact
 from graphc.attention.intervals.interval import Interval, point
-from graphc.implicit.level import numpy_like
-
-__all__ = ["Decided", "Evaluate", "Tiling", "asked", "grid", "indices", "tables"]
+from graphc.implicit.namespace import numpy_like
 
 Tables = tuple[Any, Any, Any, Any]
 Evaluate = Callable[[Any, Any, Any, Any], Any]
 """A mask for batches (n, 1, 1), heads (n, 1, 1), queries (n, m, 1) and keys (n, 1, l)."""
 
 
+SPAN = 4
+"""The longest range of a captured array that is looked up as such, in blocks."""
+
+
 class Tiling(NamedTuple):
-    """Which elements there are, and how they are cut into blocks.
+    """The lengths of a mask, and the size of its blocks.
 
     Attributes:
-        batch: How many sequences the mask tells apart.
-        heads: How many heads.
+        batch: The number of sequences that have their own mask.
+        heads: The number of heads that do.
         queries: The number of queries.
         keys: The number of keys.
-        block: How many queries and keys a block has; the last ones may have fewer.
+        block: The numbers of queries and keys of a block; the last one may have fewer.
     """
 
     batch: int
@@ -41,13 +43,18 @@ class Tiling(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, int, int, int]:
-        """How many blocks there are along batch, heads, queries and keys."""
+        """The numbers of blocks along batch, heads, queries and keys."""
         rows, columns = self.block
         return self.batch, self.heads, -(-self.queries // rows), -(-self.keys // columns)
 
+    @property
+    def span(self) -> int:
+        """The longest range of a captured array that is looked up as such."""
+        return SPAN * max(self.block)
+
 
 class Decided(NamedTuple):
-    """Which blocks are certainly full, and which have anything, bool (B, H, rows, columns)."""
+    """Which blocks are certainly full, and which possibly not empty; bool (B, H, rows, columns)."""
 
     certain: Any
     possible: Any
@@ -70,7 +77,7 @@ def indices(
     b = np.arange(batch, dtype=np.int32).reshape(-1, 1, 1, 1)
     h = np.arange(heads, dtype=np.int32).reshape(1, -1, 1, 1)
     rows, columns = block
-    q, k = _ends(queries, rows), _ends(keys, columns)
+    q, k = ends(queries, rows), ends(keys, columns)
     return (
         point(b),
         point(h),
@@ -79,30 +86,31 @@ def indices(
     )
 
 
-def _ends(n: int, size: int) -> tuple[Any, Any]:
+def ends(n: int, size: int) -> tuple[Any, Any]:
+    """The first and the last element of each block of n elements, int32."""
     low = np.arange(0, n, size, dtype=np.int64)
     return low.astype(np.int32), np.minimum(low + size - 1, n - 1).astype(np.int32)
 
 
 def grid(kept: Interval, counts: tuple[int, int, int, int]) -> Decided:
-    """What intervals tell of each block.
+    """The blocks that intervals decide.
 
     Args:
         kept: The interval of a mask over the blocks.
-        counts: How many blocks there are along batch, heads, queries and keys.
+        counts: The numbers of blocks along batch, heads, queries and keys.
     """
     return Decided(*[numpy_like(end).broadcast_to(end, counts) for end in kept])
 
 
 def tables(certain: Any, possible: Any, keys: int, columns: int) -> Tables:
-    """Which blocks each row has, in compact form.
+    """The tables of a mask: which blocks each row has.
 
     Args:
         certain: bool (B, H, rows, columns): where all elements are kept.
         possible: Where any is.
         keys: The number of keys.
-        columns: How many keys a block has. If the last one has fewer, it is partial where all are
-            kept, so that whoever reads full blocks reads no key that is not there.
+        columns: The number of keys of a block. If the last one has fewer, it is partial where all
+            are kept, so that full blocks have all of their keys.
 
     Returns:
         For partial blocks and for full ones the numbers of them in each row, int32 (B, H, rows),
@@ -113,30 +121,51 @@ def tables(certain: Any, possible: Any, keys: int, columns: int) -> Tables:
         >>> [x.tolist() for x in tables(full, full, 3, 2)]
         [[[[0, 1]]], [[[[0, 1], [1, 0]]]], [[[1, 1]]], [[[[0, 1], [0, 1]]]]]
     """
-    level = numpy_like(certain, possible)
+    xp = numpy_like(certain, possible)
     if keys % columns:
         whole = np.arange(-(-keys // columns)) < keys // columns
-        certain = level.logical_and(certain, whole)
-    partial = level.logical_and(possible, level.logical_not(certain))
+        certain = xp.logical_and(certain, whole)
+    partial = xp.logical_and(possible, xp.logical_not(certain))
     return (*compact(partial), *compact(certain))
 
 
-# All values of blocks, in NumPy.
+def tables_by(
+    uses: Sequence[bool], tiling: Tiling, find: Callable[[Tiling], Sequence[Any]]
+) -> Tables:
+    """The tables of a mask, found once for sequences and heads that share them.
+
+    Args:
+        uses: Whether the mask function depends on the sequence, and on the head.
+        tiling: The blocks.
+        find: Finds the tables for fewer sequences and heads, where there are queries and keys.
+    """
+    batch, heads = tiling.counts[:2]
+    own = tiling._replace(batch=batch if uses[0] else 1, heads=heads if uses[1] else 1)
+    if 0 in own.counts:
+        nothing = np.zeros(tiling.counts, bool)
+        return tables(nothing, nothing, tiling.keys, tiling.block[1])
+    found = find(own)
+    xp = numpy_like(*found)
+    a, b, c, d = [xp.broadcast_to(x, (batch, heads, *x.shape[2:])) for x in found]
+    return a, b, c, d
+
+
+# Values of blocks, in NumPy.
 
 AT_ONCE = 2**17
-"""How many elements are evaluated together: few enough for a cache, many enough for a call."""
+"""The elements that are evaluated together: few enough for a cache, many enough for a call."""
 
 ROWS = 16
-"""How many rows of a block are evaluated before blocks that are partial leave."""
+"""The rows of a block that are evaluated before it is known to be partial."""
 
 
-def asked(evaluate: Evaluate, tiling: Tiling, decided: Decided) -> Decided:
-    """What the values of a mask tell of the blocks that intervals leave open.
+def evaluated(evaluate: Evaluate, tiling: Tiling, decided: Decided) -> Decided:
+    """The blocks that intervals leave undecided, decided by the mask's values.
 
     Args:
         evaluate: The mask.
         tiling: The blocks.
-        decided: What is known of them, NumPy's arrays.
+        decided: What intervals say of them, NumPy arrays.
     """
     certain, possible = decided.certain.copy(), decided.possible.copy()
     blocks = np.argwhere(possible & ~certain)
@@ -165,7 +194,7 @@ def _passes(tiling: Tiling) -> list[tuple[Any, Any]]:
 
 
 def _values(evaluate: Evaluate, tiling: Tiling, blocks: Any, rows: Any, columns: Any) -> Any:
-    """(blocks, rows, columns); what is beyond the last query or key is that one again."""
+    """The mask (blocks, rows, columns); beyond the last query or key, that one again."""
     b, h, q, k = blocks.T[..., None, None]
     height, width = tiling.block
     q = np.minimum(q * height + rows[:, None], tiling.queries - 1)

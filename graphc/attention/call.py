@@ -1,22 +1,20 @@
-"""``flex_attention``: attention whose masking and scores are small functions."""
+"""``flex_attention``: attention with mask and score functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
+from graphc.attention import jax_arrays
 from graphc.attention.checks import check_spread, checked_dtype, checked_scale, checked_shapes
 from graphc.attention.flex import Flex
 from graphc.attention.mask import BlockMask
-from graphc.attention.mods import leaf_of, lifted, looks_at, mask_of, score_of
+from graphc.attention.mods import leaf_of, lifted, mask_of, score_of, uses
 from graphc.attention.parts import BLOCK
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.ir import Node, picks
-from graphc.tensor.specify import specify_shape
-from graphc.tensor.tensor import Tensor, as_tensor
-
-__all__ = ["flex_attention"]
+from graphc.tensor.core.specify import specify_shape
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 
 def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
@@ -29,26 +27,26 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
     enable_gqa: bool = False,
     return_lse: bool = False,
 ) -> Any:
-    """Attention whose scores a function changes, and whose mask is known in blocks.
+    """Attention with a score function and a block mask.
 
     The result is ``softmax(score_mod(scale * query @ key.T), where the mask keeps it) @ value``.
     Blocks that the mask leaves out cost nothing, forwards and backwards, and memory grows with the
     lengths, not with their product. What the functions capture is passed when the program runs:
-    other values compile nothing again, and gradients flow to them.
+    other values recompile nothing, and gradients flow to them.
 
     Args:
         query: (batch, heads, queries, elements), floating; symbolic, or JAX's.
         key: (batch, key heads, keys, elements).
         value: (batch, key heads, keys, any number).
-        score_mod: What becomes of a score: ``score_mod(score, b, h, q_idx, kv_idx)`` for scalars,
-            written in ``graphc.tensor``, or ``jax.numpy`` for JAX arrays. The score is float32, or
+        score_mod: The new score, ``score_mod(score, b, h, q_idx, kv_idx)`` of scalars, written in
+            ``graphc.tensor``, or ``jax.numpy`` for JAX arrays. The score is float32, or
             float64 if the query is; the numbers are int32.
         block_mask: From ``create_block_mask`` for these lengths; without it, every query sees every
             key.
         scale: A number; ``1 / sqrt(elements)`` by default.
         enable_gqa: Let heads of queries share those of keys: head h reads the key head
             ``h // (heads // key heads)``.
-        return_lse: Give the logarithms of sums too.
+        return_lse: Return the log-sum-exps of the scores too.
 
     Returns:
         (batch, heads, queries, any number) of the query's dtype. With ``return_lse`` a pair, of it
@@ -56,11 +54,11 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
         query that sees no key gives zeros and ``-inf``, and its gradients are zero.
 
     Raises:
-        ShapeError: Lengths do not fit each other, or the mask; ``score_mod`` gives no scalar.
-        DTypeError: No floating arrays of one dtype; ``score_mod`` gives no number.
-        ArgumentError: More heads of queries without ``enable_gqa``; a function that takes other
-            arguments or captures what is not fixed.
-        SymbolicValueError: ``score_mod`` asks for a value, as a Python ``if`` does.
+        ShapeError: Lengths do not fit each other, or the mask; ``score_mod`` returns no scalar.
+        DTypeError: The arrays are not floating or differ in dtype; ``score_mod`` returns no number.
+        ArgumentError: There are more heads of queries without ``enable_gqa``; a function takes
+            other arguments or captures something that is not fixed.
+        SymbolicValueError: ``score_mod`` needs a value, as a Python ``if`` does.
 
     Source: Dong et al., arXiv:2412.05496, 2024 (the interface); Dao, ICLR 2024 (the algorithm).
 
@@ -78,8 +76,7 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
         [2.5, 5.0]
     """
     if numpy_like(query, key, value).name == "JAX":
-        found = import_module("graphc.attention.jax.attend")
-        return found.flex_attention(
+        return jax_arrays.flex_attention(
             query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse
         )
     q, k, v = (as_tensor(x) for x in (query, key, value))
@@ -87,8 +84,7 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
     dtype = checked_dtype(q.type, k.type, v.type)
     mask = None if block_mask is None else mask_of(block_mask.lifted)
     if block_mask is not None and mask is not None:
-        told = [looks_at(mask.graph, i) for i in (0, 1)]
-        sizes = check_spread(block_mask, told, sizes)
+        sizes = check_spread(block_mask, uses(mask.graph), sizes)
     if not enable_gqa and sizes.heads != sizes.key_heads:
         heads = sizes.key_heads if sizes.heads is None else sizes.heads
         sizes = sizes._replace(heads=heads, key_heads=heads)

@@ -1,4 +1,4 @@
-"""What is asked of queries, keys, values and a block mask, whatever library their arrays are of."""
+"""Checks of queries, keys, values and block masks of any library."""
 
 from __future__ import annotations
 
@@ -10,28 +10,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphc.attention.parts import compute_dtype, default_scale
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
-from graphc.implicit.form import lengths_of
-from graphc.ir import Node, TensorType, here, where
+from graphc.implicit.treedef import lengths_of
+from graphc.ir import Node, TensorType
 from graphc.ir.dtypes import FLOATS
 
 if TYPE_CHECKING:
     from graphc.attention.mask import BlockMask
 
-__all__ = ["Sizes", "check_spread", "checked_dtype", "checked_scale", "checked_shapes"]
-
 NAME = "flex_attention"
 
 AXES = ("batch", "heads", "length", "dim")
-"""What the axes of queries, keys and values are."""
+"""The axes of queries, keys and values."""
 
 
 class Sizes(NamedTuple):
-    """The lengths that attention is made of; None where one is known at run time only.
+    """The lengths of attention; None where one is known at run time only.
 
     Attributes:
-        batch: How many sequences there are.
-        heads: How many heads the queries have.
-        key_heads: How many heads keys and values have; ``heads`` is a multiple of it.
+        batch: The number of sequences.
+        heads: The number of heads of queries.
+        key_heads: The number of heads of keys and values, which divides ``heads``.
         queries: The length of the queries.
         keys: The length of keys and values.
         dim: The last axis of queries and keys.
@@ -51,12 +49,12 @@ def checked_dtype(query: TensorType, key: TensorType, value: TensorType) -> str:
     """The dtype that scores are computed in: float64 for float64, else float32.
 
     Args:
-        query: Its type.
-        key: Its type.
-        value: Its type.
+        query: The type of the queries.
+        key: The type of the keys.
+        value: The type of the values.
 
     Raises:
-        DTypeError: One is not floating, or two differ.
+        DTypeError: A dtype is not floating, or dtypes differ.
 
     Example:
         >>> x = TensorType("bfloat16", (2, 4, 128, 64))
@@ -66,31 +64,29 @@ def checked_dtype(query: TensorType, key: TensorType, value: TensorType) -> str:
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.dtype not in FLOATS:
             raise DTypeError(
-                f"{NAME}: {name} is {x}, and scores are of floating numbers.",
+                f"{NAME}: {name} is {x}; expected a floating dtype.",
                 f"Use one of {', '.join(FLOATS)}, as {name}.astype('float32').",
-                where(here()),
             )
     if not query.dtype == key.dtype == value.dtype:
         raise DTypeError(
             f"{NAME}({query}, {key}, {value}): their dtypes differ.",
-            "Give all three the same one, with astype.",
-            where(here()),
+            "Convert them to one dtype with astype.",
         )
     return compute_dtype(query.dtype)
 
 
 def checked_scale(scale: Any, dim: int | None) -> float | None:
-    """What products of queries and keys are multiplied by: by default ``1 / sqrt(dim)``.
+    """The factor of products of queries and keys: by default ``1 / sqrt(dim)``.
 
     Args:
         scale: A number, or None.
         dim: The last axis of queries and keys, if it is known.
 
     Returns:
-        A plain number; None where it is the default's and ``dim`` is not known.
+        A plain number; None for the default where ``dim`` is not known.
 
     Raises:
-        ArgumentError: It is no number, or not finite.
+        ArgumentError: It is not a number, or not finite.
 
     Example:
         >>> checked_scale(None, 64), checked_scale(2, 64)
@@ -99,15 +95,14 @@ def checked_scale(scale: Any, dim: int | None) -> float | None:
     if scale is None:
         return None if dim is None else default_scale(dim)
     if getattr(scale, "shape", None) == () and not isinstance(scale, Node):
-        # What JAX traces has no value: it is refused below.
+        # A JAX tracer has no value and is refused below.
         with suppress(TypeError, ValueError):
             scale = float(scale)
     if not isinstance(scale, Real) or isinstance(scale, bool) or not math.isfinite(scale):
         raise ArgumentError(
-            f"{NAME}: scale is {scale!r}, and a finite number is wanted.",
+            f"{NAME}: scale is {scale!r}; expected a finite number.",
             "An array multiplies scores in score_mod: lambda score, b, h, q_idx, kv_idx: score * "
             "tau, with scale=1.",
-            where(here()),
         )
     return float(scale)
 
@@ -119,22 +114,23 @@ def checked_shapes(
     block_mask: BlockMask | None = None,
     enable_gqa: bool = False,
 ) -> Sizes:
-    """The lengths of attention, where what is known of them fits together.
+    """The lengths of attention, checked against each other.
 
     Args:
         query: The type of an array of (batch, heads, length, dim); any length may be None.
-        key: That of the keys, of as many sequences, and as long as the values.
-        value: That of the values; its last axis may be of another length.
+        key: The type of the keys, of as many sequences, and as long as the values.
+        value: The type of the values; its last axis may have another length.
         block_mask: A mask for these lengths, or None.
-        enable_gqa: Whether each head of keys may be read by several of queries.
+        enable_gqa: Whether several heads of queries may share a head of keys.
 
     Returns:
         Each length, from wherever it is known: the mask knows its own.
 
     Raises:
-        ShapeError: An argument has no four axes, or lengths do not fit each other or the mask.
-        ArgumentError: There are more heads of queries, and ``enable_gqa`` is not given; the mask
-            is no block mask.
+        ShapeError: An argument does not have four axes, or lengths do not fit each other or the
+            mask.
+        ArgumentError: There are more heads of queries without ``enable_gqa``; the mask is not a
+            block mask.
 
     Example:
         >>> q = TensorType("float32", (2, 8, None, 64))
@@ -169,12 +165,11 @@ def _check_ranks(*types: TensorType) -> None:
             raise ShapeError(
                 f"{_shown(types)}: {name} has {axes}, not ({', '.join(AXES)}).",
                 "Add an axis of length 1 for a batch of one, as x[None]; or map over leading axes.",
-                where(here()),
             )
 
 
 def _same(what: str, types: Sequence[TensorType], lengths: Sequence[int | None]) -> int | None:
-    """The one length that all that are known have."""
+    """The common length; None where none is known."""
     known = [n for n in lengths if n is not None]
     if len(set(known)) > 1:
         shown = " and ".join(map(str, known))
@@ -182,7 +177,6 @@ def _same(what: str, types: Sequence[TensorType], lengths: Sequence[int | None])
             f"{_shown(types)}: {what} differ: {shown}.",
             "query is (batch, heads, length, dim), key and value are (batch, key heads, key "
             "length, dim).",
-            where(here()),
         )
     return known[0] if known else None
 
@@ -195,25 +189,22 @@ def _check_heads(
     if not enable_gqa:
         raise ArgumentError(
             f"{_shown(types)}: {heads} heads of queries and {key_heads} of keys.",
-            "Give enable_gqa=True where each head of keys is read by several of queries.",
-            where(here()),
+            "Give enable_gqa=True to let several heads of queries share a head of keys.",
         )
     if not key_heads or heads % key_heads:
         raise ShapeError(
             f"{_shown(types)}: {heads} heads of queries are no multiple of {key_heads} of keys.",
-            "Each head of keys is read by equally many of queries.",
-            where(here()),
+            "Each head of keys is shared by equally many heads of queries.",
         )
 
 
 def _check_mask(mask: Any, sizes: Sizes) -> tuple[int, int]:
-    """The lengths that the mask is for."""
+    """The lengths of the mask."""
     lengths: tuple[int, int] | None = getattr(mask, "seq_lengths", None)
     if lengths is None:
         raise ArgumentError(
             f"{NAME}: block_mask is a {type(mask).__name__}, not a BlockMask.",
-            "Make one of the function: create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN).",
-            where(here()),
+            "Create one: create_block_mask(mask_mod, B, H, Q_LEN, KV_LEN).",
         )
     for name, length, known in zip(
         ("queries", "keys"), lengths, (sizes.queries, sizes.keys), strict=True
@@ -221,15 +212,14 @@ def _check_mask(mask: Any, sizes: Sizes) -> tuple[int, int]:
         if known is not None and known != length:
             raise _misfit(
                 f"there are {known} {name}, and the mask is for {length}",
-                "Make the mask for these lengths, or take a part of it: "
+                "Create the mask for these lengths, or take a part of it: "
                 "mask.for_lengths(q_len, kv_len) where these are shorter.",
             )
     counts = mask.kv_num_blocks
-    if not hasattr(counts, "shape"):  # a tree of arrays may be mapped to one of anything
+    if not hasattr(counts, "shape"):  # a mapped tree may hold anything
         raise ArgumentError(
             f"{NAME}: block_mask holds {counts!r} in the place of an array.",
             "Give a mask of arrays, as create_block_mask makes it.",
-            where(here()),
         )
     batch, heads = lengths_of(counts)[:2]
     for name, count, known in (
@@ -239,38 +229,40 @@ def _check_mask(mask: Any, sizes: Sizes) -> tuple[int, int]:
         if count not in (None, 1) and known is not None and count != known:
             raise _misfit(
                 f"there are {known} {name}, and the mask is for {count}",
-                "Make it for as many, or for None: then it is the same for all.",
+                "Create it for as many, or with None for one mask for all.",
             )
     return lengths
 
 
 def check_spread(mask: BlockMask, looks_at: Sequence[bool], sizes: Sizes) -> Sizes:
-    """The lengths of attention, where blocks of one batch or head stand for all that they may.
+    """The lengths of attention, where a mask of one batch or head may serve for all.
 
     Args:
         mask: The mask.
         looks_at: Whether its function depends on the batch, and on the head.
-        sizes: The lengths, as far as they are known.
+        sizes: The lengths that are known.
 
     Returns:
-        The same, with as many batches and heads as a mask is for that tells them apart.
+        The lengths, with the mask's numbers of batches and heads where its function uses these.
 
     Raises:
-        ShapeError: The mask is for one, there are more, and its function tells them apart.
+        ShapeError: The mask is for one, there are more, and its function depends on the number.
     """
     fields, letters = ("batch", "heads"), ("b", "h")
-    for field, letter, count, told in zip(fields, letters, mask.shape[:2], looks_at, strict=True):
+    for field, letter, count, is_used in zip(
+        fields, letters, mask.shape[:2], looks_at, strict=True
+    ):
         known = getattr(sizes, field)
-        if told and known not in {None, count}:
+        if is_used and known not in {None, count}:
             raise _misfit(
                 f"there are {known} {'sequences' if field == 'batch' else field}, and the mask is "
                 f"for one, while its function looks at {letter}",
-                "Make the mask for as many: create_block_mask(mask_mod, B, H, ...), not None.",
+                "Create the mask for as many: create_block_mask(mask_mod, B, H, ...), not None.",
             )
-        if told or count != 1:
+        if is_used or count != 1:
             sizes = sizes._replace(**{field: count})
     return sizes
 
 
 def _misfit(problem: str, remedy: str) -> GraphcError:
-    return ShapeError(f"{NAME}: {problem}.", remedy, where(here()))
+    return ShapeError(f"{NAME}: {problem}.", remedy)

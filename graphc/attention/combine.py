@@ -1,4 +1,4 @@
-"""Mask functions made of others."""
+"""Mask functions combined by ``and`` and ``or``."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from functools import reduce
 from typing import Any
 
 from graphc.errors import ArgumentError
-from graphc.ir import here, where
-
-__all__ = ["MaskMod", "and_masks", "name_of", "noop_mask", "or_masks"]
 
 MaskMod = Callable[[Any, Any, Any, Any], Any]
-"""Says of the numbers of batch, head, query and key whether the query sees the key."""
+"""A function of batch, head, query and key: whether the query sees the key."""
 
 
 def noop_mask(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
@@ -27,18 +24,18 @@ def noop_mask(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
         >>> bool(noop_mask(0, 0, 3, 7))
         True
     """
-    # Of an index, so that it is as symbolic as that.
+    # Computed from an index, so that it is symbolic where that is.
     return q_idx >= 0
 
 
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
-    """A query sees a key where all of these say so; with none of them, always.
+    """A query sees a key where all of these functions are true; with none of them, always.
 
     Args:
-        mask_mods: Functions ``(b, h, q_idx, kv_idx)`` of one query and one key, which give a bool.
+        mask_mods: Functions ``(b, h, q_idx, kv_idx)`` of one query and key, which return a bool.
 
     Raises:
-        ArgumentError: One is no function.
+        ArgumentError: One is not a function.
 
     Example:
         >>> from graphc.attention import causal, create_block_mask, document
@@ -57,13 +54,13 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
 
 
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
-    """A query sees a key where one of these says so; with none of them, never.
+    """A query sees a key where any of these functions is true; with none of them, never.
 
     Args:
-        mask_mods: Functions ``(b, h, q_idx, kv_idx)`` of one query and one key, which give a bool.
+        mask_mods: Functions ``(b, h, q_idx, kv_idx)`` of one query and key, which return a bool.
 
     Raises:
-        ArgumentError: One is no function.
+        ArgumentError: One is not a function.
 
     Example:
         >>> from graphc.attention import causal, create_block_mask
@@ -87,9 +84,8 @@ def _combined(
     for function in mask_mods:
         if not callable(function):
             raise ArgumentError(
-                f"{what}: {function!r} is no function.",
-                "Give functions of (b, h, q_idx, kv_idx), each as an argument of its own.",
-                where(here()),
+                f"{what}: {function!r} is not a function.",
+                "Give functions of (b, h, q_idx, kv_idx), each as a separate argument.",
             )
     return Combined(join, mask_mods) if mask_mods else empty
 
@@ -110,5 +106,5 @@ class Combined:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """What messages call a mask or score function."""
+    """The name of a mask or score function in messages."""
     return str(getattr(function, "__name__", None) or repr(function))

@@ -1,47 +1,42 @@
-"""Block masks made of mask functions: concrete, symbolic, or of JAX's arrays."""
+"""``create_block_mask``: block masks of mask functions, concrete, symbolic or of JAX arrays."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from importlib import import_module
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from graphc.attention import jax_arrays
 from graphc.attention.blocks import (
     Decided,
     Evaluate,
     Tables,
     Tiling,
-    asked,
+    evaluated,
     grid,
     indices,
     tables,
+    tables_by,
 )
 from graphc.attention.intervals.graphs import bounds
 from graphc.attention.mask import BlockMask
-from graphc.attention.mods import Mod, lifted, mask_of
+from graphc.attention.mods import Mod, lifted, mask_of, uses
 from graphc.attention.undecided import decided_by_values
 from graphc.capture import Lifted, Stripped
 from graphc.errors import ArgumentError, BoundsError, GraphcError
-from graphc.implicit.level import numpy_like
-from graphc.ir import Graph, Leaf, Node, TensorType, dtype_name, here, where
+from graphc.implicit.namespace import numpy_like
+from graphc.ir import Graph, Leaf, Node, TensorType, dtype_name
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import opened
-from graphc.tensor.runtime import Runtime
-from graphc.tensor.vectorize import vectorize_graph
-
-__all__ = ["create_block_mask"]
+from graphc.tensor.arrays.vectorize import vectorize_graph
+from graphc.tensor.core.runtime import Runtime
 
 NAME = "create_block_mask"
-
-SPAN = 4
-"""The longest range of a captured array that is looked up as such, in blocks."""
 
 
 def create_block_mask(
@@ -52,36 +47,36 @@ def create_block_mask(
     KV_LEN: int,  # noqa: N803
     BLOCK_SIZE: int | tuple[int, int] = 128,  # noqa: N803
 ) -> BlockMask:
-    """Which blocks of queries and keys a mask function leaves empty, fills, and cuts.
+    """A block mask: which blocks of queries and keys a mask function leaves empty, full or partial.
 
-    The function is looked at as a program: what it is over a whole block follows from intervals of
-    its indices, and from the least and the most of what it reads of captured arrays. Where that
-    decides nothing, it is asked for the values of the block. Memory is linear in the number of
-    blocks, and the mask of all queries and keys is never made.
+    The function is analysed as a program: its value over a whole block follows from intervals of
+    its indices, and from the range of the elements that it reads of captured arrays. Where that
+    decides nothing, the function is evaluated on the block. Memory is linear in the number of
+    blocks, and the dense mask is never made.
 
-    Where the function captures a symbolic array, the tables are symbolic: they are computed in the
-    program, so that new values make no other program. Blocks that intervals and the values in their
-    corners leave open are then evaluated one after the other, in a loop of as many steps.
+    Where the function captures a symbolic array, the tables are symbolic: the program computes
+    them, so that new values need no other program. Blocks that intervals and the values at their
+    corners leave undecided are then evaluated one after the other, in a loop.
 
     Args:
-        mask_mod: A function of four int32 scalars, the numbers of batch, head, query and key, that
-            says whether the query sees the key; a bool scalar. It is written in ``graphc.tensor``,
-            or in ``jax.numpy``, and captured arrays may be symbolic, NumPy's, MLX's or JAX's.
-        B: How many sequences it tells apart; None for one mask for all.
-        H: How many heads it tells apart; None for one mask for all.
+        mask_mod: A function of four int32 scalars, the numbers of batch, head, query and key, to a
+            bool scalar: whether the query sees the key. It is written in ``graphc.tensor``, or in
+            ``jax.numpy``, and captured arrays may be symbolic, NumPy's, MLX's or JAX's.
+        B: The number of sequences; None for one mask for all.
+        H: The number of heads; None for one mask for all.
         Q_LEN: The number of queries.
         KV_LEN: The number of keys.
-        BLOCK_SIZE: How many queries and keys a block has: one number, or one for each.
+        BLOCK_SIZE: The numbers of queries and keys of a block: one number, or one for each.
 
     Returns:
         A block mask, whose tables are exact.
 
     Raises:
-        ArgumentError: A length, count or size is no integer, or out of range; ``mask_mod`` is no
-            function of four numbers, or captures symbolic arrays and such as JAX traces.
-        DTypeError: It gives no bool.
-        ShapeError: It gives no scalar.
-        SymbolicValueError: It asks for the value of an index, as a Python ``if`` does.
+        ArgumentError: A length, count or size is not an integer, or out of range; ``mask_mod`` is
+            not a function of four numbers, or captures both symbolic arrays and JAX tracers.
+        DTypeError: It returns no bool.
+        ShapeError: It returns no scalar.
+        SymbolicValueError: It needs the value of an index, as a Python ``if`` does.
 
     Example:
         >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
@@ -121,18 +116,13 @@ def _count(name: str, n: Any, least: int) -> int:
     if isinstance(n, Node):
         raise ArgumentError(
             f"{NAME}: {name} is symbolic, {n!r}.",
-            "Lengths decide how many blocks there are: give the length as an integer, and let the "
-            "mask compare with the symbolic one, as q_idx < length.",
-            where(here()),
+            "Lengths decide how many blocks there are: give an integer, and let the mask compare "
+            "with the symbolic length, as q_idx < length.",
         )
     whole = isinstance(n, Integral) and not isinstance(n, bool)
     if not whole or not least <= int(n) < 2**31:
-        kind = "a positive integer" if least else "an integer from 0 on"
-        raise ArgumentError(
-            f"{NAME}: {name}={n!r}, and {kind} below 2**31 is wanted.",
-            REMEDIES[name],
-            where(here()),
-        )
+        kind = "a positive integer" if least else "a non-negative integer"
+        raise ArgumentError(f"{NAME}: {name}={n!r}; expected {kind} below 2**31.", REMEDIES[name])
     return int(n)
 
 
@@ -142,136 +132,121 @@ def _block(size: Any) -> tuple[int, int]:
         raise ArgumentError(
             f"{NAME}: BLOCK_SIZE={size!r}: {len(sizes)} sizes.",
             "Give one for queries and keys, or one for each: (128, 64).",
-            where(here()),
         )
     rows, columns = [_count("BLOCK_SIZE", n, 1) for n in sizes]
     return rows, columns
 
 
-# Worlds.
+# Libraries.
 
 
 def _tables(function: Lifted, tiling: Tiling) -> Tables:
-    """Tables of whichever library the function and the captured arrays ask for."""
+    """The tables, found in the library that the function is written for."""
     stripped, leaves = function
-    worlds = [numpy_like(x).name for x in leaves]
-    if "graphc" in worlds:
+    if "graphc" in [numpy_like(x).name for x in leaves]:
         return _symbolic(function, tiling)
     if any(map(_is_traced, leaves)):
         return _of_jax(function, tiling)
-    kinds = tuple([_Kind.of(x) for x in leaves])
-    if ("JAX" in worlds or _is_for_jax(stripped)) and not _is_for_graphs(stripped, kinds):
+    kinds = tuple([_CapturedType.of(x) for x in leaves])
+    if "jax" not in sys.modules or _is_for_graphs(stripped, kinds):
+        return _concrete(function, kinds, tiling)
+    try:
         return _of_jax(function, tiling)
-    return _concrete(function, kinds, tiling)
+    except GraphcError:
+        _raise_own(stripped, kinds)
+        raise
 
 
 def _is_traced(x: Any) -> bool:
-    """Whether it stands for an array while JAX traces."""
+    """Whether an array is a JAX tracer."""
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(x, jax.core.Tracer)
 
 
 @lru_cache(maxsize=128)
-def _is_for_jax(stripped: Stripped) -> bool:
-    """Whether a function uses anything of JAX's."""
-    names = [part.stable or "" for part in stripped.parts if part.kind == "fixed"]
-    return any(re.match(r"jax\b", name) for name in names)
-
-
-@lru_cache(maxsize=128)
-def _is_for_graphs(stripped: Stripped, kinds: tuple[_Kind, ...]) -> bool:
-    """Whether a function can be called with symbolic scalars."""
+def _is_for_graphs(stripped: Stripped, kinds: tuple[_CapturedType, ...]) -> bool:
+    """Whether a function can be called with symbolic scalars, as one written for JAX cannot."""
     try:
-        _traced(stripped, kinds)
-    except Exception as error:
-        # JAX's functions do with symbolic scalars what they may; in JAX it has an error of its own.
-        is_own = isinstance(error, GraphcError) and not isinstance(error.__cause__, TypeError)
-        if is_own and not _is_for_jax(stripped):
-            raise
+        _traced_mask(stripped, kinds)
+    except Exception:
         return False
     return True
 
 
+def _raise_own(stripped: Stripped, kinds: tuple[_CapturedType, ...]) -> None:
+    """Raise what a function does wrong with symbolic scalars, unless it takes none at all."""
+    try:
+        _traced_mask(stripped, kinds)
+    except GraphcError as error:
+        if error.__cause__ is None:
+            raise
+    except Exception:
+        return
+
+
 def _of_jax(function: Lifted, tiling: Tiling) -> Tables:
-    made = import_module("graphc.attention.jax.create")
-    found: Tables = made.tables(function, *tiling)
+    found: Tables = jax_arrays.mask_tables(function, *tiling)
     return found
 
 
 # Concrete arrays.
 
 
-def _concrete(function: Lifted, kinds: tuple[_Kind, ...], tiling: Tiling) -> Tables:
-    traced = _traced(function.stripped, kinds)
+def _concrete(function: Lifted, kinds: tuple[_CapturedType, ...], tiling: Tiling) -> Tables:
+    traced = _traced_mask(function.stripped, kinds)
     values = [np.asarray(x) for x in function.leaves if not isinstance(x, Runtime)]
     captured = [np.asarray(x) for x in evaluate(traced.captured, *values, *traced.numbers)]
-    own = traced.tiling(tiling)
-    if 0 in own.counts:
-        return _empty(tiling)
-    kept = bounds(traced.mod.graph, indices(*own), captured, SPAN * max(own.block))
-    decided = grid(kept, own.counts)
-    if np.any(decided.possible & ~decided.certain):
-        decided = _asked(function, traced.evaluate(captured), own, decided)
-    found = tables(*decided, own.keys, own.block[1])
-    return _spread(found, tiling)
+
+    def find(own: Tiling) -> Tables:
+        kept = bounds(traced.mod.graph, indices(*own), captured, own.span)
+        decided = grid(kept, own.counts)
+        if np.any(decided.possible & ~decided.certain):
+            decided = _evaluated(function, traced.evaluate(captured), own, decided)
+        return tables(*decided, own.keys, own.block[1])
+
+    return tables_by(uses(traced.mod.graph), tiling, find)
 
 
-def _asked(function: Lifted, run: Evaluate, tiling: Tiling, decided: Decided) -> Decided:
+def _evaluated(function: Lifted, run: Evaluate, tiling: Tiling, decided: Decided) -> Decided:
     try:
-        return asked(run, tiling, decided)
+        return evaluated(run, tiling, decided)
     except IndexError as error:
         names = zip(function.stripped.names, function.leaves, strict=True)
         arrays = [f"{name} of shape {x.shape}" for name, x in names if np.ndim(x)]
         raise BoundsError(
             f"{NAME}: mask_mod reads beyond the end of an array that it captures, "
             f"{' or '.join(arrays)}: {str(error).rstrip('.')}.",
-            f"It is asked for queries below {tiling.queries} and keys below {tiling.keys}: capture "
-            "arrays as long as these, or limit the index with gt.minimum.",
-            where(here()),
+            f"It is called for queries below {tiling.queries} and keys below {tiling.keys}: "
+            "capture arrays as long as these, or limit the index with gt.minimum.",
         ) from error
 
 
-def _empty(tiling: Tiling) -> Tables:
-    """The tables of no queries, or of no keys."""
-    nothing = np.zeros(tiling.counts, bool)
-    return tables(nothing, nothing, tiling.keys, tiling.block[1])
-
-
-def _spread(found: Sequence[Any], tiling: Tiling) -> Tables:
-    """Tables of as many sequences and heads as were asked for."""
-    level, shape = numpy_like(*found), tiling.counts[:2]
-    if tuple(found[0].shape[:2]) == shape:
-        return tuple(found)
-    a, b, c, d = [level.broadcast_to(x, (*shape, *x.shape[2:])) for x in found]
-    return a, b, c, d
-
-
 @dataclass(frozen=True)
-class _Kind:
-    """What a trace depends on of a captured array, or of a marked number, which is one itself."""
+class _CapturedType:
+    """The type of a captured array, or a marked number, on which a trace depends."""
 
     type: TensorType | str
     number: Runtime | None = field(default=None, compare=False)
 
     @classmethod
-    def of(cls, x: Any) -> _Kind:
+    def of(cls, x: Any) -> _CapturedType:
         if isinstance(x, Runtime):
             return cls(f"{type(x.number).__name__} {x.number!r}", x)
         x = np.asarray(x)
         return cls(TensorType(dtype_name(x.dtype), x.shape))
 
     def made(self) -> Any:
-        """What stands for it while the function is traced."""
+        """A variable of the type, or the number, to trace the function with."""
         return self.number if isinstance(self.type, str) else self.type()
 
 
 @dataclass(frozen=True)
-class _Traced:
+class _TracedMask:
     """A mask function, traced for captured arrays of some types.
 
     Attributes:
-        mod: It, as a graph.
-        captured: What the graph captures, as a graph of the arrays and the numbers.
+        mod: The function as a graph.
+        captured: The arrays that the graph captures, as a graph of the arrays and the numbers.
         numbers: Marked numbers, as arrays.
     """
 
@@ -281,16 +256,12 @@ class _Traced:
 
     @cached_property
     def batched(self) -> Graph:
-        """The function of the batches that ``Evaluate`` takes."""
+        """The function of batches, as ``Evaluate`` takes them."""
         fresh, (y,) = opened(self.mod.graph)
         shapes = (None, 1, 1), (None, 1, 1), (None, None, 1), (None, 1, None)
         places = [TensorType("int32", shape)() for shape in shapes]
         whole = vectorize_graph(y, dict(zip(fresh[:4], places, strict=True)))
         return Graph([*places, *fresh[4:]], [whole])
-
-    def tiling(self, tiling: Tiling) -> Tiling:
-        """The tiling without the sequences and heads that the function does not ask for."""
-        return _asked_for(self.mod.graph, tiling)
 
     def evaluate(self, captured: Sequence[Any]) -> Evaluate:
         """The function of whole batches of elements."""
@@ -304,19 +275,13 @@ class _Traced:
 
 
 @lru_cache(maxsize=128)
-def _traced(stripped: Stripped, kinds: tuple[_Kind, ...]) -> _Traced:
+def _traced_mask(stripped: Stripped, kinds: tuple[_CapturedType, ...]) -> _TracedMask:
     leaves = [kind.made() for kind in kinds]
     mod = mask_of(Lifted(stripped, tuple(leaves)))
     arrays = [x for x in leaves if isinstance(x, Node)]
     numbers = Graph(arrays, mod.captured).leaves
     values = tuple([x.op.array for x in numbers if isinstance(x.op, Leaf)])
-    return _Traced(mod, Graph([*arrays, *numbers], mod.captured), values)
-
-
-def _asked_for(graph: Graph, tiling: Tiling) -> Tiling:
-    used = {x for node in graph.nodes for x in node.inputs} | set(graph.outputs)
-    b, h = [x in used for x in graph.inputs[:2]]
-    return tiling._replace(batch=tiling.batch if b else 1, heads=tiling.heads if h else 1)
+    return _TracedMask(mod, Graph([*arrays, *numbers], mod.captured), values)
 
 
 # Symbolic arrays.
@@ -324,9 +289,10 @@ def _asked_for(graph: Graph, tiling: Tiling) -> Tiling:
 
 def _symbolic(function: Lifted, tiling: Tiling) -> Tables:
     mod = mask_of(function)
-    own = _asked_for(mod.graph, tiling)
-    if 0 in own.counts:
-        return _empty(tiling)
-    kept = bounds(mod.graph, indices(*own), mod.captured, SPAN * max(own.block))
-    decided = decided_by_values(mod, own, grid(kept, own.counts))
-    return _spread(tables(*decided, own.keys, own.block[1]), tiling)
+
+    def find(own: Tiling) -> Tables:
+        kept = bounds(mod.graph, indices(*own), mod.captured, own.span)
+        decided = decided_by_values(mod, own, grid(kept, own.counts))
+        return tables(*decided, own.keys, own.block[1])
+
+    return tables_by(uses(mod.graph), tiling, find)

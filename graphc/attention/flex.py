@@ -1,7 +1,7 @@
-"""Attention by functions of single elements, as two operations: it, and its gradient.
+"""Attention by functions of single elements as an operation, and its gradient as another.
 
-A backend that has them skips blocks that are empty. For the others, and for derivatives of higher
-order, ``expand`` says what they are made of: a loop over rows of blocks, each dense.
+A backend that lowers them skips empty blocks. For the others, and for derivatives of higher order,
+``expand`` gives the same in basic operations: a loop over rows of blocks, each dense.
 """
 
 from __future__ import annotations
@@ -21,27 +21,25 @@ from graphc.grad.reverse import cotangents
 from graphc.ir import Check, Graph, Node, TensorType, TupleType, is_float, picks, replaced
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import stand_in
-from graphc.tensor.create import zeros_like
-from graphc.tensor.reduce import Named
-from graphc.tensor.tensor import Tensor
-
-__all__ = ["Flex", "FlexGradient", "FlexOp"]
+from graphc.tensor.arrays.create import zeros_like
+from graphc.tensor.arrays.reduce import Composite
+from graphc.tensor.core.tensor import Tensor
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class FlexOp(Named):
-    """What attention and its gradient have in common.
+class FlexOp(Composite):
+    """The base of attention and its gradient.
 
     Attributes:
-        score: What becomes of a score, (score, b, h, q, k, *captured); None for nothing.
-        mask: Whether it is kept, (b, h, q, k, *captured); None for always.
+        score: The score function, (score, b, h, q, k, *captured), or None.
+        mask: The mask function, (b, h, q, k, *captured), or None.
         sparse: Whether there are tables of blocks. Without them, all are partial where there is a
             mask, and full elsewhere.
-        block: How many queries and keys a block has.
-        scale: What scores are multiplied by, before all else; None for the root of the number of
-            elements, divided into 1, where that is known at run time only.
+        block: The numbers of queries and keys of a block.
+        scale: The factor of products of queries and keys; None for 1 / sqrt(elements), where the
+            number of elements is known at run time only.
         grouped: Whether several heads of queries may share one of keys.
     """
 
@@ -53,8 +51,8 @@ class FlexOp(Named):
     grouped: bool
 
     @property
-    def asked(self) -> tuple[bool, ...]:
-        """Of a gradient, by which of the arrays that the score function captures there is one."""
+    def wanted_captured(self) -> tuple[bool, ...]:
+        """Which arrays that the score function captures a gradient operation differentiates."""
         return ()
 
     def graphs(self) -> tuple[Graph, ...]:
@@ -76,11 +74,11 @@ class FlexOp(Named):
         return replace(self, score=score, mask=None if self.mask is None else left.pop(0))
 
     def with_functions(self, score: Graph | None, mask: Graph | None) -> FlexOp:
-        """The same of functions that each capture an integer more than its own."""
+        """The operation with functions that each capture one more integer."""
         return replace(self, score=score, mask=mask)
 
     def parts(self, given: Sequence[T]) -> Parts[T]:
-        """Its inputs, or something for each, apart."""
+        """The inputs, or values that stand for them, by what they are."""
         left = list(given)
 
         def taken(n: int) -> list[T]:
@@ -100,19 +98,19 @@ class FlexOp(Named):
         return [*same, *heads]
 
     def perform(self, *values: Any) -> tuple[Any, ...]:
-        """What it is made of, computed node by node."""
+        """The expanded operation, computed node by node."""
         inputs = [TensorType(x.dtype, x.shape)() for x in map(np.asarray, values)]
         return tuple(evaluate(Graph(inputs, self.expand(*inputs).inputs), *values))
 
     def pushforward(self, tangents: Sequence[Any], y: Any, *inputs: Tensor) -> Any:
-        """By what it is made of."""
+        """The tangent of the expanded operation."""
         fresh, outputs = self._opened(inputs)
         pairs = zip(fresh, tangents, strict=True)
         made = push(outputs, {x: t for x, t in pairs if t is not None})
         return _filled(made, dict(zip(fresh, inputs, strict=True)))
 
     def pullback_through(self, g: Sequence[Any], inputs: Sequence[Tensor]) -> list[Any]:
-        """The gradients by all inputs, by what it is made of."""
+        """The gradients of the expanded operation with respect to all inputs."""
         fresh, outputs = self._opened(inputs)
         pairs = zip(outputs, g, strict=True)
         made = cotangents({y: part for y, part in pairs if part is not None}, fresh)
@@ -123,19 +121,19 @@ class FlexOp(Named):
         return fresh, self.expand(*fresh).inputs
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> tuple[Tensor, ...]:
-        """One with as many more batches, which the functions tell apart again."""
+        """The operation with the batch merged into the sequences."""
         return folded(self, size, batched, inputs)
 
 
 def _filled(made: Sequence[Any], known: dict[Node, Node]) -> list[Any]:
-    """Arrays, of which some may be None, with what they stand for in the place of inputs."""
+    """Arrays, of which some may be None, with their stand-in inputs replaced."""
     found = iter(replaced([y for y in made if y is not None], known))
     return [None if y is None else next(found) for y in made]
 
 
 @dataclass(frozen=True, slots=True)
 class Flex(FlexOp):
-    """Attention: (B, Hq, Q, Ev) of the queries' dtype, and the logarithms of sums (B, Hq, Q)."""
+    """Attention: the result (B, Hq, Q, Ev) of the queries' dtype, and log-sum-exps (B, Hq, Q)."""
 
     def infer(self, *types: TensorType) -> TupleType:
         q, _, v = types[:3]
@@ -148,42 +146,48 @@ class Flex(FlexOp):
     def pullback_to(
         self, wanted: Sequence[bool], g: Sequence[Any], y: Any, *inputs: Tensor
     ) -> Sequence[Any]:
-        """Another operation, which finds the weights again block by block."""
+        """The gradient as an operation, which recomputes the weights block by block."""
         parts = self.parts(inputs)
-        asked = self.parts(wanted).score_captured
+        captured = self.parts(wanted).score_captured
         floats = [is_float(x.dtype) for x in parts.score_captured]
-        told = tuple(a and b for a, b in zip(asked, floats, strict=True))
+        wanted_captured = tuple(a and b for a, b in zip(captured, floats, strict=True))
         out, sums = picks(y)
         pairs = zip((out, sums), g, strict=True)
         given = [zeros_like(x) if part is None else part for x, part in pairs]
         op = FlexGradient(
-            self.score, self.mask, self.sparse, self.block, self.scale, self.grouped, told
+            self.score,
+            self.mask,
+            self.sparse,
+            self.block,
+            self.scale,
+            self.grouped,
+            wanted_captured,
         )
         found = iter(picks(Node.make(op, *inputs, out, sums, *given)))
         by_arrays = [next(found), next(found), next(found)]
-        by_captured = [next(found) if flag else None for flag in told]
+        by_captured = [next(found) if flag else None for flag in wanted_captured]
         tail = [None] * len(parts.mask_captured)
         return [*by_arrays, *[None] * len(parts.tables), *by_captured, *tail]
 
     def expand(self, *inputs: Tensor) -> Node:
-        """Rows of blocks one after the other, each with all keys."""
+        """A loop over rows of blocks, each with all keys."""
         return rows.attention(self, inputs)
 
 
 @dataclass(frozen=True, slots=True)
 class FlexGradient(FlexOp):
-    """The gradients of attention by q, k, v and what the score function captures.
+    """The gradients of attention with respect to q, k, v and the score function's arrays.
 
-    Its inputs are those of ``Flex``, both results of that, and their cotangents.
+    The inputs are those of ``Flex``, its results, and their cotangents.
 
     Attributes:
-        wanted: By which of the captured arrays there is one.
+        wanted: Which of the score function's arrays have a gradient.
     """
 
     wanted: tuple[bool, ...]
 
     @property
-    def asked(self) -> tuple[bool, ...]:
+    def wanted_captured(self) -> tuple[bool, ...]:
         return self.wanted
 
     def infer(self, *types: TensorType) -> TupleType:
@@ -195,13 +199,13 @@ class FlexGradient(FlexOp):
         return replace(self, score=score, mask=mask, wanted=wanted)
 
     def wanted_of(self, captured: Sequence[T]) -> list[T]:
-        """Those of the captured arrays that there is a gradient by."""
+        """The captured arrays that have a gradient."""
         return [x for x, flag in zip(captured, self.wanted, strict=True) if flag]
 
     def pullback(self, g: Sequence[Any], y: Any, *inputs: Tensor) -> Sequence[Any]:
-        """By what it is made of."""
+        """The gradient of the expanded operation."""
         return self.pullback_through(g, inputs)
 
     def expand(self, *inputs: Tensor) -> Node:
-        """Rows of blocks one after the other, each with all keys; what keys get is summed up."""
+        """A loop over rows of blocks, each with all keys, whose gradients are summed."""
         return rows.gradient(self, inputs)

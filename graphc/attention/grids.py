@@ -1,4 +1,4 @@
-"""Tables of blocks and grids of blocks: rows of numbers, and a bool for each block."""
+"""Tables of blocks, which list numbers row by row, and grids, which have a bool per block."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from graphc.implicit.level import numpy_like
-
-__all__ = ["EMPTY", "FULL", "PARTIAL", "compact", "grid_of"]
+from graphc.implicit.namespace import numpy_like
 
 EMPTY, PARTIAL, FULL = 0, 1, 2
-"""What a block is."""
+"""The kinds of blocks."""
 
 
 def grid_of(counts: Any, indices: Any) -> Any:
-    """Which blocks the rows of a table list; entries past a row's count are not looked at.
+    """The grid of a table: which blocks its rows list; entries past a row's count are ignored.
 
     Args:
         counts: int32 (B, H, rows).
@@ -29,15 +27,15 @@ def grid_of(counts: Any, indices: Any) -> Any:
         >>> grid_of(counts, indices).astype(int).tolist()
         [[[[0, 1], [1, 1]]]]
     """
-    level = numpy_like(counts, indices)
-    shape = tuple(level.shape_of(indices))
+    xp = numpy_like(counts, indices)
+    shape = tuple(xp.shape_of(indices))
     columns, rows = shape[-1], int(np.prod(shape[:-1]))
     blocks = rows * columns
     listed = np.arange(columns, dtype=np.int32) < counts[..., None]
     first = np.arange(rows, dtype=np.int32).reshape(*shape[:-1], 1) * np.int32(columns)
-    places = level.where(listed, first + indices, np.int32(-1))
+    places = xp.where(listed, first + indices, np.int32(-1))
     ones = np.ones(blocks, np.int32)
-    return level.segment_sum(ones, level.reshape(places, (blocks,)), blocks).reshape(shape) > 0
+    return xp.segment_sum(ones, xp.reshape(places, (blocks,)), blocks).reshape(shape) > 0
 
 
 def compact(grid: Any) -> tuple[Any, Any]:
@@ -55,10 +53,10 @@ def compact(grid: Any) -> tuple[Any, Any]:
         >>> counts.tolist(), indices.tolist()
         ([[[2, 1]]], [[[[1, 2, 0], [0, 1, 2]]]])
     """
-    level = numpy_like(grid)
-    columns = grid.shape[-1] if level.name != "graphc" else grid.type.shape[-1]
+    xp = numpy_like(grid)
+    columns = grid.shape[-1] if xp.name != "graphc" else grid.type.shape[-1]
     numbers = np.arange(columns, dtype=np.int32)
-    # Distinct keys: any sort of them is a stable one.
-    order = level.sort(level.where(grid, numbers, numbers + np.int32(columns)), axis=-1)
-    counts = level.cast(level.sum(grid, axis=-1), "int32")
-    return counts, level.cast(order % max(columns, 1), "int32")
+    # Keys are distinct, so any sort is stable.
+    order = xp.sort(xp.where(grid, numbers, numbers + np.int32(columns)), axis=-1)
+    counts = xp.cast(xp.sum(grid, axis=-1), "int32")
+    return counts, xp.cast(order % max(columns, 1), "int32")

@@ -14,19 +14,17 @@ from graphc.attention.blocks import tables as tables_of
 from graphc.attention.combine import name_of, noop_mask
 from graphc.attention.dense import dense
 from graphc.attention.grids import EMPTY, FULL, PARTIAL, grid_of
-from graphc.attention.jax.trees import register
 from graphc.attention.mods import lifted
 from graphc.attention.picture import picture
-from graphc.attention.slices import PartOfMask, all_of, some_of, three_of
+from graphc.attention.slices import SlicedMask, axis_indices, query_selection, selection
 from graphc.attention.tables import checked_lengths, checked_tables, is_known
+from graphc.attention.trees import register
 from graphc.capture import Lifted, Stripped, rebuild
 from graphc.errors import ArgumentError, ShapeError, SymbolicValueError
-from graphc.implicit.form import lengths_of
-from graphc.implicit.level import numpy_like
-from graphc.ir import STATIC, Node, TensorType, here, where
-from graphc.tensor.runtime import Runtime
-
-__all__ = ["BlockMask"]
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.treedef import lengths_of
+from graphc.ir import STATIC, Node, TensorType
+from graphc.tensor.core.runtime import Runtime
 
 LARGE = 2**26
 """From more elements on, a mask is not made dense: 64 MiB."""
@@ -36,16 +34,16 @@ Tables = tuple[Any, Any, Any, Any]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class BlockMask:
-    """Which queries of an attention see which keys: block by block, and by a function within them.
+    """A mask of attention, block by block, with the mask function that decides within blocks.
 
     ``create_block_mask`` makes one of a mask function. In a *full* block every query sees every
-    key, in an *empty* one none does, in a *partial* one the mask function is asked. A mask holds
-    the tables of full and partial blocks and the arrays that the function captures. To programs
-    all of these are values: masks that differ in nothing else are one program. The rest, the
-    function without its arrays, the size of a block and the lengths, is compared without looking
-    at any array. To graphc.function, loops and JAX a mask is a container (a tree) of its arrays.
+    key, in an *empty* one none does, in a *partial* one the mask function decides. A mask holds
+    the tables of full and partial blocks and the arrays that the function captures. Programs
+    take all of these as values: masks that differ in nothing else share one program. The rest, the
+    function without its arrays, the size of a block and the lengths, is compared without reading
+    any array. To graphc.function, loops and JAX a mask is a container (a tree) of its arrays.
 
-    A mask never changes: NumPy arrays that somebody could write to are copied.
+    A mask is immutable: NumPy arrays that can be written to are copied.
 
     Attributes:
         kv_num_blocks: int32 (B, H, rows): how many blocks of a row are partial.
@@ -84,7 +82,7 @@ class BlockMask:
     seq_lengths: tuple[int, int] = field(metadata={STATIC: True})
 
     def __post_init__(self) -> None:
-        """Make sure that nobody writes to its arrays."""
+        """Copy arrays that can be written to."""
         for name in TABLES:
             object.__setattr__(self, name, _kept(getattr(self, name)))
         object.__setattr__(self, "leaves", tuple([_kept(x) for x in self.leaves]))
@@ -99,22 +97,22 @@ class BlockMask:
         BLOCK_SIZE: int | tuple[int, int] = 128,  # noqa: N803
         seq_lengths: tuple[int, int] | None = None,
     ) -> BlockMask:
-        """A mask of tables that somebody made otherwise.
+        """A mask of given tables of blocks.
 
         Args:
             kv_num_blocks: Integers (B, H, rows): how many blocks of a row are partial.
             kv_indices: Integers (B, H, rows, columns): the numbers of these, first in their row,
-                in any order; what comes behind them is not looked at.
+                in any order; what follows them is ignored.
             full_kv_num_blocks: The same for full blocks; None where there are none.
             full_kv_indices: Given together with that.
-            mask_mod: Says what queries of partial blocks see; everything by default.
+            mask_mod: The mask function of partial blocks, which sees everything by default.
             BLOCK_SIZE: How many queries and keys a block has.
             seq_lengths: How many queries and keys there are; as many as the blocks have by default.
 
         Raises:
-            ShapeError: Shapes that do not fit each other or the lengths.
-            DTypeError: Tables that are no integers.
-            BoundsError: A number of blocks, or of a block, that there is not.
+            ShapeError: Shapes do not fit each other or the lengths.
+            DTypeError: Tables are not integers.
+            BoundsError: A number of blocks, or of a block, is out of range.
             ArgumentError: A block is listed twice; one table of full blocks is given alone.
 
         Example:
@@ -129,9 +127,9 @@ class BlockMask:
         block = _pair(BLOCK_SIZE)
         lengths = checked_lengths(lengths_of(given[1]), block, seq_lengths)
         possible, certain = grid_of(*given[:2]), grid_of(*given[2:])
-        level = numpy_like(possible, certain)
-        certain = level.logical_and(certain, level.logical_not(possible))
-        possible = level.logical_or(possible, certain)
+        xp = numpy_like(possible, certain)
+        certain = xp.logical_and(certain, xp.logical_not(possible))
+        possible = xp.logical_or(possible, certain)
         tables = tables_of(certain, possible, lengths[1], block[1])
         stripped, leaves = lifted(mask_mod, "mask_mod")
         return BlockMask(
@@ -142,11 +140,11 @@ class BlockMask:
             seq_lengths=lengths,
         )
 
-    # What it is.
+    # Properties.
 
     @property
     def lifted(self) -> Lifted:
-        """The mask function, taken apart."""
+        """The mask function without its arrays, and these."""
         return Lifted(self.stripped, self.leaves)
 
     @property
@@ -168,7 +166,7 @@ class BlockMask:
 
     @property
     def numel(self) -> int:
-        """How many elements it would have if it were dense.
+        """The number of elements of the dense mask.
 
         Example:
             >>> from graphc.attention import causal, create_block_mask
@@ -178,7 +176,7 @@ class BlockMask:
         return int(np.prod(self.shape))
 
     def blocks(self) -> np.ndarray[Any, Any]:
-        """What each block is: 0 for empty, 1 for partial, 2 for full.
+        """The kind of each block: 0 for empty, 1 for partial, 2 for full.
 
         Returns:
             int8 (B, H, rows, columns).
@@ -196,7 +194,7 @@ class BlockMask:
         return np.where(grid_of(full_counts, full_indices), FULL, kinds).astype(np.int8)
 
     def sparsity(self) -> float:
-        """How many of a hundred blocks are empty.
+        """The percentage of blocks that are empty.
 
         Raises:
             SymbolicValueError: The mask is symbolic, or traced by JAX.
@@ -210,7 +208,7 @@ class BlockMask:
         return 100.0 * float(np.sum(kinds == EMPTY)) / max(kinds.size, 1)
 
     def to_dense(self) -> np.ndarray[Any, Any]:
-        """Whether each query sees each key, for small masks.
+        """The dense mask, whether each query sees each key; for small masks.
 
         Returns:
             bool (B, H, queries, keys).
@@ -231,9 +229,8 @@ class BlockMask:
         if self.numel > LARGE:
             raise ArgumentError(
                 f"{self!r}.to_dense(): {self.numel} elements, more than {LARGE}.",
-                "Look at its blocks: mask.sparsity(), print(mask), mask.blocks(); or take a part, "
+                "Use mask.sparsity(), print(mask) or mask.blocks(); or take a part, "
                 "mask[batch, head, query_blocks].to_dense().",
-                where(here()),
             )
         kinds = self.blocks()
         self._check_known("to_dense()", self.leaves)
@@ -247,36 +244,35 @@ class BlockMask:
         return np.asarray((kinds == FULL) | ((kinds == PARTIAL) & dense(self.lifted, self.shape)))
 
     def _values(self, what: str) -> list[np.ndarray[Any, Any]]:
-        """The tables as NumPy's arrays."""
+        """The tables as NumPy arrays."""
         self._check_known(what, self.tables)
         return [np.asarray(x) for x in self.tables]
 
     def _check_known(self, what: str, arrays: Sequence[Any]) -> None:
         if not all(is_known(x) for x in arrays):
             raise SymbolicValueError(
-                f"{self!r}.{what}: its values are known when the program runs.",
-                "Ask a mask that was made of NumPy's or JAX's arrays, outside of traced functions.",
-                where(here()),
+                f"{self!r}.{what}: its values are known only when the program runs.",
+                "Call it on a mask of NumPy or JAX arrays, outside of traced functions.",
             )
 
-    # Others made of it.
+    # Derived masks.
 
     def __getitem__(self, index: Any) -> BlockMask:
         """The mask of some batches, some heads, and consecutive blocks of queries.
 
         Keys stay as they are. An integer is a slice of length one, so that the part has four axes
-        too; where one batch or head is left, the mask is the same for all. What is taken is a value
-        of the part, and no part of its program: ``mask[:, :, i]`` is the same one for each ``i``.
+        too; where one batch or head is left, the mask is the same for all. The index is a value
+        of the part, not of its program: ``mask[:, :, i]`` is one program for every ``i``.
 
         Args:
-            index: ``mask[batch, head, query_blocks]``; the axes are indexed each for itself.
+            index: ``mask[batch, head, query_blocks]``; each axis is indexed by itself.
                 Batches and heads: an integer, a slice, or a vector of integers. Blocks of queries:
                 an integer or a slice of step one. Integers may be symbolic, or traced by JAX.
 
         Raises:
             BoundsError: There is no such batch, head or block, or nothing is left.
-            ArgumentError: More axes; something else than integers and slices; query blocks that do
-                not lie side by side.
+            ArgumentError: There are more axes, or something else than integers and slices; or query
+                blocks are not consecutive.
 
         Example:
             >>> from graphc.attention import causal, create_block_mask
@@ -287,15 +283,15 @@ class BlockMask:
             [[2 1 0 0]
              [2 2 1 0]]
         """
-        batch, heads, queries = three_of(index)
+        batch, heads, queries = axis_indices(index)
         n, m, length, _ = self.shape
-        b, h = some_of(batch, n, "batch"), some_of(heads, m, "head")
-        q, length = all_of(queries, self.block_size[0], length)
+        b, h = selection(batch, n, "batch"), selection(heads, m, "head")
+        q, length = query_selection(queries, self.block_size[0], length)
         if b.places is None and h.places is None and q.places is None:
             return self
         cut = [_cut(_cut(_cut(x, 0, b.index), 1, h.index), 2, q.index) for x in self.tables]
         stripped, leaves = lifted(
-            PartOfMask(self.mask_mod, b.places, h.places, q.places), "mask_mod"
+            SlicedMask(self.mask_mod, b.places, h.places, q.places), "mask_mod"
         )
         tables = dict(zip(TABLES, cut, strict=True))
         return replace(
@@ -317,7 +313,7 @@ class BlockMask:
             A mask for these lengths, of the same function. Blocks that were partial stay so.
 
         Raises:
-            ShapeError: One of the lengths is longer than the mask's, or is none.
+            ShapeError: A length is longer than the mask's, or not an integer.
 
         Example:
             >>> from graphc.attention import causal, create_block_mask
@@ -333,9 +329,8 @@ class BlockMask:
             return self
         if any(new > old for new, old in zip(lengths, self.seq_lengths, strict=True)):
             raise ShapeError(
-                f"{self!r}.for_lengths{lengths}: a mask says nothing of longer sequences.",
-                "Make one for the longest: create_block_mask(mask_mod, B, H, q_len, kv_len).",
-                where(here()),
+                f"{self!r}.for_lengths{lengths}: the mask has no blocks for longer sequences.",
+                "Create it for the longest: create_block_mask(mask_mod, B, H, q_len, kv_len).",
             )
         rows, columns = [-(-n // b) for n, b in zip(lengths, self.block_size, strict=True)]
         possible, certain = [
@@ -346,10 +341,10 @@ class BlockMask:
         return BlockMask(*tables, self.leaves, self.stripped, self.block_size, lengths)
 
     def variables(self, name: str | None = None) -> BlockMask:
-        """A mask of symbolic inputs: what ``graphc.function`` takes to be given such masks.
+        """A mask of symbolic inputs, by which ``graphc.function`` takes masks like this one.
 
         Args:
-            name: What its inputs are named after.
+            name: The prefix of its inputs' names.
 
         Returns:
             The same with a symbolic array of the same dtype and shape for each array.
@@ -370,15 +365,15 @@ class BlockMask:
         leaves = tuple([_variable(x, named(part)) for x, part in names])
         return replace(self, **dict(zip(TABLES, tables, strict=True)), leaves=leaves)
 
-    # Shown and copied.
+    # Printing and copies.
 
     def picture(self, limit: int = 32, masks: int = 4) -> str:
         """Full, partial and empty blocks as text.
 
         Args:
-            limit: From how many rows or columns on several blocks are one mark, which is partial
+            limit: The most rows and columns; of more, one mark stands for several blocks: partial
                 unless all of them are full, or all are empty.
-            masks: Of how many batches and heads.
+            masks: The most batches and heads that are shown.
 
         Raises:
             SymbolicValueError: The mask is symbolic, or traced by JAX.
@@ -414,15 +409,14 @@ class BlockMask:
     def __reduce__(self) -> tuple[Any, ...]:
         if any(part.kind == "function" for part in self.stripped.parts):
             raise ArgumentError(
-                f"{self!r} cannot be pickled, as its mask_mod is code of yours.",
-                "Pickle what it was made of, and make it where it is wanted; or use graphc's mask "
+                f"{self!r} cannot be pickled, because its mask_mod is a function of yours.",
+                "Pickle its arguments and create it again from these; or use graphc's mask "
                 "functions, such as and_masks(causal, document(ids)).",
-                where(here()),
             )
         return BlockMask, tuple([getattr(self, x.name) for x in fields(self)])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> BlockMask:
-        """With copies of its arrays; the function without them never changes."""
+        """A mask with copies of the arrays; the function without them is immutable."""
         values = {x.name: deepcopy(getattr(self, x.name), memo) for x in VALUES}
         return replace(self, **values)
 
@@ -434,7 +428,7 @@ TABLES = tuple(x.name for x in VALUES[:4])
 
 
 def _kept(x: Any) -> Any:
-    """An array that nobody can write to."""
+    """An array that cannot be written to."""
     if isinstance(x, np.ndarray) and (x.flags.writeable or not x.flags.owndata):
         x = np.array(x)
         x.setflags(write=False)
@@ -454,7 +448,7 @@ def _name(name: str | None, part: str) -> str | None:
 
 
 def _variable(x: Any, name: str | None) -> Any:
-    """A symbolic input that takes such an array."""
+    """A symbolic input of an array's dtype and shape."""
     if isinstance(x, Node):
         return x.type(name)
     if isinstance(x, Runtime):
@@ -466,7 +460,7 @@ def _variable(x: Any, name: str | None) -> Any:
 def _length(n: Any, least: int = 1) -> int:
     known = n.__index__() if hasattr(n, "__index__") and not isinstance(n, bool) else -1
     if known < least:
-        raise ShapeError(f"{n!r} is no length.", f"Give an integer from {least} on.", where(here()))
+        raise ShapeError(f"{n!r} is not a length.", f"Give an integer of {least} or more.")
     return int(known)
 
 
@@ -474,5 +468,5 @@ def _pair(block: Any) -> tuple[int, int]:
     """The size of a block: of queries and of keys."""
     both = block if isinstance(block, list | tuple) else (block, block)
     if len(both) != 2:
-        raise ShapeError(f"BLOCK_SIZE={block!r}.", "Give one number, or two.", where(here()))
+        raise ShapeError(f"BLOCK_SIZE={block!r} is not a size.", "Give one integer, or two.")
     return _length(both[0]), _length(both[1])

@@ -1,7 +1,8 @@
-"""Mask and score functions as graphs of scalars: what a user wrote for one element, for all."""
+"""Mask and score functions as graphs of scalars, and their batches over all elements."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,32 +10,20 @@ import numpy as np
 
 from graphc.capture import Lifted, Stripped, lift, rebuild
 from graphc.capture.code import line_of
-from graphc.capture.plain import is_array
+from graphc.capture.identity import is_array
 from graphc.errors import ArgumentError, DTypeError, GraphcError, ShapeError
-from graphc.ir import Graph, Leaf, Node, TensorType, here, is_float, replaced, toposort, where
+from graphc.ir import Graph, Leaf, Node, TensorType, is_float, reached, replaced, toposort
 from graphc.loop.step import closed, opened
 from graphc.rewrite.passes import optimize
-from graphc.tensor.axes import expand_dims
-from graphc.tensor.elementwise import cast
-from graphc.tensor.equality import elementwise_equality
-from graphc.tensor.runtime import Runtime
-from graphc.tensor.tensor import Tensor, as_tensor
-from graphc.tensor.vectorize import batched
-
-__all__ = [
-    "INDICES",
-    "Mod",
-    "leaf_of",
-    "lifted",
-    "line_of_function",
-    "looks_at",
-    "mask_of",
-    "score_of",
-    "tiled",
-]
+from graphc.tensor.arrays.vectorize import batched
+from graphc.tensor.core.axes import expand_dims
+from graphc.tensor.core.elementwise import cast
+from graphc.tensor.core.equality import elementwise_equality
+from graphc.tensor.core.runtime import Runtime
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 INDICES = ("b", "h", "q_idx", "kv_idx")
-"""What mask and score functions are given: the numbers of batch, head, query and key."""
+"""The arguments of mask and score functions: the numbers of batch, head, query and key."""
 
 
 class Mod(NamedTuple):
@@ -43,7 +32,7 @@ class Mod(NamedTuple):
     Attributes:
         graph: Of a mask, (b, h, q, k, *captured) to a bool scalar; of a score,
             (score, b, h, q, k, *captured) to a scalar of the score's dtype.
-        captured: The symbolic arrays that it takes after its own arguments.
+        captured: The symbolic arrays that the graph takes after the function's arguments.
     """
 
     graph: Graph
@@ -54,29 +43,28 @@ def lifted(function: Callable[..., Any], what: str) -> Lifted:
     """A user's mask or score function and the arrays that it captures.
 
     Args:
-        function: The user's, or one taken apart already.
-        what: What messages call it, ``"mask_mod"`` or ``"score_mod"``.
+        function: The user's, or one already lifted.
+        what: Its name in messages, ``"mask_mod"`` or ``"score_mod"``.
 
     Returns:
         The function without its arrays, and these: arrays of any size and library, symbolic ones,
-        numbers that are marked ``graphc.runtime``.
+        and numbers marked ``graphc.runtime``.
 
     Raises:
-        ArgumentError: It is no function, or captures what has no fixed content.
+        ArgumentError: It is not a function, or captures something without fixed content.
     """
     if isinstance(function, Lifted):
         return function
     if not callable(function):
         raise ArgumentError(
-            f"{what}={function!r} is no function.",
+            f"{what}={function!r} is not a function.",
             f"Give a function of ({', '.join(INDICES)}), after the score if it changes that.",
-            where(here()),
         )
     return lift(function, is_leaf=_is_leaf)
 
 
 def _is_leaf(x: Any) -> bool:
-    # What is an array of objects or texts, capture tells of.
+    # Arrays of objects or texts are reported by graphc.capture.
     is_other = isinstance(x, np.ndarray) and x.dtype.kind in "OSUMm"
     return isinstance(x, Runtime) or (is_array(x) and not is_other)
 
@@ -85,9 +73,9 @@ def mask_of(mask: Lifted) -> Mod:
     """A mask function as a graph.
 
     Raises:
-        DTypeError: It gives no bool.
-        ShapeError: It gives no scalar.
-        SymbolicValueError: It asks for the value of an index, as a Python ``if`` does.
+        DTypeError: It returns no bool.
+        ShapeError: It returns no scalar.
+        SymbolicValueError: It needs the value of an index, as a Python ``if`` does.
         ArgumentError: It takes other arguments, or is written for another library's arrays.
     """
     parameters = [TensorType("int32", ())(name) for name in INDICES]
@@ -97,9 +85,9 @@ def mask_of(mask: Lifted) -> Mod:
     if not isinstance(kept, Tensor) or kept.dtype != "bool":
         given = kept.dtype if isinstance(kept, Tensor) else type(kept).__name__
         raise DTypeError(
-            f"mask_mod gives {given}, and must give a bool: whether the query sees the key.",
+            f"mask_mod returns {given}; expected a bool, whether the query sees the key.",
             "Compare, as in q_idx >= kv_idx; to change scores, write a score_mod.",
-            _line_of(mask),
+            line_of_function(mask.stripped),
         )
     return _closed("mask_mod", mask, parameters, kept)
 
@@ -112,9 +100,9 @@ def score_of(score: Lifted, dtype: str) -> Mod:
         dtype: The scores', float32 or float64.
 
     Raises:
-        DTypeError: It gives no real number.
-        ShapeError: It gives no scalar.
-        SymbolicValueError: It asks for the value of a score or an index.
+        DTypeError: It returns no real number.
+        ShapeError: It returns no scalar.
+        SymbolicValueError: It needs the value of a score or an index.
         ArgumentError: It takes other arguments, or is written for another library's arrays.
     """
     indices = [TensorType("int32", ())(name) for name in INDICES]
@@ -127,18 +115,19 @@ def score_of(score: Lifted, dtype: str) -> Mod:
         wrong = type(new).__name__
     if wrong is not None:
         raise DTypeError(
-            f"score_mod gives {wrong}, and must give the new score, a real number.",
+            f"score_mod returns {wrong}; expected the new score, a real number.",
             "Return an array of the score's dtype; to leave keys out, write a mask_mod.",
-            _line_of(score),
+            line_of_function(score.stripped),
         )
     return _closed("score_mod", score, parameters, cast(new, dtype))
 
 
 def _called(what: str, function: Lifted, parameters: Sequence[Tensor]) -> Any:
-    """What a function gives for symbolic scalars."""
+    """The result of a function for symbolic scalars."""
     stripped = function.stripped
     names = zip(function.leaves, stripped.names, strict=True)
     made = rebuild(stripped, [leaf_of(x, f"{what} captures {name}", name) for x, name in names])
+    check_parameters(what, stripped, made, [x.name or "" for x in parameters])
     try:
         with elementwise_equality():
             return made(*parameters)
@@ -147,17 +136,42 @@ def _called(what: str, function: Lifted, parameters: Sequence[Tensor]) -> Any:
     except TypeError as error:
         raise ArgumentError(
             f"{what} cannot be called with symbolic scalars: {str(error).rstrip('.')}.",
-            f"It takes ({', '.join(p.name or '' for p in parameters)}), and is written in "
-            "graphc.tensor's functions; of one written for JAX make graphc.wrap_jax(function).",
-            _line_of(function),
+            "Write it in graphc.tensor's functions; of one written for JAX make "
+            "graphc.wrap_jax(function).",
+            line_of_function(function.stripped),
+        ) from error
+
+
+def check_parameters(
+    what: str, stripped: Stripped, function: Callable[..., Any], names: Sequence[str]
+) -> None:
+    """Raise where a function cannot be called with arguments of these names.
+
+    Args:
+        what: The function's name in messages.
+        stripped: The function without the arrays that it captures.
+        function: The function itself.
+        names: The names of its arguments.
+    """
+    try:
+        parameters = inspect.signature(function)
+    except ValueError:  # a function written in C may have none
+        return
+    try:
+        parameters.bind(*names)
+    except TypeError as error:
+        raise ArgumentError(
+            f"{what} takes {parameters}, and is called with ({', '.join(names)}): {error}.",
+            "Give it these parameters, in this order.",
+            line_of_function(stripped),
         ) from error
 
 
 def leaf_of(x: Any, what: str, name: str | None = None) -> Any:
-    """An array as an input of the program, whatever its size; what is symbolic, as it is.
+    """An array of any size as an input of the program; symbolic arrays unchanged.
 
     Raises:
-        ArgumentError: It has no value, as within a function that JAX traces.
+        ArgumentError: It has no value, as a JAX tracer.
     """
     if isinstance(x, Node | Runtime):
         return x
@@ -167,45 +181,43 @@ def leaf_of(x: Any, what: str, name: str | None = None) -> Any:
         raise ArgumentError(
             f"{what}: {type(x).__name__} has no value that a graph can hold.",
             "Within a function that JAX traces, give flex_attention JAX arrays throughout.",
-            where(here()),
         ) from error
 
 
 def _closed(what: str, function: Lifted, parameters: Sequence[Tensor], y: Tensor) -> Mod:
     if y.ndim:
         raise ShapeError(
-            f"{what} gives the shape {y.type.shape}, and must give a scalar.",
-            "It is written for one query and one key: index captured arrays down to a number.",
-            _line_of(function),
+            f"{what} returns the shape {y.type.shape}; expected a scalar.",
+            "The function is of one query and one key: index captured arrays down to a number.",
+            line_of_function(function.stripped),
         )
     graph, captured = closed(parameters, [y], {})
     if what == "mask_mod" and any(is_float(x.type.dtype) for x in graph.nodes):
-        # What a program rewrites, blocks are to be found by: x / x is 1 there, also for 0.
+        # Blocks are found by the graph that runs: rewritten, x / x is 1 for 0 too.
         graph = optimize(graph).graph
     return Mod(graph, tuple(captured))  # type: ignore[arg-type]
 
 
 def line_of_function(stripped: Stripped) -> str | None:
-    """Where a function is written, or the first that it calls; None where it is no user's."""
+    """The line of a function, or of the first that it calls; None for graphc's own."""
     made = (part.static[0] for part in stripped.parts if part.kind == "function")
     first = next(made, None)
     return None if first is None else line_of(first.code)
 
 
-def _line_of(function: Lifted) -> str | None:
-    return line_of_function(function.stripped) or where(here())
-
-
 def looks_at(graph: Graph, place: int) -> bool:
     """Whether the result depends on the input at that place."""
-    found, waiting = set(graph.outputs), [*graph.outputs]
-    while waiting:
-        node = waiting.pop()
-        told = node.op.looks_at(*[x.type for x in node.inputs])
-        new = {x for x, flag in zip(node.inputs, told, strict=True) if flag} - found
-        found |= new
-        waiting += new
-    return graph.inputs[place] in found
+
+    def following(node: Node) -> list[Node]:
+        flags = node.op.looks_at(*[x.type for x in node.inputs])
+        return [x for x, flag in zip(node.inputs, flags, strict=True) if flag]
+
+    return graph.inputs[place] in reached(graph.outputs, following)
+
+
+def uses(graph: Graph) -> tuple[bool, bool]:
+    """Whether a mask depends on the number of the sequence, and on that of the head."""
+    return looks_at(graph, 0), looks_at(graph, 1)
 
 
 def tiled(
@@ -214,16 +226,16 @@ def tiled(
     indices: Sequence[Tensor],
     score: Tensor | None = None,
 ) -> Tensor:
-    """A function of one element for a grid of them.
+    """A function of one element, evaluated on a grid of them.
 
     Args:
-        graph: That of a ``Mod``.
-        captured: What it captures.
+        graph: The graph of a ``Mod``.
+        captured: The arrays that it captures.
         indices: Vectors of batches (B,), heads (H,), queries (Q,) and keys (K,), int32.
-        score: The scores (B, H, Q, K), where it takes one.
+        score: The scores (B, H, Q, K), for a score function.
 
     Returns:
-        (B, H, Q, K); of a mask, 1 along each axis whose index it does not look at.
+        (B, H, Q, K); of a mask, 1 along each axis whose index it does not use.
     """
     with_score = score is not None
     fresh, (y,) = opened(graph)

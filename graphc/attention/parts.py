@@ -1,4 +1,4 @@
-"""The inputs of attention and of its gradient, apart."""
+"""The inputs of attention and of its gradient, by what they are."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import math
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-__all__ = ["BLOCK", "Parts", "compute_dtype", "default_scale", "paired", "scale_of"]
-
 T = TypeVar("T")
 
 BLOCK = (128, 128)
-"""The queries and keys of a block where there is no mask."""
+"""The size of a block where there is no mask."""
 
 
 class Parts(NamedTuple, Generic[T]):
-    """The inputs of attention, apart.
+    """The inputs of attention, by what they are.
 
     Attributes:
         q: Queries, (B, Hq, Q, E).
         k: Keys, (B, Hkv, K, E).
         v: Values, (B, Hkv, K, Ev).
-        tables: The number of partial blocks in each row of blocks, these, and the same of full
-            blocks; or nothing.
-        score_captured: What the score function captures.
-        mask_captured: What the mask function captures.
-        rest: Of the gradient, the result, its logarithms of sums, and the cotangents of both.
+        tables: Counts and indices of the partial blocks of each row, then of the full ones; or
+            nothing.
+        score_captured: The arrays that the score function captures.
+        mask_captured: The arrays that the mask function captures.
+        rest: For the gradient, the result, the log-sum-exps, and the cotangents of both.
     """
 
     q: T
@@ -38,21 +36,21 @@ class Parts(NamedTuple, Generic[T]):
 
 
 def compute_dtype(dtype: str) -> str:
-    """The dtype of scores of such queries."""
+    """The dtype of scores, by that of the queries."""
     return "float64" if dtype == "float64" else "float32"
 
 
 def scale_of(op: Any, elements: int) -> float:
-    """What scores are multiplied by, where queries have so many elements."""
+    """The factor of scores, by the number of elements of a query."""
     return default_scale(elements) if op.scale is None else op.scale
 
 
 def default_scale(elements: int) -> float:
-    """What scores are multiplied by where nothing is said, 1 where there are no elements."""
+    """The factor of scores by default; 1 where queries have no elements."""
     return 1 / math.sqrt(max(elements, 1))
 
 
 def paired(tables: Sequence[T]) -> list[tuple[T, T]]:
-    """Counts and numbers of the partial blocks, and of the full ones."""
+    """Counts and indices of the partial blocks, and of the full ones."""
     n, places, full_n, full_places = tables
     return [(n, places), (full_n, full_places)]

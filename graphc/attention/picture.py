@@ -8,8 +8,6 @@ import numpy as np
 
 from graphc.attention.grids import EMPTY, FULL, PARTIAL
 
-__all__ = ["picture"]
-
 # Two characters are about as wide as a line is high.
 MARKS = {FULL: "██", PARTIAL: "░░", EMPTY: "··"}
 NAMES = {FULL: "full", PARTIAL: "partial", EMPTY: "empty"}

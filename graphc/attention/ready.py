@@ -1,4 +1,4 @@
-"""Mask and score functions that are often wanted, of what they depend on."""
+"""Common mask and score functions, made from their parameters."""
 
 from __future__ import annotations
 
@@ -11,24 +11,12 @@ import numpy as np
 
 from graphc.attention.combine import MaskMod
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.implicit.form import lengths_of
-from graphc.implicit.level import numpy_like
-from graphc.ir import here, where
-from graphc.tensor.runtime import runtime
-
-__all__ = [
-    "ScoreMod",
-    "alibi",
-    "causal",
-    "document",
-    "prefix_lm",
-    "relative_bias",
-    "sliding_window",
-    "soft_cap",
-]
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.treedef import lengths_of
+from graphc.tensor.core.runtime import runtime
 
 ScoreMod = Callable[[Any, Any, Any, Any, Any], Any]
-"""A function of a score and the numbers of batch, head, query and key that gives the new score."""
+"""A function of a score, batch, head, query and key: the new score."""
 
 
 # Masks.
@@ -53,12 +41,12 @@ def sliding_window(width: Any, *, both_sides: bool = False) -> MaskMod:
     """A query sees the last keys up to its own place: ``0 <= q_idx - kv_idx < width``.
 
     Args:
-        width: How many keys, with its own; a number from 1 on, or an integer scalar, also symbolic
+        width: How many keys, with its own: a positive number, or an integer scalar, also symbolic
             or traced. It is a value: another width is the same program.
         both_sides: Keys behind it as well: ``abs(q_idx - kv_idx) < width``.
 
     Raises:
-        ArgumentError: The width is no integer, or below 1.
+        ArgumentError: The width is not an integer, or below 1.
 
     Example:
         >>> from graphc.attention import create_block_mask
@@ -73,7 +61,7 @@ def sliding_window(width: Any, *, both_sides: bool = False) -> MaskMod:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SlidingWindow:
-    """What ``sliding_window`` gives."""
+    """The mask function that ``sliding_window`` returns."""
 
     width: Any
     both_sides: bool
@@ -96,7 +84,7 @@ def prefix_lm(lengths: Any) -> MaskMod:
             library, symbolic ones too.
 
     Raises:
-        ArgumentError: They are no integers.
+        ArgumentError: They are not integers.
         ShapeError: They have two axes or more.
 
     Example:
@@ -113,7 +101,7 @@ def prefix_lm(lengths: Any) -> MaskMod:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PrefixLM:
-    """What ``prefix_lm`` gives."""
+    """The mask function that ``prefix_lm`` returns."""
 
     lengths: Any
 
@@ -127,7 +115,7 @@ class PrefixLM:
 def document(ids: Any, kv_ids: Any = None) -> MaskMod:
     """A query sees the keys of its own document: ``ids[b, q_idx] == ids[b, kv_idx]``.
 
-    For sequences that are packed into one. Together with others: ``and_masks(causal,
+    For sequences that are packed into one, often with another mask: ``and_masks(causal,
     document(ids))``.
 
     Args:
@@ -136,7 +124,7 @@ def document(ids: Any, kv_ids: Any = None) -> MaskMod:
         kv_ids: The keys' documents, where these are other tokens than the queries.
 
     Raises:
-        ArgumentError: They are no integers.
+        ArgumentError: They are not integers.
         ShapeError: They have no axis, or three or more.
 
     Example:
@@ -155,7 +143,7 @@ def document(ids: Any, kv_ids: Any = None) -> MaskMod:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Document:
-    """What ``document`` gives."""
+    """The mask function that ``document`` returns."""
 
     ids: Any
     kv_ids: Any
@@ -184,10 +172,10 @@ def alibi(heads: int | None = None, *, slopes: Any = None) -> ScoreMod:
             them.
 
     Raises:
-        ArgumentError: Neither heads nor slopes are given, or both; heads that are no number from 1
-            on.
-        ShapeError: Slopes that are no vector.
-        DTypeError: Slopes that are not floating.
+        ArgumentError: Neither heads nor slopes are given, or both; heads are not a positive
+            integer.
+        ShapeError: The slopes are not a vector.
+        DTypeError: The slopes are not floating.
 
     Example:
         >>> float(alibi(8)(0.0, 0, 7, 5, 3))
@@ -197,14 +185,15 @@ def alibi(heads: int | None = None, *, slopes: Any = None) -> ScoreMod:
     """
     if (heads is None) == (slopes is None):
         raise ArgumentError(
-            f"alibi(heads={heads!r}, slopes={slopes!r}).", "Give one of them.", where(here())
+            f"alibi(heads={heads!r}, slopes={slopes!r}): expected one of the two.",
+            "Give the number of heads, or their slopes.",
         )
     return Alibi(_floats("alibi", slopes if heads is None else _slopes(heads), 1, 1))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Alibi:
-    """What ``alibi`` gives."""
+    """The score function that ``alibi`` returns."""
 
     slopes: Any
 
@@ -219,7 +208,9 @@ class Alibi:
 def _slopes(heads: Any) -> np.ndarray[Any, Any]:
     """The slopes of that many heads."""
     if not isinstance(heads, Integral) or isinstance(heads, bool) or heads < 1:
-        raise ArgumentError(f"alibi({heads!r}).", "Give an integer from 1 on.", where(here()))
+        raise ArgumentError(
+            f"alibi({heads!r}): expected a positive integer.", "Give the number of heads."
+        )
     heads = int(heads)
     power = 1 << (heads.bit_length() - 1)
     first = 2.0 ** (-8.0 * np.arange(1, power + 1) / power)
@@ -259,22 +250,21 @@ def relative_bias(table: Any) -> ScoreMod:
         raise ShapeError(
             f"relative_bias: a table of {columns} columns.",
             "Give 2 m + 1: for the distances from -m to m.",
-            where(here()),
         )
     return RelativeBias(table, columns // 2)
 
 
 def _bias_of_unknown(table: Any) -> ScoreMod:
-    """That of a symbolic table whose columns are counted, and found odd, when it runs."""
-    level = numpy_like(table)
-    far = level.cast((level.shape_of(table)[-1] - 1) // 2, "int32")  # as indices are
+    """A bias of a symbolic table, whose number of columns is checked when it runs."""
+    xp = numpy_like(table)
+    far = xp.cast((xp.shape_of(table)[-1] - 1) // 2, "int32")  # as indices are
     lengths = [*(None for _ in lengths_of(table)[:-1]), 2 * far + 1]
-    return RelativeBias(level.specify_shape(table, lengths), far)
+    return RelativeBias(xp.specify_shape(table, lengths), far)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RelativeBias:
-    """What ``relative_bias`` gives."""
+    """The score function that ``relative_bias`` returns."""
 
     table: Any
     far: Any
@@ -309,7 +299,7 @@ def soft_cap(cap: Any) -> ScoreMod:
     if _is_array(cap):
         cap = _floats("soft_cap", cap, 0, 0)
     elif isinstance(cap, bool | complex) or not isinstance(cap, int | float) or not cap > 0:
-        raise ArgumentError(f"soft_cap({cap!r}).", "Give a positive number.", where(here()))
+        raise ArgumentError(f"soft_cap({cap!r}).", "Give a positive number.")
     else:
         cap = runtime(float(cap))
     return SoftCap(cap)
@@ -317,7 +307,7 @@ def soft_cap(cap: Any) -> ScoreMod:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SoftCap:
-    """What ``soft_cap`` gives."""
+    """The score function that ``soft_cap`` returns."""
 
     cap: Any
 
@@ -329,15 +319,15 @@ class SoftCap:
         return bound * numpy_like(score, bound).tanh(score / bound)
 
 
-# What they are made of.
+# Helpers.
 
 
 def _at(x: Any, *places: Any) -> Any:
     """An element by indices of any library; the last ones where the array has fewer axes."""
     axes = len(lengths_of(x))
-    level = numpy_like(x, *places)
-    if level.name == "JAX":
-        x = level.asarray(x)  # NumPy's arrays take no indices that JAX traces
+    xp = numpy_like(x, *places)
+    if xp.name == "JAX":
+        x = xp.asarray(x)  # NumPy's arrays take no indices that JAX traces
     return x[places[len(places) - axes :]]
 
 
@@ -351,11 +341,11 @@ def _as_score(x: Any, score: Any) -> Any:
 
 
 def _integers(what: str, x: Any, least: int = 0, most: int = 0) -> Any:
-    """Integers of any library; Python's as an int32 array."""
+    """Integers of any library; a Python integer as an int32 array."""
     array = x if _is_array(x) else np.asarray(x)
     if not _dtype_of(array).startswith(("int", "uint")):
         raise ArgumentError(
-            f"{what}: {_dtype_of(array)} was given.", "Give integers.", where(here())
+            f"{what}: expected integers, got {_dtype_of(array)}.", "Convert them with astype."
         )
     _check_axes(what, array, least, most)
     return array if _is_array(x) else array.astype(np.int32)
@@ -367,17 +357,16 @@ def _width(width: Any) -> Any:
         raise ArgumentError(
             f"sliding_window({width}): a query would see no key.",
             "Give how many keys it sees, with its own.",
-            where(here()),
         )
     return width
 
 
 def _floats(what: str, x: Any, least: int, most: int) -> Any:
-    """Floats of any library; Python's as a float32 array."""
+    """Floats of any library; a Python float as a float32 array."""
     array = x if _is_array(x) else np.asarray(x, np.float32)
     dtype = _dtype_of(array)
     if not dtype.startswith(("float", "bfloat")):
-        raise DTypeError(f"{what}: {dtype} was given.", "Give floats.", where(here()))
+        raise DTypeError(f"{what}: expected floats, got {dtype}.", "Convert them with astype.")
     _check_axes(what, array, least, most)
     return array
 
@@ -388,7 +377,6 @@ def _check_axes(what: str, x: Any, least: int, most: int) -> None:
         raise ShapeError(
             f"{what}: an array of the shape {lengths_of(x)} was given.",
             f"Give one of {wanted} axes.",
-            where(here()),
         )
 
 

@@ -1,8 +1,7 @@
-"""Attention written out in a graph: row of blocks after row, each of them dense.
+"""Attention as a graph of basic operations: a loop over rows of blocks, each dense.
 
-This is what attention means where a backend has nothing better, as NumPy, and what is
-differentiated for all but the first gradient. Its memory grows with the lengths, its time with
-their product.
+It runs where a backend has no kernel, as NumPy, and is differentiated for all but the first
+gradient. Its memory grows with the lengths, its time with their product.
 """
 
 from __future__ import annotations
@@ -15,12 +14,13 @@ from graphc.attention.mods import tiled
 from graphc.attention.parts import Parts, compute_dtype, paired, scale_of
 from graphc.grad.barriers import zero_grad
 from graphc.grad.reverse import cotangents
-from graphc.ir import Graph, Node, Together
+from graphc.ir import Graph, MakeTuple, Node
 from graphc.loop.functional import loop
-from graphc.tensor.axes import expand_dims, moveaxis
-from graphc.tensor.create import arange, zeros, zeros_like
-from graphc.tensor.dot import DotGeneral
-from graphc.tensor.elementwise import (
+from graphc.tensor.arrays.create import arange, zeros, zeros_like
+from graphc.tensor.arrays.reduce import any, max, sum
+from graphc.tensor.arrays.select import take
+from graphc.tensor.core.axes import expand_dims, moveaxis
+from graphc.tensor.core.elementwise import (
     cast,
     equal,
     logical_and,
@@ -30,25 +30,22 @@ from graphc.tensor.elementwise import (
     sqrt,
     where,
 )
-from graphc.tensor.exponential import exp, log
-from graphc.tensor.reduce import any, max, sum
-from graphc.tensor.select import take
-from graphc.tensor.shape import length, lengths, reshape
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.core.exponential import exp, log
+from graphc.tensor.core.shape import length, lengths, reshape
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.linalg.dot import DotGeneral
 
 if TYPE_CHECKING:
     from graphc.attention.flex import Flex, FlexGradient
 
-__all__ = ["attention", "gradient"]
-
 
 def attention(op: Flex, inputs: Sequence[Tensor]) -> Node:
-    """The result and the logarithms of sums."""
-    rows = _Rows(op, op.parts(inputs))
+    """The result and the log-sum-exps."""
+    rows = _ScoreRows(op, op.parts(inputs))
     if rows.queries == 0:
         shape = (rows.batch, rows.heads, 0)
         empty = zeros((*shape, length(rows.v, 3)), inputs[0].dtype), zeros(shape, rows.dtype)
-        return Node.make(Together(), *empty)
+        return Node.make(MakeTuple(), *empty)
 
     def row(carry: Any, i: Tensor) -> Any:
         scores, _, keep = rows.scores(i)
@@ -65,18 +62,18 @@ def attention(op: Flex, inputs: Sequence[Tensor]) -> Node:
         return carry, (y, where(empty, -math.inf, log(safe) + peak)[..., 0])
 
     _, (out, sums) = loop(row, None, rows.numbers, checkpoint=1)
-    return Node.make(Together(), cast(rows.joined(out), inputs[0].dtype), rows.joined(sums))
+    return Node.make(MakeTuple(), cast(rows.joined(out), inputs[0].dtype), rows.joined(sums))
 
 
 def gradient(op: FlexGradient, inputs: Sequence[Tensor]) -> Node:
-    """The gradients by queries, keys, values and the captured arrays that are wanted."""
+    """The gradients with respect to queries, keys, values and the wanted captured arrays."""
     parts = op.parts(inputs)
-    rows = _Rows(op, parts)
+    rows = _ScoreRows(op, parts)
     out, sums, g, g_sums = (cast(x, rows.dtype) for x in parts.rest)
     delta = sum(g * out, -1, keepdims=True) - expand_dims(g_sums, -1)
     captured = op.wanted_of(parts.score_captured)
     if rows.queries == 0:
-        return Node.make(Together(), *map(zeros_like, [*parts[:3], *captured]))
+        return Node.make(MakeTuple(), *map(zeros_like, [*parts[:3], *captured]))
 
     def row(carry: Any, i: Tensor) -> Any:
         by_k, by_v, by_captured = carry
@@ -98,11 +95,11 @@ def gradient(op: FlexGradient, inputs: Sequence[Tensor]) -> Node:
     begin = (zeros_like(rows.k), zeros_like(rows.v), [zeros_like(x) for x in captured])
     (by_k, by_v, by_captured), by_q = loop(row, begin, rows.numbers)
     pairs = zip((rows.joined(by_q), by_k, by_v), parts[:3], strict=True)
-    return Node.make(Together(), *[cast(g, x.dtype) for g, x in pairs], *by_captured)
+    return Node.make(MakeTuple(), *[cast(g, x.dtype) for g, x in pairs], *by_captured)
 
 
 def _finite(x: Tensor) -> Tensor:
-    """It, 0 where it is minus infinity."""
+    """The array with 0 in place of minus infinity."""
     found: Tensor = where(equal(x, -math.inf), 0, x)
     return found
 
@@ -119,7 +116,7 @@ def _pulled(
     captured: Sequence[Tensor],
     g: Tensor,
 ) -> list[Any]:
-    """The cotangents of scores as they were, and of what the score function captures."""
+    """The cotangents of scores before the score function, and of the arrays that it captures."""
     if score is None:
         return [g]
     wrt = [plain, *captured]
@@ -127,18 +124,18 @@ def _pulled(
     return [zeros_like(plain) if first is None else first, *others]
 
 
-class _Rows:
+class _ScoreRows:
     """Rows of blocks of the scores.
 
     Attributes:
-        numbers: Those of the rows.
-        dtype: The scores'.
-        scale: What they are multiplied by.
+        numbers: The numbers of the rows.
+        dtype: The scores' dtype.
+        scale: The factor of products of queries and keys.
         q: The queries in that dtype.
         k: The keys in that dtype.
         v: The values in that dtype.
-        has_keys: Whether there may be any.
-        sharing: How many heads of queries share one of keys.
+        has_keys: Whether there may be keys.
+        sharing: The number of heads of queries for each head of keys.
     """
 
     def __init__(self, op: Flex | FlexGradient, parts: Parts[Tensor]) -> None:
@@ -160,12 +157,12 @@ class _Rows:
         self.numbers = arange(self.count)
 
     def places(self, i: Tensor) -> Tensor:
-        """The numbers of the queries in a row; beyond the last one, that one."""
+        """The numbers of the queries in a row; beyond the last one, that one again."""
         places = i * self.op.block[0] + arange(self.op.block[0])
         return minimum(places, self.queries - 1)
 
     def row_of(self, x: Tensor, i: Tensor) -> Tensor:
-        """A row of what is given for each query."""
+        """A row of an array with an axis of queries."""
         found: Tensor = take(x, self.places(i), 2)
         return found
 
@@ -176,22 +173,22 @@ class _Rows:
         return found
 
     def by_keys(self, x: Tensor) -> Tensor:
-        """Heads that share keys behind each other: (B, Hkv, heads each * rows, any)."""
+        """Heads that share keys, concatenated: (B, Hkv, heads each * rows, any)."""
         rows = self.sharing * self.op.block[0]
         return reshape(x, (self.batch, self.groups, rows, length(x, 3)))
 
     def by_heads(self, x: Tensor) -> Tensor:
-        """The same the other way."""
+        """The inverse of ``by_keys``."""
         return reshape(x, (self.batch, self.heads, self.op.block[0], length(x, 3)))
 
     def joined(self, rows: Tensor) -> Tensor:
-        """Rows put one behind the other, without what is beyond the last query."""
+        """Rows concatenated, up to the last query."""
         x = moveaxis(rows, 0, 2)
         shape = [*lengths(x)[:2], self.count * self.op.block[0], *lengths(x)[4:]]
         return reshape(x, shape)[:, :, : self.queries]
 
     def scores(self, i: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The scores of a row of blocks, these before the score function, and which are kept."""
+        """The scores of a row of blocks, the same before the score function, and the mask."""
         op, parts = self.op, self.parts
         plain = self.by_heads(_dot(self.by_keys(self.row_of(self.q, i)), self.k, 3, 3)) * self.scale
         scores = plain
@@ -205,7 +202,7 @@ class _Rows:
         return [cast(x, "int32") for x in ranges]
 
     def keep(self, i: Tensor) -> Tensor | None:
-        """Which scores are kept, (B or 1, Hq or 1, rows or 1, K)."""
+        """The mask of a row, (B or 1, Hq or 1, rows or 1, K); None where all is kept."""
         op, parts = self.op, self.parts
         kept = None
         if op.mask is not None:

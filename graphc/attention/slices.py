@@ -10,32 +10,30 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphc.attention.combine import name_of
+from graphc.attention.tables import is_known
 from graphc.errors import ArgumentError, BoundsError
-from graphc.implicit.form import lengths_of
-from graphc.implicit.level import numpy_like
-from graphc.ir import here, where
-
-__all__ = ["Part", "PartOfMask", "all_of", "some_of", "three_of"]
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.treedef import dtype_of, lengths_of
 
 
-class Part(NamedTuple):
-    """What is taken of an axis.
+class Selection(NamedTuple):
+    """The part of an axis that is taken.
 
     Attributes:
-        index: What the tables are indexed with: a slice, or integers (n,).
-        places: What the mask function's index is mapped by, for a mask that has the part alone: a
-            0-d array for one place, (n,) for several; None where nothing is left out.
+        index: The index of the tables: a slice, or integers (n,).
+        places: The place in the whole mask of each place in the part: a 0-d array for one place,
+            (n,) for several; None where the part is the whole axis.
     """
 
     index: Any
     places: Any
 
 
-def three_of(index: Any) -> tuple[Any, Any, Any]:
-    """An index of a mask as one for the batches, one for the heads, and one for the query blocks.
+def axis_indices(index: Any) -> tuple[Any, Any, Any]:
+    """An index of a mask, split into those of batches, heads and query blocks.
 
     Example:
-        >>> three_of((..., 2))
+        >>> axis_indices((..., 2))
         (slice(None, None, None), slice(None, None, None), 2)
     """
     given = list(index) if isinstance(index, tuple) else [index]
@@ -44,7 +42,6 @@ def three_of(index: Any) -> tuple[Any, Any, Any]:
         raise ArgumentError(
             f"mask[{_shown(index)}]: a block mask has three axes to index.",
             "Give mask[batch, head, query_blocks].",
-            where(here()),
         )
     at = places[0] if places else len(given)
     rest = given[at + 1 :]
@@ -52,34 +49,36 @@ def three_of(index: Any) -> tuple[Any, Any, Any]:
     return batch, head, rows
 
 
-def some_of(index: Any, length: int, axis: str) -> Part:
-    """Some batches or heads.
+def selection(index: Any, length: int, axis: str) -> Selection:
+    """The batches or heads that an index takes.
 
     Args:
         index: An integer, a slice, or integers (n,), symbolic or traced ones too.
         length: How many there are.
-        axis: What messages call them.
+        axis: The name of the axis in messages.
     """
     if isinstance(index, slice):
         places = np.arange(*_range(index, length, axis), dtype=np.int32)
         if len(places) == length and places[0] == 0:
-            return Part(slice(None), None)
-        return Part(index, places if len(places) > 1 else places.reshape(()))
+            return Selection(slice(None), None)
+        return Selection(index, places if len(places) > 1 else places.reshape(()))
     array = _integers(index, axis)
     known = _known(array)
     if known is None:
-        level = numpy_like(array)
-        array = level.cast(level.where(array < 0, array + length, array), "int32")
-        return Part(level.reshape(array, (-1,)), array)
+        xp = numpy_like(array)
+        array = xp.cast(xp.where(array < 0, array + length, array), "int32")
+        return Selection(xp.reshape(array, (-1,)), array)
     if known.ndim == 0:
         place = _place(int(known), length, axis)
-        return Part(slice(place, place + 1), None if length == 1 else np.array(place, np.int32))
+        return Selection(
+            slice(place, place + 1), None if length == 1 else np.array(place, np.int32)
+        )
     places = np.array([_place(int(i), length, axis) for i in known], np.int32)
-    return Part(places, places)
+    return Selection(places, places)
 
 
-def all_of(index: Any, block: int, length: int) -> tuple[Part, int]:
-    """Consecutive blocks of queries, and how many queries they have.
+def query_selection(index: Any, block: int, length: int) -> tuple[Selection, int]:
+    """The consecutive blocks of queries that an index takes, and the number of their queries.
 
     Args:
         index: An integer, also a symbolic or traced one; or a slice.
@@ -94,51 +93,47 @@ def all_of(index: Any, block: int, length: int) -> tuple[Part, int]:
             return _traced_row(array, rows, block, length)
         if known.ndim:
             raise ArgumentError(
-                f"mask[:, :, {_shown(index)}]: query blocks are taken one by one or as a slice.",
-                "The mask function of the part counts its queries on from the first one's number.",
-                where(here()),
+                f"mask[:, :, {_shown(index)}]: query blocks are indexed by an integer or a slice.",
+                "The queries of a part are numbered from its first one: take several parts.",
             )
         place = _place(int(known), rows, "query block")
         index = slice(place, place + 1)
     elif index == slice(None):
-        return Part(index, None), length
+        return Selection(index, None), length
     start, stop, step = _range(index, rows, "query block")
     if step != 1:
         raise ArgumentError(
-            f"mask[:, :, {_shown(index)}]: query blocks that are not side by side.",
+            f"mask[:, :, {_shown(index)}]: the query blocks are not consecutive.",
             "Take a slice of step 1, or several parts.",
-            where(here()),
         )
     offset = np.array(start * block, np.int32)
-    return Part(slice(start, stop), offset), min(stop * block, length) - start * block
+    return Selection(slice(start, stop), offset), min(stop * block, length) - start * block
 
 
-def _traced_row(index: Any, rows: int, block: int, length: int) -> tuple[Part, int]:
-    """One block of queries, whose number is known when the program runs."""
+def _traced_row(index: Any, rows: int, block: int, length: int) -> tuple[Selection, int]:
+    """One block of queries, whose number is known only when the program runs."""
     if lengths_of(index):
         raise ArgumentError(
-            f"mask[:, :, {_shown(index)}]: query blocks are taken one by one or as a slice.",
+            f"mask[:, :, {_shown(index)}]: query blocks are indexed by an integer or a slice.",
             "Give a scalar.",
-            where(here()),
         )
     if length % block:
         raise ArgumentError(
             f"mask[:, :, {_shown(index)}]: the last of {rows} blocks has {length % block} queries, "
-            f"the others {block}, and which one is wanted is known at run time only.",
+            f"the others {block}, and the index is known only at run time.",
             "Give a Python integer, or make the length a multiple of the block.",
-            where(here()),
         )
-    level = numpy_like(index)
-    place = level.cast(level.where(index < 0, index + rows, index), "int32")
-    return Part(level.reshape(place, (1,)), place * np.int32(block)), block
+    xp = numpy_like(index)
+    place = xp.cast(xp.where(index < 0, index + rows, index), "int32")
+    return Selection(xp.reshape(place, (1,)), place * np.int32(block)), block
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PartOfMask:
-    """A mask function of a part, by that of the whole.
+class SlicedMask:
+    """The mask function of a part of a mask.
 
     Attributes:
-        mask: The whole's.
+        mask: The mask function of the whole.
         batch: The places of the part's batches: 0-d for one, (n,) for several, None for all.
         head: The places of its heads.
         first: The number of its first query.
@@ -169,35 +164,25 @@ def _range(index: slice, length: int, axis: str) -> tuple[int, int, int]:
     start, stop, step = index.indices(length)
     if not range(start, stop, step):
         raise BoundsError(
-            f"mask[{_shown(index)}] takes no {axis} of {length}.",
-            "Take at least one.",
-            where(here()),
+            f"mask[{_shown(index)}] takes no {axis} of {length}.", "Take at least one."
         )
     return start, stop, step
 
 
 def _integers(index: Any, axis: str) -> Any:
-    """Integers of any library, of no axis or one; Python's as NumPy's."""
+    """An integer or a vector of integers, as an array."""
     array = index if hasattr(index, "dtype") and hasattr(index, "ndim") else np.asarray(index)
-    dtype = str(array.dtype).rpartition(".")[2]
-    if not dtype.startswith(("int", "uint")) or array.ndim > 1:
+    if dtype_of(array).kind not in "iu" or array.ndim > 1:
         raise ArgumentError(
-            f"mask[{_shown(index)}]: a {axis} is taken by an integer.",
+            f"mask[{_shown(index)}]: a {axis} is indexed by integers.",
             "Give an integer, a slice or a vector of integers.",
-            where(here()),
         )
     return array
 
 
 def _known(array: Any) -> np.ndarray[Any, Any] | None:
-    """An array's values; None where they are known when the program runs."""
-    level = numpy_like(array)
-    if level.name == "graphc":
-        return None
-    try:
-        return np.asarray(array)
-    except TypeError:  # what JAX traces
-        return None
+    """An array's values; None where they are known only when the program runs."""
+    return np.asarray(array) if is_known(array) else None
 
 
 def _place(index: int, length: int, axis: str) -> int:
@@ -207,7 +192,6 @@ def _place(index: int, length: int, axis: str) -> int:
         raise BoundsError(
             f"mask[...]: no {axis} {index}; the mask has {length}.{shared}",
             f"Give one from {-length} to {length - 1}.",
-            where(here()),
         )
     return operator.index(place)
 

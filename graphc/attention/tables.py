@@ -1,4 +1,4 @@
-"""Block tables that somebody else made, checked."""
+"""Checks of block tables that users give."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import numpy as np
 
 from graphc.attention.grids import grid_of
 from graphc.errors import ArgumentError, BoundsError, DTypeError, ShapeError
-from graphc.implicit.form import lengths_of
-from graphc.implicit.level import numpy_like
-from graphc.ir import Node, here, where
-
-__all__ = ["checked_lengths", "checked_tables", "is_known"]
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.ir import Node
 
 Shape = tuple[int, int, int, int]
 
@@ -24,7 +22,7 @@ def is_known(x: Any) -> bool:
         return False
     try:
         np.asarray(x)
-    except TypeError:  # what JAX traces
+    except TypeError:  # a JAX tracer
         return False
     return True
 
@@ -32,13 +30,12 @@ def is_known(x: Any) -> bool:
 def checked_tables(counts: Any, indices: Any, full_counts: Any, full_indices: Any) -> list[Any]:
     """Tables of partial and of full blocks, int32; those of full blocks may be None.
 
-    Values are looked at where they are known.
+    Values are checked where they are known.
     """
     if (full_counts is None) != (full_indices is None):
         raise ArgumentError(
-            "full_kv_num_blocks and full_kv_indices: one of them is given alone.",
+            "full_kv_num_blocks and full_kv_indices: only one is given.",
             "Give both, or neither where no block is full.",
-            where(here()),
         )
     pairs = [_pair_of("kv", counts, indices)]
     if full_counts is None:
@@ -49,9 +46,8 @@ def checked_tables(counts: Any, indices: Any, full_counts: Any, full_indices: An
     partial, full = lengths_of(pairs[0][1]), lengths_of(pairs[1][1])
     if partial != full:
         raise ShapeError(
-            f"kv_indices {partial} and full_kv_indices {full} are of different shapes.",
+            f"kv_indices {partial} and full_kv_indices {full} have different shapes.",
             "Both list blocks of the same grid.",
-            where(here()),
         )
     if all(is_known(x) for pair in pairs for x in pair):
         _check_once(*pairs)
@@ -70,23 +66,24 @@ def _pair_of(name: str, counts: Any, indices: Any) -> tuple[Any, Any]:
         raise ShapeError(
             f"{name}_num_blocks {few} and {name}_indices {all_} do not fit each other.",
             "They are (B, H, rows) and (B, H, rows, columns), of known lengths from 1 on.",
-            where(here()),
         )
     if is_known(counts) and is_known(indices):
         _check_range(name, np.asarray(counts), np.asarray(indices))
-    level = numpy_like(counts, indices)
-    return level.cast(counts, "int32"), level.cast(indices, "int32")
+    xp = numpy_like(counts, indices)
+    return xp.cast(counts, "int32"), xp.cast(indices, "int32")
 
 
 def _integers(name: str, x: Any, axes: int) -> Any:
     x = x if hasattr(x, "dtype") and hasattr(x, "shape") else np.asarray(x)
-    if not str(x.dtype).rpartition(".")[2].startswith(("int", "uint")):
-        raise DTypeError(f"{name} is of {x.dtype}.", "Give integers.", where(here()))
+    if dtype_of(x).kind not in "iu":
+        raise DTypeError(
+            f"{name} has the dtype {x.dtype}; expected integers.",
+            f"Convert it: {name}.astype('int32').",
+        )
     if len(lengths_of(x)) != axes:
         raise ShapeError(
-            f"{name} has the shape {lengths_of(x)}.",
-            f"It has {axes} axes: batch, head, rows" + (", columns." if axes == 4 else "."),
-            where(here()),
+            f"{name} has the shape {lengths_of(x)}; expected {axes} axes.",
+            "They are batch, head, rows" + (", columns." if axes == 4 else "."),
         )
     return x
 
@@ -98,7 +95,6 @@ def _check_range(name: str, counts: np.ndarray[Any, Any], indices: np.ndarray[An
         raise BoundsError(
             f"{name}_num_blocks: {wrong} blocks in a row of {columns}.",
             f"Count from 0 to {columns}.",
-            where(here()),
         )
     listed = np.arange(columns) < counts[..., None]
     outside = listed & ((indices < 0) | (indices >= columns))
@@ -106,12 +102,11 @@ def _check_range(name: str, counts: np.ndarray[Any, Any], indices: np.ndarray[An
         raise BoundsError(
             f"{name}_indices: there is no block {indices[outside][0]} in a row of {columns}.",
             f"Number them from 0 to {columns - 1}.",
-            where(here()),
         )
 
 
 def _check_once(*pairs: tuple[Any, Any]) -> None:
-    """That no block is listed twice."""
+    """Raise where a block is listed twice."""
     grids = [grid_of(np.asarray(counts), np.asarray(indices)) for counts, indices in pairs]
     found = sum(np.sum(grid) for grid in grids)
     listed = sum(np.sum(np.asarray(counts)) for counts, _ in pairs)
@@ -119,14 +114,13 @@ def _check_once(*pairs: tuple[Any, Any]) -> None:
         raise ArgumentError(
             "A block is listed twice in a row of kv_indices and full_kv_indices.",
             "List each block once: partial, or full, or not at all.",
-            where(here()),
         )
 
 
 def checked_lengths(
     shape: Sequence[int | None], block: tuple[int, int], lengths: tuple[int, int] | None
 ) -> tuple[int, int]:
-    """How many queries and keys there are, by the shape (B, H, rows, columns) of the tables."""
+    """The numbers of queries and keys, by the shape (B, H, rows, columns) of the tables."""
     grid = [n or 0 for n in shape[2:]]
     if lengths is None:
         return grid[0] * block[0], grid[1] * block[1]
@@ -137,6 +131,5 @@ def checked_lengths(
             f"seq_lengths={lengths} are {needed[0]} x {needed[1]} blocks of {block}; the tables "
             f"have {grid[0]} x {grid[1]}.",
             "Give the lengths that the tables were made for.",
-            where(here()),
         )
     return queries, keys

@@ -1,4 +1,4 @@
-"""Blocks that intervals leave open, decided by a program: their corners, then all their values."""
+"""Blocks that intervals leave undecided, evaluated in a program: corners, then all elements."""
 
 from __future__ import annotations
 
@@ -6,39 +6,36 @@ from typing import NamedTuple
 
 import numpy as np
 
-from graphc.attention.blocks import Decided, Tiling
+from graphc.attention.blocks import Decided, Tiling, ends
 from graphc.attention.mods import Mod, tiled
 from graphc.loop.functional import loop
-from graphc.tensor.broadcast import broadcast_to
-from graphc.tensor.create import arange
-from graphc.tensor.elementwise import cast, logical_and, logical_not, minimum
-from graphc.tensor.index import set_subtensor
-from graphc.tensor.reduce import all as all_of, any as any_of, argmax
-from graphc.tensor.shape import reshape
-from graphc.tensor.tensor import Tensor, as_tensor
-
-__all__ = ["decided_by_values"]
-
+from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.arrays.create import arange
+from graphc.tensor.arrays.index import set_subtensor
+from graphc.tensor.arrays.reduce import all as all_of, any as any_of, argmax
+from graphc.tensor.core.elementwise import cast, logical_and, logical_not, minimum
+from graphc.tensor.core.shape import reshape
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 STEPS = 4
-"""How many blocks a backend that has no loops evaluates before it looks whether that is all."""
+"""The blocks that a backend without loops evaluates before it tests whether any is left."""
 
 
 def decided_by_values(mod: Mod, tiling: Tiling, decided: Decided) -> Decided:
-    """What the values of a mask tell of the blocks that intervals leave open, symbolic.
+    """The blocks that intervals leave undecided, decided by the mask's values; symbolic.
 
     Args:
         mod: The mask.
         tiling: The blocks, one at least.
-        decided: What is known of them, NumPy's or symbolic arrays.
+        decided: What intervals say of them, NumPy or symbolic arrays.
     """
     certain, possible = [as_tensor(x) for x in decided]
     some, every = _corners(mod, tiling)
     cut = logical_and(some, logical_not(every))
     left = logical_and(logical_and(possible, logical_not(certain)), logical_not(cut))
     first = _Carry(*[reshape(x, (-1,)) for x in (certain, possible, left)])
-    # A number of steps would be part of the program; a condition is asked in it. There is a first
-    # step in any case, whose block stays what it is.
+    # A number of steps would be part of the program; a condition is evaluated in it. There is
+    # always a first step, whose block stays what it is.
     last, _ = loop(
         lambda carry, _: (_next(mod, tiling, carry), None),
         first,
@@ -55,8 +52,8 @@ def _corners(mod: Mod, tiling: Tiling) -> tuple[Tensor, Tensor]:
     places = [
         np.arange(batch, dtype=np.int32),
         np.arange(heads, dtype=np.int32),
-        _ends(tiling.queries, tiling.block[0]),
-        _ends(tiling.keys, tiling.block[1]),
+        np.stack(ends(tiling.queries, tiling.block[0]), 1).reshape(-1),
+        np.stack(ends(tiling.keys, tiling.block[1]), 1).reshape(-1),
     ]
     kept = tiled(mod.graph, mod.captured, [as_tensor(x) for x in places])
     kept = broadcast_to(kept, (batch, heads, 2 * rows, 2 * columns))
@@ -64,14 +61,8 @@ def _corners(mod: Mod, tiling: Tiling) -> tuple[Tensor, Tensor]:
     return any_of(kept, (3, 5)), all_of(kept, (3, 5))
 
 
-def _ends(n: int, size: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    """The first and the last element of each block."""
-    low = np.arange(0, n, size, dtype=np.int64)
-    return np.stack([low, np.minimum(low + size - 1, n - 1)], 1).reshape(-1).astype(np.int32)
-
-
 class _Carry(NamedTuple):
-    """What is known of all blocks, and which are left, bool vectors."""
+    """Bool vectors over all blocks: certainly full, possibly not empty, and still undecided."""
 
     certain: Tensor
     possible: Tensor
@@ -79,7 +70,7 @@ class _Carry(NamedTuple):
 
 
 def _next(mod: Mod, tiling: Tiling, carry: _Carry) -> _Carry:
-    """All values of one more block."""
+    """The state after one more block is evaluated."""
     block = cast(argmax(cast(carry.left, "int32")), "int32")
     _, heads, rows, columns = tiling.counts
     q, k = (block // columns) % rows, block % columns
@@ -99,7 +90,7 @@ def _next(mod: Mod, tiling: Tiling, carry: _Carry) -> _Carry:
 
 
 def _elements(block: Tensor, size: int, n: int) -> Tensor:
-    """The numbers of a block's elements; what is beyond the last is that one again."""
+    """The numbers of a block's elements; beyond the last one, that one again."""
     size = min(size, n)
     first = block * np.int32(size)
     return minimum(first + arange(size, dtype="int32"), np.int32(n - 1))

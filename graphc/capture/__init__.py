@@ -1,4 +1,4 @@
-"""Functions taken apart into the arrays they capture and the rest, and put together again."""
+"""Functions split into the arrays that they capture and the rest, and rebuilt from these."""
 
 from graphc.capture.lift import lift
 from graphc.capture.rebuild import rebuild

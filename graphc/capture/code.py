@@ -1,68 +1,67 @@
-"""What a code object says of itself: which variables it reads and how, which it writes, its form.
+"""Analysis of bytecode: the variables that code reads and writes, its digest, its expressions.
 
-Bytecode is read rather than source, which need not be there.
+Bytecode is always available; source need not be.
 """
 
 from __future__ import annotations
 
 import dis
-import sys
+import re
 import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from types import CodeType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from graphc.capture.plain import form_of
-
-__all__ = ["CALL", "Facts", "Names", "Variable", "Write", "facts_of", "line_of"]
+from graphc.capture.identity import value_key
 
 CALL = "__call__"
 
-Names = tuple[str, ...]
-"""The attributes read one after the other; none where the object is used as a whole."""
+AttributePath = tuple[str, ...]
+"""A path of attributes; empty where the object is used as a whole."""
 
 
 class Variable(NamedTuple):
-    """A variable that a function finds, rather than makes."""
+    """A variable that a function reads from outside."""
 
     kind: Literal["cell", "global", "argument", "default"]
     name: str
 
 
 class Write(NamedTuple):
-    """A variable that is written to, or what is reached from it: how, and on which line."""
+    """A write to a variable, or to an object reached from it: how, and on which line."""
 
-    path: Names
+    path: AttributePath
     how: str
     line: int
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What can be known of a code object, and of those nested in it, without running it.
+class CodeFacts:
+    """The facts of a code object, and of those nested in it, known without running it.
 
     Attributes:
-        form: A digest of what it does: equal forms compute the same from equal captures.
-        reads: How each variable is used.
-        writes: What is written to.
-        names: Every attribute read of anything, and every word among its constants.
+        digest: A digest of the code: equal ones compute the same from equal captured values.
+        reads: By variable, the attribute paths that are read.
+        writes: The variables that are written to.
+        names: The names of all attributes that are read, and all identifiers among its constants.
     """
 
-    form: str
-    reads: Mapping[Variable, tuple[Names, ...]]
+    digest: str
+    reads: Mapping[Variable, tuple[AttributePath, ...]]
     writes: Mapping[Variable, Write]
     names: frozenset[str]
 
 
-_known: dict[int, tuple[weakref.ref[CodeType], Facts]] = {}
+_known: dict[int, tuple[weakref.ref[CodeType], CodeFacts]] = {}
 
 
-def facts_of(code: CodeType) -> Facts:
-    """The facts of a code object, worked out once."""
+def code_facts(code: CodeType) -> CodeFacts:
+    """The facts of a code object, computed once."""
     entry = _known.get(id(code))
     if entry is not None and entry[0]() is code:
         return entry[1]
@@ -77,10 +76,10 @@ def line_of(code: CodeType, line: int | None = None) -> str:
     return f"{Path(code.co_filename).name}:{line or code.co_firstlineno}"
 
 
-def form(code: CodeType) -> str:
-    """A digest of what the code does; neither its place in a file nor its qualified name counts.
+def _digest(code: CodeType) -> str:
+    """A digest of code, independent of its position in a file and its qualified name.
 
-    Constants count by type and bits: Python's own comparison of 1, 1.0 and True is not asked.
+    Constants enter by type and bits, as 1, 1.0 and True are equal to Python.
     """
     whole = blake2b(digest_size=20)
     for part in (
@@ -96,16 +95,16 @@ def form(code: CodeType) -> str:
 
 def _constant(value: object) -> str:
     if isinstance(value, CodeType):
-        return f"code {form(value)}"
+        return f"code {_digest(value)}"
     if isinstance(value, tuple):
         return f"({','.join(map(_constant, value))})"
     if isinstance(value, frozenset):
         return f"{{{','.join(sorted(map(_constant, value)))}}}"
-    return form_of(value) or f"{type(value).__qualname__} at {id(value)}"
+    return value_key(value) or f"{type(value).__qualname__} at {id(value)}"
 
 
-def _facts(code: CodeType) -> Facts:
-    reads: dict[Variable, set[Names]] = defaultdict(set)
+def _facts(code: CodeType) -> CodeFacts:
+    reads: dict[Variable, set[AttributePath]] = defaultdict(set)
     writes: dict[Variable, Write] = {}
     names: set[str] = set()
     arguments = code.co_argcount + code.co_kwonlyargcount
@@ -121,15 +120,15 @@ def _facts(code: CodeType) -> Facts:
             if isinstance(inner, CodeType)
         ]
         names.update(x for x in here.co_consts if isinstance(x, str) and x.isidentifier())
-        scan = _Scan(here, known)
+        scan = _Instructions(here, known)
         for variable, path in scan.reads():
             reads[variable].add(path)
             names.update(path)
         for variable, write in scan.writes():
             writes.setdefault(variable, write)
         names.update(here.co_names)
-    return Facts(
-        form(code),
+    return CodeFacts(
+        _digest(code),
         {v: tuple(sorted(paths)) for v, paths in reads.items()},
         writes,
         frozenset(names),
@@ -137,23 +136,29 @@ def _facts(code: CodeType) -> Facts:
 
 
 GLOBALS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+LOADS = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
 STORES = frozenset({"STORE_DEREF", "DELETE_DEREF", "STORE_GLOBAL", "DELETE_GLOBAL"})
-BOTH = frozenset({"BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "IS_OP", "CONTAINS_OP"})
-"""What takes the two topmost values and leaves one."""
+ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
+OPERATORS = frozenset({
+    *("BINARY_OP", "BINARY_SUBSCR", "COMPARE_OP", "IS_OP", "CONTAINS_OP"),
+    *("UNARY_NEGATIVE", "UNARY_INVERT", "UNARY_NOT", "GET_ITER"),
+})  # fmt: skip
+"""Operators, which replace the topmost values by one, as calls do."""
 
 ITEM = {"STORE_SUBSCR": 2, "DELETE_SUBSCR": 2, "STORE_SLICE": 3}
-"""What writes to a part of a value, with how many values there are from that one upwards."""
+"""Instructions that write to an item, with the position of the object on the stack."""
 
 
-class _Scan:
-    """One code object's instructions, read from top to bottom."""
+class _Instructions:
+    """The instructions of one code object, in order."""
 
     def __init__(self, code: CodeType, known: Mapping[str, Variable]) -> None:
-        self.steps = [x for x in dis.get_instructions(code) if x.opname != "EXTENDED_ARG"]
+        self.steps = [x for x in _instructions(code) if x.opname != "EXTENDED_ARG"]
         self.known = known
         self.lines = _lines(self.steps, code.co_firstlineno)
 
-    def reads(self) -> Iterator[tuple[Variable, Names]]:
+    def reads(self) -> Iterator[tuple[Variable, AttributePath]]:
         for i, variable in self.loads():
             path, after = self.path(i)
             yield variable, (CALL,) if not path and self.is_called(after) else path
@@ -174,25 +179,32 @@ class _Scan:
 
     def loads(self) -> Iterator[tuple[int, Variable]]:
         for i, step in enumerate(self.steps):
-            if step.opname in GLOBALS or step.opname.startswith(("LOAD_DEREF", "LOAD_CLASSDEREF")):
+            if self.is_of_super(i):
+                continue
+            if step.opname in GLOBALS or step.opname.startswith(LOADS):
                 variable = self.variable(step.opname, step.argval)
                 if variable is not None:
                     yield i, variable
-            elif step.opname.startswith("LOAD_FAST") or step.opname == "LOAD_FROM_DICT_OR_DEREF":
-                # From 3.13 on one instruction may load two; the last one is on top.
-                loaded = step.argval if isinstance(step.argval, tuple) else (step.argval,)
-                yield from ((i, self.known[name]) for name in loaded if name in self.known)
+
+    def is_of_super(self, i: int) -> bool:
+        """Whether ``super().name`` loads its object here; what it reads is captured by the walk."""
+        around = self.steps[i - 1 : i + 2] if i else ()
+        return (
+            len(around) == 3
+            and around[0].argval == "__class__"
+            and around[2].opname == "LOAD_SUPER_ATTR"
+        )
 
     def variable(self, opname: str, name: str) -> Variable | None:
         if opname in GLOBALS or opname.endswith("_GLOBAL"):
             return Variable("global", name)
         return self.known.get(name)
 
-    def path(self, i: int) -> tuple[Names, int]:
-        """The attributes read right after a load, and where the next instruction stands."""
+    def path(self, i: int) -> tuple[AttributePath, int]:
+        """The attributes read right after a load, and the index of the next instruction."""
         names: list[str] = []
         i += 1
-        while i < len(self.steps) and self.steps[i].opname in ("LOAD_ATTR", "LOAD_METHOD"):
+        while i < len(self.steps) and self.steps[i].opname in ATTRIBUTES:
             step = self.steps[i]
             names.append(step.argval)
             i += 1
@@ -201,17 +213,13 @@ class _Scan:
         return tuple(names), i
 
     def is_called(self, i: int) -> bool:
-        """Whether what the instruction before put on top is called, rather than passed on."""
-        step, above = self.consumer(i)
-        if step is None or not step.opname.startswith("CALL"):
-            return False
-        if step.opname == "CALL_FUNCTION_EX":
-            return above >= 2
-        arguments = 0 if sys.version_info < (3, 12) else step.arg or 0
-        return above - arguments in (1, 2)  # a NULL stands below it, from 3.13 on above it
+        """Whether the value that the instruction before pushed is called, not passed on."""
+        step, above = _consumer(self.steps, i)
+        # The function is below all arguments; from Python 3.13 on a NULL is between them.
+        return step is not None and step.opname in CALLS and above + _stack_effect(step) in (0, 1)
 
     def attribute_written(self, i: int) -> str | None:
-        """``x.name = ...`` or ``x.name += ...``, of what the instruction before put on top."""
+        """The attribute in ``x.name = ...`` or ``x.name += ...``, of the value on top as x."""
         step = self.steps[i]
         if step.opname in ("STORE_ATTR", "DELETE_ATTR"):
             return str(step.argval)
@@ -225,25 +233,59 @@ class _Scan:
         return str(name) if stored else None
 
     def is_item_written(self, i: int) -> bool:
-        """``x[...] = ...``, ``x[...] += ...`` or ``del x[...]``, of what was put on top before."""
-        step, above = self.consumer(i)
+        """Whether ``x[...]`` is set, updated or deleted, of the value on top as x."""
+        step, above = _consumer(self.steps, i)
         if step is None:
             return False
         return (step.opname == "COPY" and above > 1) or above == ITEM.get(step.opname)
 
-    def consumer(self, i: int) -> tuple[dis.Instruction | None, int]:
-        """What takes the value on top, and how many there are from it upwards by then."""
-        above = 1
-        for step in self.steps[i:]:
-            name = step.opname
-            if step.opcode in dis.hasjrel:
-                break
-            after = above + dis.stack_effect(step.opcode, step.arg, jump=False)
-            first = name in ITEM or (name == "COPY" and above == step.arg)
-            if first or after < 1 or (name in BOTH and above == 2):
-                return step, above
-            above = after
-        return None, above
+
+def _consumer(steps: Sequence[dis.Instruction], i: int) -> tuple[dis.Instruction | None, int]:
+    """The instruction from ``i`` on that takes the value on top, and its position by then."""
+    above = 1
+    for step in islice(steps, i, None):
+        name = step.opname
+        if step.opcode in dis.hasjrel:
+            break
+        after = above + _stack_effect(step)
+        first = name in ITEM or (name == "COPY" and above == step.arg)
+        if first or after < (2 if name in OPERATORS | CALLS else 1):
+            return step, above
+        above = after
+    return None, above
+
+
+def _stack_effect(step: dis.Instruction) -> int:
+    return dis.stack_effect(step.opcode, step.arg, jump=False)
+
+
+LOCAL = re.compile("(?:LOAD|STORE)_FAST(?:_BORROW)?")
+"""Loads and stores of local variables; from Python 3.13 on an instruction may do two of these."""
+
+
+def _instructions(code: CodeType) -> list[dis.Instruction]:
+    """The instructions of a code object, with one that does two things as two.
+
+    The position of such an instruction is that of the first thing. The second gets that of the
+    instruction that takes the value, and so it belongs to the same expression.
+    """
+    steps: list[dis.Instruction] = []
+    seconds: list[int] = []
+    for step in dis.get_instructions(code):
+        names = LOCAL.findall(step.opname)
+        if len(names) < 2:
+            steps.append(step)
+            continue
+        for name, variable in zip(names, step.argval, strict=True):
+            part = {"opname": name, "opcode": dis.opmap[name], "argval": variable}
+            steps.append(step._replace(**part, argrepr=variable))
+        seconds.append(len(steps) - 1)
+    for i in seconds:
+        after = steps[i + 1]
+        taken = after if after.opname in ATTRIBUTES else _consumer(steps, i + 1)[0]
+        if taken is not None:
+            steps[i] = steps[i]._replace(positions=taken.positions)
+    return steps
 
 
 def _lines(steps: Sequence[dis.Instruction], first: int) -> list[int]:
@@ -253,3 +295,81 @@ def _lines(steps: Sequence[dis.Instruction], first: int) -> list[int]:
         first = (position and position.lineno) or first
         lines.append(first)
     return lines
+
+
+# The expression of one instruction.
+
+
+@dataclass(frozen=True)
+class AttributeChain:
+    """A variable that an expression reads, with a chain of attributes and items.
+
+    Attributes:
+        load: The name of the instruction that reads the variable.
+        root: The variable.
+        path: Pairs: ``"."`` and an attribute's name, or ``"["`` and an item's key.
+    """
+
+    load: str
+    root: str
+    path: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The source text."""
+        parts = [f".{key}" if how == "." else f"[{key!r}]" for how, key in self.path]
+        return self.root + "".join(parts)
+
+
+READS = ("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME")
+SILENT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "PUSH_NULL", "PRECALL", "RESUME"})
+
+
+def chains(code: CodeType, offset: int) -> Iterator[AttributeChain]:
+    """The variables that the expression of an instruction reads, in order."""
+    chain: AttributeChain | None = None
+    key: Any = None
+    for step in _expression(code, offset):
+        name = step.opname
+        if name.startswith(READS):
+            yield from [chain] if chain is not None else []
+            chain, key = AttributeChain(name, step.argval), None
+        elif name == "LOAD_CONST":
+            key = step.argval
+        elif chain is not None and name == "LOAD_ATTR" and "NULL" not in step.argrepr:
+            chain = AttributeChain(chain.load, chain.root, (*chain.path, (".", step.argval)))
+        elif chain is not None and _is_item(step) and isinstance(key, str | int):
+            chain = AttributeChain(chain.load, chain.root, (*chain.path, ("[", key)))
+        elif chain is not None and name not in SILENT:
+            yield chain
+            chain = None
+    yield from [chain] if chain is not None else []
+
+
+def _is_item(step: dis.Instruction) -> bool:
+    return step.opname == "BINARY_SUBSCR" or (
+        step.opname == "BINARY_OP" and step.argrepr.startswith("[")
+    )
+
+
+def _expression(code: CodeType, offset: int) -> Iterator[dis.Instruction]:
+    """The instructions of an instruction's expression, or of its lines if columns are not known."""
+    line, last, column, end = span(code, offset)
+    if line is None:
+        return
+    for step in _instructions(code):
+        spot: Any = step.positions
+        if spot is None or spot.lineno is None:
+            continue
+        if column is None or spot.col_offset is None:
+            inside = line <= spot.lineno <= last
+        else:
+            first, final = (spot.lineno, spot.col_offset), (spot.end_lineno, spot.end_col_offset)
+            inside = (line, column) <= first and final <= (last, end)
+        if inside:
+            yield step
+
+
+def span(code: CodeType, offset: int) -> tuple[Any, ...]:
+    """First and last line, first and last column of an instruction's expression, or Nones."""
+    return next(islice(code.co_positions(), offset // 2, None), (None,) * 4)

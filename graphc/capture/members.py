@@ -1,4 +1,4 @@
-"""What the attributes of an object are, found without running code of the user's."""
+"""Attributes of objects, found without running the user's code."""
 
 from __future__ import annotations
 
@@ -20,37 +20,21 @@ from types import (
 )
 from typing import Any, Literal, NamedTuple
 
-from graphc.capture.libraries import is_library_file, is_library_module
-from graphc.capture.plain import form_of, is_array
-
-__all__ = [
-    "ORIGINAL",
-    "Found",
-    "attributes",
-    "class_of",
-    "find",
-    "find_in_bases",
-    "is_content",
-    "is_of_class",
-    "is_record",
-    "is_users_class",
-    "makes_instances",
-    "specials",
-    "unwrapped",
-]
+from graphc.capture.identity import is_array, is_library_file, is_library_module, value_key
 
 ORIGINAL = "__graphc_original__"
-"""Where a class that ``rebuild`` derived keeps the one it was derived from."""
+"""The attribute of a class derived by ``rebuild`` that has the original class."""
 
 HEAP_TYPE = 1 << 9
 """The flag of classes that are written in Python."""
 
 
-class Found(NamedTuple):
-    """An attribute: what it is, and the object behind it.
+class Attribute(NamedTuple):
+    """An attribute: how it is read, and the object behind it.
 
-    ``"value"`` is kept by the object or its class, ``"method"`` is bound to the object when read,
-    ``"class method"`` to its class, ``"property"`` is called when read, ``"plain"`` not bound.
+    A ``"value"`` is stored in the object or its class, a ``"method"`` is bound to the object when
+    read, a ``"class method"`` to its class; a ``"property"`` is called, a ``"plain"`` function is
+    not bound.
     """
 
     how: Literal["value", "method", "class method", "property", "plain"]
@@ -58,7 +42,7 @@ class Found(NamedTuple):
 
 
 def unwrapped(value: Any) -> Any:
-    """The function that a wrapper which changes no results stands for, or the value itself."""
+    """The function inside a wrapper that changes no results, or the value itself."""
     while True:
         kind = type(value)
         jitted = kind.__name__ == "PjitFunction" and kind.__module__.startswith("jax")
@@ -68,7 +52,7 @@ def unwrapped(value: Any) -> Any:
 
 
 def class_of(value: Any) -> type:
-    """The class of an object, as it was written."""
+    """The class of an object, as the user wrote it."""
     cls = type(value)
     original: type = vars(cls).get(ORIGINAL, cls)
     return original
@@ -85,14 +69,14 @@ def _is_users(name: str) -> bool:
 
 
 def makes_instances(cls: type) -> bool:
-    """Whether its objects are attributes and nothing else, so that one can be made anew."""
+    """Whether an object of the class has only attributes, so that an equal one can be made."""
     if cls is SimpleNamespace:
         return True
     return all(base is object or base.__flags__ & HEAP_TYPE for base in cls.__mro__)
 
 
-def find(value: Any, name: str) -> Found | None:
-    """An attribute of an object, a class or a module; None where there is none."""
+def find(value: Any, name: str) -> Attribute | None:
+    """An attribute of an object, a class or a module; None where it is missing."""
     if isinstance(value, type):
         inherited = _in_classes(value.__mro__, name)
         return _bound(_computed(inherited) or inherited, of_class=True)
@@ -100,11 +84,11 @@ def find(value: Any, name: str) -> Found | None:
     getter = _computed(inherited)
     if getter is not None:
         kept = vars(value) if isinstance(inherited, functools.cached_property) else {}
-        return Found("value", kept[name]) if name in kept else Found("property", getter)
+        return Attribute("value", kept[name]) if name in kept else Attribute("property", getter)
     if isinstance(inherited, MemberDescriptorType):
         missing = object()
         kept = getattr(value, name, missing)
-        return None if kept is missing else Found("value", kept)
+        return None if kept is missing else Attribute("value", kept)
     own = getattr(value, "__dict__", {})
     return _own(value, own[name]) if name in own else _bound(inherited)
 
@@ -116,18 +100,18 @@ def _computed(inherited: Any) -> Any:
     return inherited.fget if isinstance(inherited, property) else None
 
 
-def _own(value: Any, kept: Any) -> Found:
-    """What an object itself keeps; ``rebuild`` puts functions there as they were bound."""
+def _own(value: Any, kept: Any) -> Attribute:
+    """An attribute stored in the object; ``rebuild`` stores bound functions there."""
     if isinstance(kept, MethodType) and isinstance(kept.__func__, FunctionType):
         if kept.__self__ is value:
-            return Found("method", kept.__func__)
+            return Attribute("method", kept.__func__)
         if kept.__self__ is type(value):
-            return Found("class method", kept.__func__)
-    return Found("plain" if isinstance(kept, FunctionType) else "value", kept)
+            return Attribute("class method", kept.__func__)
+    return Attribute("plain" if isinstance(kept, FunctionType) else "value", kept)
 
 
-def find_in_bases(value: Any, name: str, cls: type) -> Found | None:
-    """An attribute of an object as ``super()`` finds it from a method of that class."""
+def find_in_bases(value: Any, name: str, cls: type) -> Attribute | None:
+    """An attribute of an object as ``super()`` finds it in a method of a class."""
     mro = type(value).__mro__
     after = mro[mro.index(cls) + 1 :] if cls in mro else ()
     return _bound(_in_classes(after, name))
@@ -142,37 +126,37 @@ IN_C = (
     MemberDescriptorType,
     BuiltinFunctionType,
 )
-"""What classes that are written in C have."""
+"""The types of attributes of classes that are written in C."""
 
 
 def _in_classes(classes: tuple[type, ...], name: str) -> Any:
     return next((vars(cls)[name] for cls in classes if name in vars(cls)), ABSENT)
 
 
-def _bound(value: Any, of_class: bool = False) -> Found | None:
+def _bound(value: Any, of_class: bool = False) -> Attribute | None:
     if value is ABSENT:
         return None
     if isinstance(value, staticmethod):
-        return Found("plain", unwrapped(value.__func__))
+        return Attribute("plain", unwrapped(value.__func__))
     if isinstance(value, classmethod):
-        return Found("class method", unwrapped(value.__func__))
+        return Attribute("class method", unwrapped(value.__func__))
     inner = unwrapped(value)
     if isinstance(inner, FunctionType):
-        return Found("plain" if of_class else "method", inner)
+        return Attribute("plain" if of_class else "method", inner)
     if isinstance(inner, functools.partialmethod):
-        return Found("method", inner)
-    return None if isinstance(value, IN_C) else Found("value", value)
+        return Attribute("method", inner)
+    return None if isinstance(value, IN_C) else Attribute("value", value)
 
 
 def is_of_class(value: Any, name: str) -> bool:
-    """Whether an attribute of an object is its class's, rather than its own."""
+    """Whether an attribute of an object belongs to its class."""
     return name not in getattr(value, "__dict__", {}) and not isinstance(
         _in_classes(type(value).__mro__, name), MemberDescriptorType
     )
 
 
 def attributes(value: Any) -> Iterator[str]:
-    """The names of what an object itself keeps."""
+    """The names of the attributes stored in an object."""
     yield from getattr(value, "__dict__", {})
     for cls in type(value).__mro__:
         slots = vars(cls).get("__slots__", ())
@@ -191,7 +175,7 @@ CHANGING = ("__set", "__del", "__iadd", "__isub", "__imul", "__imatmul", "__itru
 
 
 def specials(made: type) -> Iterator[str]:
-    """The special methods that the user's classes give their objects for expressions to call."""
+    """The special methods of the user's classes that expressions can call."""
     for cls in made.__mro__:
         if is_users_class(cls):
             for name, found in vars(cls).items():
@@ -206,14 +190,14 @@ def specials(made: type) -> Iterator[str]:
 
 
 def is_content(value: Any) -> bool:
-    """Whether an attribute of a class is a function or data, rather than the class's machinery."""
+    """Whether an attribute of a class is a function or data, not internal to the class."""
     return (
         isinstance(value, FunctionType | tuple | list | dict)
-        or form_of(value) is not None
+        or value_key(value) is not None
         or is_array(value)
     )
 
 
 def is_record(value: Any) -> bool:
-    """Whether all that an object keeps is its content, as a dataclass says of itself."""
+    """Whether all attributes of an object are its content, as in a dataclass."""
     return dataclasses.is_dataclass(value) or not is_users_class(type(value))

@@ -1,4 +1,4 @@
-"""Functions put together again from their stripped form and leaves."""
+"""Functions rebuilt from a stripped function and leaves."""
 
 from __future__ import annotations
 
@@ -6,28 +6,26 @@ from collections.abc import Callable, Iterable
 from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
-from graphc.capture.kinds import Recipe
+from graphc.capture.handlers import FunctionAttributes
 from graphc.capture.members import ORIGINAL
-from graphc.capture.stripped import Part, Stripped
+from graphc.capture.stripped import CapturedPart, Stripped
 from graphc.errors import ArgumentError
-from graphc.tensor.runtime import Runtime, runtime
-
-__all__ = ["rebuild"]
+from graphc.tensor.core.runtime import Runtime, runtime
 
 
 def rebuild(stripped: Stripped, leaves: Iterable[Any]) -> Callable[..., Any]:
-    """A function of that form which captures these leaves, everywhere it captured the old ones.
+    """Rebuild a function from its stripped form, with new leaves in place of the old ones.
 
-    What was captured once is one object again: cells that functions share, functions that call
-    themselves or each other.
+    Shared objects are shared again: cells of several functions, functions that call themselves or
+    each other.
 
     Args:
         stripped: From ``lift``.
-        leaves: As many values as ``lift`` gave, in that order, of any kind: arrays, symbolic
-            arrays, what JAX traces.
+        leaves: As many values as ``lift`` returned, in the same order, of any kind: arrays,
+            symbolic arrays, JAX's tracers.
 
     Raises:
-        ArgumentError: Their number is another, or the first is no stripped function.
+        ArgumentError: The number of leaves differs, or the first argument is no stripped function.
 
     Example:
         >>> import numpy as np
@@ -40,22 +38,22 @@ def rebuild(stripped: Stripped, leaves: Iterable[Any]) -> Callable[..., Any]:
     """
     if not isinstance(stripped, Stripped):
         raise ArgumentError(
-            f"rebuild({stripped!r}, ...): it is no stripped function.",
+            f"rebuild({stripped!r}, ...): expected a stripped function.",
             "Give both parts of a lifted one: rebuild(*lift(function)).",
         )
     values = tuple(leaves)
     if len(values) != len(stripped.names):
         raise ArgumentError(
-            f"rebuild: {len(values)} leaves for a function of {len(stripped.names)}.",
+            f"rebuild: expected {len(stripped.names)} leaves, got {len(values)}.",
             f"Its leaves are: {', '.join(stripped.names) or 'none'}.",
         )
-    return _Workshop(stripped.parts, values).made(0)  # type: ignore[no-any-return]
+    return _Builder(stripped.parts, values).made(0)  # type: ignore[no-any-return]
 
 
-class _Workshop:
-    """Parts on their way to being objects: first empty ones, then their content."""
+class _Builder:
+    """A builder of objects from parts: first empty objects, then their content."""
 
-    def __init__(self, parts: tuple[Part, ...], leaves: tuple[Any, ...]) -> None:
+    def __init__(self, parts: tuple[CapturedPart, ...], leaves: tuple[Any, ...]) -> None:
         self.parts = parts
         self.leaves = leaves
         self.objects: dict[int, Any] = {}
@@ -76,8 +74,8 @@ class _Workshop:
     def all(self, children: Iterable[int]) -> list[Any]:
         return [self.made(i) for i in children]
 
-    def members(self, part: Part) -> Iterable[tuple[str, str, Any]]:
-        """The attributes of a part: name, how it is put back, value."""
+    def members(self, part: CapturedPart) -> Iterable[tuple[str, str, Any]]:
+        """The attributes of a part: the name, how it is set, the part's number."""
         _, named = part.static
         held = part.children[len(part.children) - len(named) :]
         for (name, how), child in zip(named, held, strict=True):
@@ -87,29 +85,29 @@ class _Workshop:
 # Empty ones.
 
 
-def _empty_function(shop: _Workshop, part: Part) -> FunctionType:
-    recipe: Recipe = part.static[0]
-    cells = len(recipe.code.co_freevars)
-    closure = tuple(shop.objects[i] for i in part.children[:cells])
-    if recipe.library is not None:
-        variables = recipe.library
+def _empty_function(builder: _Builder, part: CapturedPart) -> FunctionType:
+    parts: FunctionAttributes = part.static[0]
+    cells = len(parts.code.co_freevars)
+    closure = tuple(builder.objects[i] for i in part.children[:cells])
+    if parts.library is not None:
+        variables = parts.library
     else:
-        variables = shop.objects[part.children[cells + recipe.positional + len(recipe.keywords)]]
-    made = FunctionType(recipe.code, variables, recipe.name, None, closure)
-    made.__qualname__, made.__doc__ = recipe.qualname, recipe.doc
-    made.__module__ = recipe.module  # type: ignore[assignment]
+        variables = builder.objects[part.children[cells + parts.positional + len(parts.keywords)]]
+    made = FunctionType(parts.code, variables, parts.name, None, closure)
+    made.__qualname__, made.__doc__ = parts.qualname, parts.doc
+    made.__module__ = parts.module  # type: ignore[assignment]
     return made
 
 
-def _empty_object(shop: _Workshop, part: Part) -> Any:
+def _empty_object(builder: _Builder, part: CapturedPart) -> Any:
     cls, named = part.static
     if any(how in IN_CLASS for _, how in named):
-        cls = _derived(shop, part, cls)
+        cls = _derived(builder, part, cls)
     return SimpleNamespace() if cls is SimpleNamespace else object.__new__(cls)
 
 
-def _derived(shop: _Workshop, part: Part, cls: type) -> type:
-    """The class with other functions: properties and operators are looked up there alone."""
+def _derived(builder: _Builder, part: CapturedPart, cls: type) -> type:
+    """A derived class with other functions, where Python looks up properties and operators."""
     content: dict[str, Any] = {
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
@@ -118,9 +116,9 @@ def _derived(shop: _Workshop, part: Part, cls: type) -> type:
     }
     if not any("__dict__" in vars(base) for base in cls.__mro__):
         content["__slots__"] = ()
-    for name, how, child in shop.members(part):
+    for name, how, child in builder.members(part):
         if how in IN_CLASS:
-            content[name] = IN_CLASS[how](shop.made(child))
+            content[name] = IN_CLASS[how](builder.made(child))
     return type(cls)(cls.__name__, (cls,), content)
 
 
@@ -133,15 +131,15 @@ IN_CLASS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-EMPTY_OF: dict[str, Callable[[_Workshop, Part], Any]] = {
-    "cell": lambda shop, part: CellType(),
-    "space": lambda shop, part: dict(part.static[0]),
+EMPTY_OF: dict[str, Callable[[_Builder, CapturedPart], Any]] = {
+    "cell": lambda builder, part: CellType(),
+    "space": lambda builder, part: dict(part.static[0]),
     "function": _empty_function,
-    "list": lambda shop, part: [],
-    "dict": lambda shop, part: part.static[0](),
+    "list": lambda builder, part: [],
+    "dict": lambda builder, part: part.static[0](),
     "object": _empty_object,
-    "module": lambda shop, part: ModuleType(part.static[0]),
-    "namespace": lambda shop, part: SimpleNamespace(),
+    "module": lambda builder, part: ModuleType(part.static[0]),
+    "namespace": lambda builder, part: SimpleNamespace(),
 }
 EMPTY = ("list", "dict", "object", "module", "namespace")
 
@@ -149,30 +147,30 @@ EMPTY = ("list", "dict", "object", "module", "namespace")
 # Their content.
 
 
-def _fill_function(shop: _Workshop, made: FunctionType, part: Part) -> None:
-    recipe: Recipe = part.static[0]
-    first = len(recipe.code.co_freevars)
-    last = first + recipe.positional
-    made.__defaults__ = tuple(shop.all(part.children[first:last])) or None
-    words = shop.all(part.children[last : last + len(recipe.keywords)])
-    made.__kwdefaults__ = dict(zip(recipe.keywords, words, strict=True)) or None
-    for name, _, child in shop.members(part):
-        setattr(made, name, shop.made(child))
+def _fill_function(builder: _Builder, made: FunctionType, part: CapturedPart) -> None:
+    parts: FunctionAttributes = part.static[0]
+    first = len(parts.code.co_freevars)
+    last = first + parts.positional
+    made.__defaults__ = tuple(builder.all(part.children[first:last])) or None
+    words = builder.all(part.children[last : last + len(parts.keywords)])
+    made.__kwdefaults__ = dict(zip(parts.keywords, words, strict=True)) or None
+    for name, _, child in builder.members(part):
+        setattr(made, name, builder.made(child))
 
 
-def _fill_cell(shop: _Workshop, made: CellType, part: Part) -> None:
+def _fill_cell(builder: _Builder, made: CellType, part: CapturedPart) -> None:
     for child in part.children:
-        made.cell_contents = shop.made(child)
+        made.cell_contents = builder.made(child)
 
 
-def _fill_dict(shop: _Workshop, made: dict[Any, Any], part: Part) -> None:
-    made.update(zip(part.static[1], shop.all(part.children), strict=True))
+def _fill_dict(builder: _Builder, made: dict[Any, Any], part: CapturedPart) -> None:
+    made.update(zip(part.static[1], builder.all(part.children), strict=True))
 
 
-def _fill_object(shop: _Workshop, made: Any, part: Part) -> None:
-    for name, how, child in shop.members(part):
+def _fill_object(builder: _Builder, made: Any, part: CapturedPart) -> None:
+    for name, how, child in builder.members(part):
         if how in BOUND:
-            object.__setattr__(made, name, BOUND[how](shop.made(child), made))
+            object.__setattr__(made, name, BOUND[how](builder.made(child), made))
 
 
 BOUND: dict[str, Callable[[Any, Any], Any]] = {
@@ -181,22 +179,22 @@ BOUND: dict[str, Callable[[Any, Any], Any]] = {
     "method": MethodType,
     "class method": lambda value, made: MethodType(value, type(made)),
 }
-"""How an object's own attributes are; others are its class's."""
+"""The binding of attributes stored in an object; others belong to its class."""
 
 
-def _fill_namespace(shop: _Workshop, made: Any, part: Part) -> None:
-    for name, how, child in shop.members(part):
-        value = shop.made(child)
+def _fill_namespace(builder: _Builder, made: Any, part: CapturedPart) -> None:
+    for name, how, child in builder.members(part):
+        value = builder.made(child)
         setattr(made, name, MethodType(value, made) if how == "class method" else value)
 
 
-FILL: dict[str, Callable[[_Workshop, Any, Part], None]] = {
+FILL: dict[str, Callable[[_Builder, Any, CapturedPart], None]] = {
     "cell": _fill_cell,
-    "space": lambda shop, made, part: made.update(
-        {name: shop.made(child) for name, _, child in shop.members(part)}
+    "space": lambda builder, made, part: made.update(
+        {name: builder.made(child) for name, _, child in builder.members(part)}
     ),
     "function": _fill_function,
-    "list": lambda shop, made, part: made.extend(shop.all(part.children)),
+    "list": lambda builder, made, part: made.extend(builder.all(part.children)),
     "dict": _fill_dict,
     "object": _fill_object,
     "module": _fill_namespace,
@@ -207,28 +205,28 @@ FILL: dict[str, Callable[[_Workshop, Any, Part], None]] = {
 # What is made whole.
 
 
-def _leaf(shop: _Workshop, part: Part) -> Any:
-    value = shop.leaves[part.static]
+def _leaf(builder: _Builder, part: CapturedPart) -> Any:
+    value = builder.leaves[part.static]
     plain = isinstance(value, bool | int | float | complex) and not isinstance(value, Runtime)
     return runtime(value) if part.token == "number" and plain else value
 
 
-def _partial(shop: _Workshop, part: Part) -> Any:
+def _partial(builder: _Builder, part: CapturedPart) -> Any:
     token: Any = part.token
     count, names = token
-    function, *held = shop.all(part.children)
+    function, *held = builder.all(part.children)
     words = dict(zip(names, held[count:], strict=True))
     return part.static(function, *held[:count], **words)
 
 
-WHOLE: dict[str, Callable[[_Workshop, Part], Any]] = {
+WHOLE: dict[str, Callable[[_Builder, CapturedPart], Any]] = {
     "leaf": _leaf,
-    "plain": lambda shop, part: part.static,
-    "fixed": lambda shop, part: part.static,
-    "class": lambda shop, part: part.static[0],
-    "tuple": lambda shop, part: tuple(shop.all(part.children)),
-    "namedtuple": lambda shop, part: part.static._make(shop.all(part.children)),
-    "set": lambda shop, part: part.static[0](part.static[1]),
+    "plain": lambda builder, part: part.static,
+    "fixed": lambda builder, part: part.static,
+    "class": lambda builder, part: part.static[0],
+    "tuple": lambda builder, part: tuple(builder.all(part.children)),
+    "namedtuple": lambda builder, part: part.static._make(builder.all(part.children)),
+    "set": lambda builder, part: part.static[0](part.static[1]),
     "partial": _partial,
-    "method": lambda shop, part: MethodType(*shop.all(part.children)),
+    "method": lambda builder, part: MethodType(*builder.all(part.children)),
 }

@@ -1,4 +1,4 @@
-"""The two halves of a function: what is compared, and what is passed when it runs."""
+"""The two halves of a function: the structure that is compared, and the arrays that are passed."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-__all__ = ["Lifted", "Part", "Same", "Stripped"]
 
-
-class Same:
-    """An object that is compared by identity alone."""
+class ByIdentity:
+    """An object compared by identity."""
 
     __slots__ = ("value",)
 
@@ -20,25 +18,25 @@ class Same:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.value is self.value
+        return isinstance(other, ByIdentity) and other.value is self.value
 
     def __hash__(self) -> int:
         return id(self.value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Same, (self.value,)
+        return ByIdentity, (self.value,)
 
 
-class Part(NamedTuple):
-    """One object among those that a function is made of.
+class CapturedPart(NamedTuple):
+    """One object among those that a function consists of.
 
     Attributes:
-        kind: How it is put together again; a name in the table of ``rebuild``.
-        token: What is compared, beside the kind and the children.
-        stable: The token in a form that is the same in every process; None where it has none.
-        static: What it is made of that is no part itself.
-        children: The places of the parts that it holds.
-        name: What a reader of the user's code would call a leaf, or the function itself.
+        kind: How it is rebuilt; a name in the tables of ``rebuild``.
+        token: The key by which parts are compared, beside the kind and the children.
+        stable: The token as text that is the same in every process; None where there is none.
+        static: The content that is no part itself.
+        children: The numbers of the parts that it refers to.
+        name: The name of a leaf, or of the function itself, in the user's code.
     """
 
     kind: str
@@ -52,16 +50,16 @@ class Part(NamedTuple):
 class Stripped:
     """A function without its arrays: hashable, and equal to others of equal code and structure.
 
-    Two are equal where their code, the constants in it, the numbers and small arrays that they
-    capture, and how all of these hang together are equal. Neither arrays that were taken out nor
-    the places of the code in files are looked at.
+    Two are equal where their code and its constants, the numbers and small arrays that they
+    capture, and the structure of all of these are equal. Leaves are not compared, nor are the
+    positions of the code in files.
 
     Attributes:
-        parts: The objects it is made of, each once, the function itself first.
-        names: What the leaves are called in the user's code, such as ``"self.w"``.
+        parts: The objects it consists of, each once, the function itself first.
+        names: The names of the leaves in the user's code, such as ``"self.w"``.
     """
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[CapturedPart]) -> None:
         self.parts = tuple(parts)
         self._key = tuple((part.kind, part.token, part.children) for part in parts)
         self._hash = hash(self._key)
@@ -84,7 +82,7 @@ class Stripped:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What each leaf is called in the user's code."""
+        """The name of each leaf in the user's code."""
         return tuple(part.name for part in self.parts if part.kind == "leaf")
 
     @cached_property
@@ -97,19 +95,19 @@ class Stripped:
         return blake2b("\n".join(lines).encode(), digest_size=20).hexdigest()
 
     def digest(self) -> str | None:
-        """A text that is the same in every process for equal functions, and for no others.
+        """Return a text that is equal in every process for equal functions only.
 
-        None where there is none: the function holds something that is known by its identity, or
-        reads a module or a class of the user's, whose code may be another one in another process.
+        It is None where the function holds an object that is compared by identity, or reads a
+        module or a class of the user's, whose code may differ in another process.
         """
         return self._digest
 
 
 class Lifted(NamedTuple):
-    """A function taken apart; ``rebuild(*lifted)`` puts it together again.
+    """A function split into two halves; ``rebuild(*lifted)`` rebuilds it.
 
-    It is a tree to JAX, whose leaves are ``leaves`` and whose structure is ``stripped``. MLX's
-    functions of trees take ``leaves`` as they take any tuple.
+    It is a pytree of JAX with the leaves ``leaves`` and the structure ``stripped``. MLX's functions
+    of trees take ``leaves`` like any tuple.
 
     Attributes:
         stripped: The function without its arrays.

@@ -1,4 +1,4 @@
-"""The command line: what is kept on disk, and what is found on this machine."""
+"""The command line: ``graphc cache`` and ``graphc doctor``."""
 
 from graphc.cli.main import main
 

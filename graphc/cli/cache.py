@@ -1,4 +1,4 @@
-"""``graphc cache``: what is kept on disk."""
+"""``graphc cache``: show or clear the cache on disk."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import json as json_module
 import sys
 from typing import Any
 
-from graphc.compile.disk import Disk
+from graphc.compile.disk import DiskCache
 from graphc.config import config
-
-__all__ = ["clear", "described", "found", "info", "path"]
 
 OFF = "the cache is off: GRAPHC_CACHE_DIR says so, or the user has no home"
 
@@ -17,7 +15,7 @@ UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def info(*, json: bool) -> int:
-    """Print where it is and what it holds; 1 where it is not used though it should be."""
+    """Print the cache's directory and contents; return 1 if it cannot be used."""
     state = found()
     text = json_module.dumps(state) if json else "\n".join(described(state))
     sys.stdout.write(f"{text}\n")
@@ -25,12 +23,12 @@ def info(*, json: bool) -> int:
 
 
 def clear() -> int:
-    """Remove all entries; 1 where there is no cache, or they cannot be removed."""
+    """Remove all entries; return 1 if there is no cache or they cannot be removed."""
     directory = config.cache_dir
     if directory is None:
         return _failed(OFF)
     try:
-        removed = Disk(directory, config.cache_bytes).clear()
+        removed = DiskCache(directory, config.cache_bytes).clear()
     except OSError as error:
         return _failed(str(error))
     sys.stdout.write(f"{removed} entries removed from {directory}\n")
@@ -38,7 +36,7 @@ def clear() -> int:
 
 
 def path() -> int:
-    """Print the directory; 1 where there is none."""
+    """Print the directory; return 1 if there is none."""
     if config.cache_dir is None:
         return _failed(OFF)
     sys.stdout.write(f"{config.cache_dir}\n")
@@ -46,11 +44,11 @@ def path() -> int:
 
 
 def found() -> dict[str, Any]:
-    """What there is to say of the cache."""
+    """Return the state of the cache."""
     directory = config.cache_dir
     if directory is None:
         return {"directory": None, "entries": 0, "bytes": 0, "limit": 0, "problem": None}
-    state = Disk(directory, config.cache_bytes).info()
+    state = DiskCache(directory, config.cache_bytes).info()
     return {
         "directory": str(directory),
         "entries": state.entries,
@@ -61,7 +59,7 @@ def found() -> dict[str, Any]:
 
 
 def described(state: dict[str, Any]) -> list[str]:
-    """The same in lines."""
+    """Return the state of the cache as lines of text."""
     if state["directory"] is None:
         return [OFF]
     lines = [
@@ -73,7 +71,7 @@ def described(state: dict[str, Any]) -> list[str]:
 
 
 def _amount(size: float) -> str:
-    """A number of bytes as one reads it."""
+    """Return a number of bytes as text for people."""
     unit = 0
     while size >= 1000 and unit < len(UNITS) - 1:
         size, unit = size / 1000, unit + 1

@@ -1,4 +1,4 @@
-"""``graphc doctor``: what is found on this machine, and what graphc does about it.
+"""``graphc doctor``: check the backends, the packages and the cache of this machine.
 
 Each backend is looked at in a process of its own, so that a library which crashes or hangs as it is
 imported is a line of the report.
@@ -17,16 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from graphc.cli import cache
-from graphc.compile.stamp import stamp
+from graphc.compile.entry import stamp
 from graphc.config import config
 from graphc.errors import ModeError
 from graphc.link import load, names
 from graphc.link.probe import probed
 
-__all__ = ["run"]
-
 SECONDS = 120
-"""What a backend may take; the first start of a GPU's driver takes many."""
+"""The seconds a backend may take; the first start of a GPU's driver takes many."""
 
 CHILD = """
 import json, sys
@@ -34,13 +32,13 @@ sys.path[:] = json.loads(sys.argv.pop(1))
 from graphc.cli import main
 sys.exit(main())
 """
-"""What looks at one backend, with the modules of this process."""
+"""The script that probes one backend, with the modules of this process."""
 
 PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "mlx", "filelock")
 
 
 def run(backend: str | None, *, json: bool) -> int:
-    """Print what is found; 1 where something is to be mended.
+    """Print the report; return 1 if something needs fixing.
 
     Args:
         backend: The one to look at, in this process; None for all, and for all else.
@@ -61,7 +59,7 @@ def run(backend: str | None, *, json: bool) -> int:
 
 
 def everything() -> dict[str, Any]:
-    """The report of all that there is."""
+    """Return the report of packages, cache and backends."""
     children = {name: _start(name) for name in names()}
     return {
         "graphc": {"path": str(Path(__file__).parents[1]), "stamp": stamp().hex()},
@@ -75,7 +73,7 @@ def everything() -> dict[str, Any]:
 
 
 def examined(name: str) -> dict[str, Any]:
-    """The report of a backend; errors of any kind are part of it."""
+    """Return the report of a backend; errors of any kind are part of it."""
     try:
         backend = load(name)
         about = backend.describe({})
@@ -107,7 +105,7 @@ def _start(name: str) -> subprocess.Popen[str]:
 
 
 def _answer(child: subprocess.Popen[str]) -> dict[str, Any]:
-    """What a process found, or how it ended."""
+    """Return the report of a process, or how it ended."""
     try:
         answer, complaint = child.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -139,7 +137,7 @@ def _version(package: str) -> str | None:
 
 
 def _is_wrong(name: str, report: dict[str, Any]) -> bool:
-    """Whether something is to be mended; a backend that nobody asked for may be missing."""
+    """Return whether something needs fixing; a backend not asked for may be missing."""
     if report["state"] == "missing":
         return bool(name == config.mode)
     return report["state"] == "broken" or any(probe["wrong"] for probe in report["probes"])

@@ -1,4 +1,4 @@
-"""``graphc cache`` and ``graphc doctor``."""
+"""The entry point and arguments of the command line."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from importlib.metadata import PackageNotFoundError, version
 from graphc.cli import cache, doctor
 from graphc.link import names
 
-__all__ = ["main"]
-
 WHERE = (
     "The cache is where GRAPHC_CACHE_DIR in the environment says, a path or 'off', and else in the "
     "user's cache directory."
@@ -19,7 +17,7 @@ WHERE = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line says, and give the exit status.
+    """Run a command line and return its exit status.
 
     Args:
         arguments: Those after the program's name; by default the process's.
@@ -84,7 +82,7 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
 
 
 def installed(package: str) -> str:
-    """The version of a package, or that there is none."""
+    """Return the version of a package, or that it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

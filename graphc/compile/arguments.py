@@ -1,4 +1,4 @@
-"""Arguments of a call: found by place or name, converted to their inputs' dtypes, or refused."""
+"""Arguments of a call: converted to their inputs' dtypes, or refused."""
 
 from __future__ import annotations
 
@@ -10,23 +10,13 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError
 from graphc.implicit.array import ImplicitArray
-from graphc.ir import (
-    Node,
-    TensorType,
-    here,
-    is_float,
-    is_inexact,
-    is_integer,
-    value_class,
-    where,
-)
+from graphc.ir import Node, TensorType, is_float, is_inexact, is_integer, value_class
 from graphc.link import Backend, as_numpy
-
-__all__ = ["MISSING", "In", "Out", "converted", "goes_into", "is_weak", "shown"]
+from graphc.tensor.core.tensor import FILL, holds_mask
 
 
 class Missing(enum.Enum):
-    """Stands for an argument that is not given: one object in every process."""
+    """A missing argument: one object in every process."""
 
     MISSING = "missing"
 
@@ -38,14 +28,14 @@ WEAK = (bool, int, float, complex, list, tuple)
 @value_class
 @dataclass(frozen=True)
 class In:
-    """An input of a function with more to say about it.
+    """An input of a function, with a default value and rules for conversion.
 
     Args:
         variable: The symbolic input.
-        name: What keyword arguments call it; its own name by default.
-        value: Its value where a call leaves it out.
-        strict: Take only arrays of exactly its dtype.
-        allow_downcast: True: any number is cast; False: nothing is cast down; None: only Python
+        name: Its name as a keyword argument; the variable's name by default.
+        value: Its default value.
+        strict: Accept only arrays of exactly its dtype.
+        allow_downcast: True: any number is cast; False: none is cast down; None: only Python
             numbers are.
 
     Example:
@@ -64,7 +54,7 @@ class In:
 
     @property
     def label(self) -> str | None:
-        """What keyword arguments and messages call it."""
+        """The input's name in keyword arguments and messages."""
         return self.name or self.variable.name
 
 
@@ -75,36 +65,36 @@ class Out:
 
     Args:
         variable: The symbolic output.
-        borrow: Taken for the sake of scripts that have it: outputs are never overwritten.
+        borrow: Accepted for PyTensor compatibility: outputs are never overwritten.
     """
 
     variable: Any
     borrow: bool = False
 
 
-def converted(given: Any, wanted: In, target: TensorType, place: int, backend: Backend) -> Any:
-    """An argument as an array of the program's dtype, of one of the kinds a backend takes.
+def converted(given: Any, parameter: In, target: TensorType, place: int, backend: Backend) -> Any:
+    """Convert an argument to an array of the program's dtype that the backend takes.
 
     Raises:
-        DTypeError: Its dtype would lose values.
-        ArgumentError: It is symbolic or no array.
+        DTypeError: The conversion would change values.
+        ArgumentError: The argument is symbolic or no array.
     """
-    array = _array(given, wanted, place, backend)
-    declared: TensorType = wanted.variable.type
+    array = _array(given, parameter, place, backend)
+    declared: TensorType = parameter.variable.type
     dtype = backend.dtype(array)
     if dtype == target.numpy_dtype:
         return array
-    if wanted.strict and dtype != declared.numpy_dtype:
+    if parameter.strict and dtype != declared.numpy_dtype:
         raise _refused(
-            DTypeError, wanted, place, shown(given), "strict=True: give exactly that dtype."
+            DTypeError, parameter, place, shown(given), "strict=True: give exactly that dtype."
         )
     if array.dtype is not dtype:
         array = backend.numpy(array)
-    weak = is_weak(given) and wanted.allow_downcast is None
-    if not (wanted.allow_downcast or goes_into(array, declared, weak)):
+    weak = is_weak(given) and parameter.allow_downcast is None
+    if not (parameter.allow_downcast or goes_into(array, declared, weak)):
         raise _refused(
             DTypeError,
-            wanted,
+            parameter,
             place,
             shown(given if is_weak(given) else array),
             f"Cast it, value.astype({declared.dtype!r}), or pass allow_input_downcast=True.",
@@ -115,44 +105,43 @@ def converted(given: Any, wanted: In, target: TensorType, place: int, backend: B
     except TypeError as error:
         # A value that JAX traces has no numbers to convert.
         remedy = "Give it that dtype; float64 in traced code wants jax_enable_x64."
-        raise _refused(DTypeError, wanted, place, f"a traced {shown(array)}", remedy) from error
+        raise _refused(DTypeError, parameter, place, f"a traced {shown(array)}", remedy) from error
 
 
-def _array(given: Any, wanted: In, place: int, backend: Backend) -> Any:
+def _array(given: Any, parameter: In, place: int, backend: Backend) -> Any:
     """The argument as an array of a kind that the backend takes, in its own dtype."""
     remedy = "Give numbers that its dtype holds: an array or nested lists."
     if isinstance(given, Node):
         given, remedy = f"the symbolic {given!r}", "Give a value: a number or an array."
-        raise _refused(ArgumentError, wanted, place, given, remedy)
+        raise _refused(ArgumentError, parameter, place, given, remedy)
     if isinstance(given, ImplicitArray):
         remedy = "Make the input with graphc.tensor.implicit, or give the array whole."
-        raise _refused(ArgumentError, wanted, place, f"the implicit {given!r}", remedy)
-    if isinstance(given, np.ma.MaskedArray):
-        remedy = "Fill its gaps: value.filled(...)."
-        raise _refused(ArgumentError, wanted, place, "a masked array", remedy)
+        raise _refused(ArgumentError, parameter, place, f"the implicit {given!r}", remedy)
+    if holds_mask(given):
+        raise _refused(ArgumentError, parameter, place, "a masked array", FILL)
     if isinstance(given, backend.kinds) and not isinstance(given, np.ndarray):
         return given
-    if wanted.strict and is_weak(given):
+    if parameter.strict and is_weak(given):
         remedy = "strict=True: give an array of exactly that dtype."
-        raise _refused(DTypeError, wanted, place, shown(given), remedy)
+        raise _refused(DTypeError, parameter, place, shown(given), remedy)
     try:
         array = as_numpy(given)
     except (TypeError, ValueError) as error:
-        raise _refused(ArgumentError, wanted, place, shown(given), str(error)) from error
+        raise _refused(ArgumentError, parameter, place, shown(given), str(error)) from error
     if array.dtype.kind not in "biufcV":
-        raise _refused(ArgumentError, wanted, place, shown(given), remedy)
+        raise _refused(ArgumentError, parameter, place, shown(given), remedy)
     return array
 
 
 def is_weak(given: Any) -> bool:
-    """Whether it is made of Python's numbers, which take the dtype that is wanted."""
+    """Whether a value consists of Python numbers, which take the dtype of their input."""
     return type(given) in WEAK
 
 
 def goes_into(array: np.ndarray[Any, Any], target: TensorType, weak: bool) -> bool:
-    """Whether a dtype takes these values: always, or as they are numbers of Python's.
+    """Whether a dtype admits an array's values: always, or because they are Python numbers.
 
-    Python's floats are rounded, and may not become infinite; its integers must fit.
+    Python floats are rounded, and may not become infinite; Python integers must fit.
     """
     if np.can_cast(array.dtype, target.numpy_dtype, "safe"):
         return True
@@ -170,18 +159,17 @@ def goes_into(array: np.ndarray[Any, Any], target: TensorType, weak: bool) -> bo
 
 
 def _refused(
-    kind: type[ArgumentError | DTypeError], wanted: In, place: int, given: str, remedy: str
+    kind: type[ArgumentError | DTypeError], parameter: In, place: int, given: str, remedy: str
 ) -> Exception:
-    label = repr(wanted.label) if wanted.label else str(place)
+    label = repr(parameter.label) if parameter.label else str(place)
     return kind(
-        f"The argument {label} is wanted as {wanted.variable.type!r}; {given} was given.",
+        f"The argument {label}: expected {parameter.variable.type!r}, got {given}.",
         remedy,
-        where(here()),
     )
 
 
 def shown(given: Any) -> str:
-    """What messages call an argument: an array by its dtype and shape."""
+    """An argument in messages: an array by its dtype and shape."""
     if isinstance(given, ImplicitArray):
         return repr(given)
     if hasattr(given, "dtype") and hasattr(given, "shape"):

@@ -1,7 +1,7 @@
-"""Bytes by name in a directory that processes share: the cache of executables on disk.
+"""The cache on disk: bytes by name, in a directory that processes share.
 
-Everything is checked before anybody unpickles it (``entry.py`` the file, ``trust.py`` whose it is,
-``stamp.py`` what made it), and an entry with anything wrong is as if it were not there.
+An entry is checked before it is used (``entry.py``: its file, its owner, and the versions that
+wrote it); one that fails a check counts as absent.
 """
 
 from __future__ import annotations
@@ -18,60 +18,66 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphc.compile.entry import ENTRY, HEADER, TEMPORARY, read, remove, write
-from graphc.compile.recompile.place import level_of
-from graphc.compile.stamp import edited_since_import, stamp
-from graphc.compile.trust import directory_problem
+from graphc.compile.entry import (
+    ENTRY,
+    HEADER,
+    TEMPORARY,
+    edited_since_import,
+    read,
+    remove,
+    stamp,
+    write,
+)
+from graphc.link.trust import directory_problem, make_private
+from graphc.site import frames_up
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
-
-__all__ = ["Disk", "Info"]
 
 NAME = re.compile(r"[0-9a-f]{16,128}")
 
 LOCK = ".lock"
 
 OWN = re.compile(r"[0-9a-f]{40}(\.entry|\.lock|\.[0-9a-f]{16}\.tmp)")
-"""What is counted and removed; other files in the directory are none of ours."""
+"""The files of the cache; others in the directory are neither counted nor removed."""
 
 TOUCH_SECONDS = 60.0
-"""How old the mark of an entry's last use may be; a write at each use would cost more."""
+"""The precision of an entry's time of last use; to write it at each use would cost more."""
 
 DEAD_SECONDS = 60.0
-"""How long a writer that lives writes nothing to its temporary file, at most."""
+"""The age at which a temporary file counts as left behind by a dead process."""
 
 IDLE_SECONDS = 3600.0
-"""How old a lock's file is when it is removed, if nobody holds it."""
+"""The age at which a lock's file is removed, if no process holds it."""
 
 WAIT_SECONDS = 60.0
-"""Longer than nearly all compilations; whoever waits for a stopped process then goes on alone."""
+"""The longest wait for another process; longer than nearly all compilations."""
 
 POLL_SECONDS = 0.01
-"""How often it is looked whether a lock is free; the shortest compilation takes some of these."""
+"""The interval between attempts to acquire a lock; shorter than the shortest compilations."""
 
-ELSEWHERE = "mend that or name another directory"
+REMEDY = "fix this or choose another directory"
 
 _failed: dict[Path, str] = {}
-"""The directories that could not be written to, and why; nothing more is saved there."""
+"""The directories that could not be written to, and why; no more entries are saved there."""
 
-_told: set[Path] = set()
-"""The directories that were warned of."""
+_warned: set[Path] = set()
+"""The directories with a warning."""
 
 _threads = threading.local()
 
 _room: dict[Path, int] = {}
-"""How many bytes this process may save in a directory before it looks how full it is."""
+"""The bytes that this process may save in a directory before it computes the size again."""
 
 
 @dataclass(frozen=True)
-class Info:
-    """What a cache holds.
+class CacheInfo:
+    """The size and state of a cache on disk.
 
     Attributes:
-        entries: How many.
-        bytes: Their size, with what writers have not finished.
-        problem: Why it is not used or not written to, and what to do; None where it is.
+        entries: The number of entries.
+        bytes: Their size, temporary files included.
+        problem: Why the cache is not used or not written to, and the remedy; None where it is.
     """
 
     entries: int
@@ -80,24 +86,24 @@ class Info:
 
 
 @dataclass(frozen=True)
-class Disk:
-    """Entries in a directory, at most so many bytes of them; only a wrong name is an error.
+class DiskCache:
+    """A cache in a directory, of bounded size; its only error is a malformed name.
 
-    Where the directory cannot be used, or no longer written to, there is one warning a process and
-    nothing more is kept. An entry is there for processes of the same ``stamp()`` alone. What is
-    known of a directory is shared by the objects for it, which are cheap to make.
+    Where the directory cannot be used or written to, each process warns once and stores no more.
+    Processes see only the entries written with their own ``stamp()``. The state of a directory is
+    shared by all objects for it, which are cheap to make.
 
     Args:
-        directory: Is made when something is first saved, for the user alone.
-        limit_bytes: The least recently used entries go when there is more. Whether there is, is
-            looked at each time an eighth of the room left is written, so that up to eight
-            processes that write at a time stay below it together.
-        wait_seconds: How long ``locked`` waits for another process or thread.
+        directory: Created when an entry is first saved, for the user alone.
+        limit_bytes: The least recently used entries are removed above this size. The size is
+            computed each time a process has written an eighth of the room left, so that up to
+            eight processes that write at once stay below it together.
+        wait_seconds: The longest that ``locked`` waits for another process or thread.
 
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     disk = Disk(Path(folder) / "cache", 10**6)
+        ...     disk = DiskCache(Path(folder) / "cache", 10**6)
         ...     before = disk.load("0123456789abcdef")
         ...     disk.save("0123456789abcdef", b"executable")
         ...     before, disk.load("0123456789abcdef")
@@ -109,14 +115,14 @@ class Disk:
     wait_seconds: float = WAIT_SECONDS
 
     def load(self, name: str, build: str = "") -> bytes | None:
-        """What was saved under that name for that build; None where it is not there, or not right.
+        """Return the bytes saved under a name for a build; None where there is no valid entry.
 
         Args:
             name: 16 to 128 hexadecimal digits.
-            build: What else it depends on, such as versions of libraries.
+            build: The versions that the entry depends on, such as those of libraries.
 
         Raises:
-            ValueError: That is no name.
+            ValueError: The name is malformed.
         """
         place = self._place(name, build)
         if not self._is_usable():
@@ -134,20 +140,20 @@ class Disk:
         return data
 
     def save(self, name: str, data: bytes, build: str = "") -> None:
-        """Keep the bytes under that name, in place of what is there.
+        """Save bytes under a name, replacing an entry that is there.
 
         Args:
             name: 16 to 128 hexadecimal digits.
-            data: Less than seven eighths of the limit; more is not kept.
-            build: What else they depend on.
+            data: At most seven eighths of the limit; more is not saved.
+            build: As for ``load``.
 
         Raises:
-            ValueError: That is no name.
+            ValueError: The name is malformed.
         """
         place = self._place(name, build)
         size = HEADER.size + len(data)
         if size > self._low:
-            self._tell(f"an entry takes {size} bytes", "raise config.cache_bytes")
+            self._warn(f"an entry takes {size} bytes", "raise config.cache_bytes")
         elif self.directory not in _failed and self._is_usable(make=True):
             try:
                 now = write(place, data)
@@ -155,19 +161,19 @@ class Disk:
                 return  # the directory was removed just now
             except OSError as error:
                 _failed[self.directory] = str(error)
-                self._tell(str(error), ELSEWHERE)
+                self._warn(str(error), REMEDY)
             else:
                 self._make_room(size, now)
 
     @contextmanager
     def locked(self, name: str, build: str = "") -> Iterator[None]:
-        """One process or thread at a time is within, for each name; others wait for some time.
+        """Lock a name: other processes and threads wait, for at most ``wait_seconds``.
 
-        Whoever waited finds in the cache what was saved meanwhile. What a process held that died
-        is free. Where files cannot be locked nobody waits, nor does who holds the same name.
+        A process that has waited finds the entry that was saved meanwhile. The locks of a dead
+        process are free. Where files cannot be locked, or the thread has the lock, nothing waits.
 
         Raises:
-            ValueError: That is no name.
+            ValueError: The name is malformed.
         """
         place = self._place(name, build)
         lock = None
@@ -183,25 +189,25 @@ class Disk:
             _held().discard(place)
             lock.release()
 
-    def info(self) -> Info:
-        """How much there is, and whether it is used."""
+    def info(self) -> CacheInfo:
+        """The size of the cache, and whether it is used."""
         problem = self._problem()
         try:
             kept = [file for file in self._files() if not file.path.endswith(LOCK)]
         except OSError as error:
-            kept, problem = [], (str(error), ELSEWHERE)
+            kept, problem = [], (str(error), REMEDY)
         if self.directory in _failed:
-            problem = _failed[self.directory], ELSEWHERE
+            problem = _failed[self.directory], REMEDY
         elif problem is None and edited_since_import():
-            problem = "graphc's files have changed since it was imported", "start anew"
+            problem = "graphc's files have changed since it was imported", "restart the process"
         entries = sum(file.path.endswith(ENTRY) for file in kept)
-        return Info(entries, sum(file.size for file in kept), problem and "; ".join(problem))
+        return CacheInfo(entries, sum(file.size for file in kept), problem and "; ".join(problem))
 
     def clear(self) -> int:
-        """Remove all entries, and what dead processes left; how many entries there were.
+        """Remove all entries and the files of dead processes; return the number of entries.
 
         Raises:
-            OSError: They cannot be removed.
+            OSError: A file cannot be removed.
         """
         removed = 0
         for file in [*self._files()]:
@@ -214,49 +220,48 @@ class Disk:
 
     @property
     def _low(self) -> int:
-        """How many bytes are left when some are removed."""
+        """The size to which a full cache is reduced."""
         return self.limit_bytes * 7 // 8
 
     def _place(self, name: str, build: str) -> str:
-        """The path of an entry, without what it ends in; each stamp and build has its own."""
+        """The path of an entry without its ending; it depends on the stamp and the build."""
         if not NAME.fullmatch(name):
-            raise ValueError(f"{name!r} names no entry: use 16 to 128 hexadecimal digits.")
+            raise ValueError(f"{name!r} is no name of an entry: use 16 to 128 hexadecimal digits.")
         digest = blake2b(f"{name} {build}".encode(), key=stamp(), digest_size=20).hexdigest()
         return os.path.join(self.directory, digest)  # noqa: PTH118 (text, which is all it takes)
 
     def _problem(self) -> tuple[str, str] | None:
-        """Why the directory is not used, and what to do; none where it is not there."""
+        """Why the directory cannot be used, and the remedy; None where it can, or is absent."""
         try:
             return directory_problem(self.directory)
         except FileNotFoundError:
             return None
         except OSError as error:
-            return str(error), ELSEWHERE
+            return str(error), REMEDY
 
     def _is_usable(self, *, make: bool = False) -> bool:
-        """Whether what is in the directory can be trusted; it is said, once, where it cannot."""
+        """Whether the directory can be trusted; warns, once, where it cannot."""
         try:
             if make:
-                _make(self.directory)
+                make_private(self.directory)
             problem = self._problem()
         except OSError as error:
-            problem = str(error), ELSEWHERE
+            problem = str(error), REMEDY
         if problem is not None:
-            self._tell(*problem)
-        # Whoever edits graphc knows it.
+            self._warn(*problem)
+        # A user who edits graphc needs no warning.
         return problem is None and not edited_since_import()
 
-    def _tell(self, reason: str, remedy: str) -> None:
-        if self.directory in _told:
+    def _warn(self, reason: str, remedy: str) -> None:
+        if self.directory in _warned:
             return
-        _told.add(self.directory)
+        _warned.add(self.directory)
         warnings.warn(
-            f"graphc keeps no compiled programs in {self.directory}: {reason}. They are compiled "
-            f"anew in each process. To have them kept, {remedy}. The directory is what "
-            "config.cache_dir says, or GRAPHC_CACHE_DIR in the environment; 'off' means that none "
-            "are wanted.",
+            f"graphc saves no compiled programs in {self.directory}: {reason}. Each process "
+            f"compiles them again. To save them, {remedy}. The directory is set by "
+            "config.cache_dir, or GRAPHC_CACHE_DIR in the environment; 'off' disables the cache.",
             RuntimeWarning,
-            stacklevel=level_of(None),
+            stacklevel=frames_up(),
         )
 
     def _files(self) -> Iterator[_File]:
@@ -269,7 +274,7 @@ class Disk:
                         yield _File(status.st_mtime, entry.path, status.st_size)
 
     def _make_room(self, size: int, now: float) -> None:
-        """Have this process look how full it is where it has written as much as it may."""
+        """Compute the size, and remove entries, where this process has written its share."""
         room = _room.get(self.directory, 0) - size
         if room <= 0:
             with suppress(OSError):
@@ -277,9 +282,9 @@ class Disk:
         _room[self.directory] = room
 
     def _swept(self, now: float) -> int:
-        """Remove what dead processes left, then the least recently used; the bytes that stay.
+        """Remove files of dead processes, then the least recently used; return the bytes left.
 
-        ``now`` is the time by the clock that marks the files, which may be another machine's.
+        ``now`` is the time by the file system's clock, which may be another machine's.
         """
         kept = [file for file in self._files() if not _was_left(file, now)]
         total = sum(file.size for file in kept)
@@ -296,27 +301,16 @@ class _File(NamedTuple):
     size: int
 
 
-def _make(directory: Path) -> None:
-    """Make the directory, and those above that are not there, for the user alone."""
-    if not directory.exists():
-        _make(directory.parent)
-        try:
-            directory.mkdir(0o700)
-        except FileExistsError:
-            if not directory.is_dir():
-                raise
-
-
 def _was_left(file: _File, now: float) -> bool:
-    """Whether a dead process left that file, which then is removed."""
+    """Whether a dead process left a file, which then is removed."""
     if file.path.endswith(LOCK):
         return now - file.used > IDLE_SECONDS and _remove_idle(file.path)
     return file.path.endswith(TEMPORARY) and now - file.used > DEAD_SECONDS and remove(file.path)
 
 
 def _acquire(path: str, wait_seconds: float) -> BaseFileLock | None:
-    """The lock of that file, held; None where it cannot be had in time, or at all."""
-    # Takes longer to import than it takes to load an executable, and then is not needed.
+    """The lock of a file, acquired; None where that fails or takes too long."""
+    # Imported only to write: the import takes longer than to load an executable.
     from filelock import FileLock  # noqa: PLC0415
 
     # Not all file systems have locks.
@@ -328,16 +322,16 @@ def _acquire(path: str, wait_seconds: float) -> BaseFileLock | None:
 
 
 def _held() -> set[str]:
-    """The places that this thread holds; it would wait for itself."""
+    """The entries that this thread has locked."""
     held: set[str] = _threads.__dict__.setdefault("held", set())
     return held
 
 
 def _remove_idle(path: str) -> bool:
-    """Whether a lock's file was removed, as nobody holds it.
+    """Whether a lock's file was removed, as no process holds it.
 
-    Who has opened it just now may hold it at the same time as who makes it anew: both then make the
-    same entry.
+    A process that has just opened the file may hold the lock at the same time as one that creates
+    the file again: both then write equal entries.
     """
     lock = _acquire(path, 0)
     if lock is None:

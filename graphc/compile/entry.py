@@ -1,27 +1,119 @@
-"""The file of one entry on disk: written whole or not at all, and checked before it is believed.
+"""One entry on disk: its file, the trust in its owner, and the stamp of its writer.
 
-It is written to a temporary file and renamed. It is not forced to the disk: of what a power failure
-leaves behind, the checksum tells.
+The file is written under a temporary name and renamed, so that it is complete or absent. It is not
+forced to the disk: the checksum detects a file that a power failure has left incomplete.
+
+Unpickling can run any code, so an entry is read only where no other user can have written it.
+
+An executable consists of instructions of the processor that it was compiled on, and a pickled graph
+belongs to the source that made it. Where any of these differs, the entry is not found.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import struct
+import sys
+import time
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
-from graphc.compile.stamp import stamp
-from graphc.compile.trust import is_own_file
+import numpy as np
 
-__all__ = ["ENTRY", "HEADER", "TEMPORARY", "read", "remove", "write"]
+from graphc.link.trust import is_own_file
+
+PACKAGE = Path(__file__).parents[1]
+
+IMPORTED_NS = time.time_ns()
+"""The approximate time when this process read graphc's source."""
+
+CPU_FACTS = frozenset(
+    {
+        *("vendor_id", "cpu family", "model", "flags"),  # x86
+        *("CPU implementer", "CPU variant", "CPU part", "Features"),  # ARM
+        *("isa", "uarch", "cpu", "machine"),  # RISC-V, POWER
+    }
+)
+"""The lines of ``/proc/cpuinfo`` that determine the instruction set; others change over time."""
+
+CPU_BYTES = 2**14
+"""More than the first processor's entry; to read the others asks each for its clock rate."""
+
+
+@cache
+def stamp() -> bytes:
+    """A digest of everything that an entry depends on and that is not in its name."""
+    facts = [sys.version, np.__version__, sys.platform, platform.machine(), str(PACKAGE)]
+    facts += [*_processor()]
+    facts += [f"{path} {size} {changed}" for path, size, changed in _source()]
+    return blake2b("\n".join(facts).encode(), digest_size=16).digest()
+
+
+@cache
+def edited_since_import() -> bool:
+    """Whether graphc's files were changed after this process read them.
+
+    An entry that it saves would then not match the source of its stamp.
+    """
+    return max((changed for _, _, changed in _source()), default=0) > IMPORTED_NS
+
+
+@cache
+def _source() -> tuple[tuple[str, int, int], ...]:
+    """The path, size and time of change of graphc's files; to read these takes 20 times as long."""
+    try:
+        return tuple(sorted(_files(str(PACKAGE))))
+    except NotADirectoryError:
+        # Imported from an archive, which changes with its files.
+        archive = next(path for path in PACKAGE.parents if path.is_file())
+        status = archive.stat()
+        return ((str(archive), status.st_size, status.st_mtime_ns),)
+
+
+def _files(folder: str) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.name.endswith((".py", ".pyc")):
+                # Editors mark an open file by a dangling link.
+                with suppress(FileNotFoundError):
+                    status = entry.stat()
+                    yield entry.path, status.st_size, status.st_mtime_ns
+            elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                yield from _files(entry.path)
+
+
+def _processor() -> Iterator[str]:
+    """Facts that distinguish processors of different instruction sets."""
+    if sys.platform == "win32":
+        yield os.environ.get("PROCESSOR_IDENTIFIER", "")
+    elif sys.platform == "darwin":
+        # The kernel's version has the family of chips that it was built for.
+        yield os.uname().version
+    else:
+        yield from _cpuinfo("/proc/cpuinfo")
+
+
+def _cpuinfo(path: str) -> Iterator[str]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        text = file.read(CPU_BYTES).decode("ascii", "replace")
+    for line in text.partition("\n\n")[0].splitlines():
+        if line.partition(":")[0].strip() in CPU_FACTS:
+            yield line
+
 
 MAGIC = b"graphc\x00\x01"
 """The last byte is the format's version."""
 
 HEADER = struct.Struct("<8s16sQ32s")
-"""Magic, stamp, length of the payload, checksum of these, of the entry's name and the payload."""
+"""Magic, stamp, length of the payload; checksum of these, the entry's name and the payload."""
 
 ENTRY, TEMPORARY = ".entry", ".tmp"
 
@@ -33,15 +125,15 @@ WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW
 
 
 def read(place: str) -> tuple[bytes, float] | None:
-    """The payload of the entry at that place, and when it was last used; None if it is not right.
+    """The payload of an entry and its time of last use; None if it fails a check.
 
     Raises:
-        OSError: There is none, or it cannot be read.
+        OSError: There is no entry, or it cannot be read.
     """
     with os.fdopen(os.open(place + ENTRY, READ), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         head = file.read(HEADER.size) if is_own_file(status) else b""
-        # The length is compared before so much is read.
+        # The length is compared before the payload is read.
         if len(head) < HEADER.size or HEADER.unpack(head)[2] != status.st_size - HEADER.size:
             return None
         data = file.readall()
@@ -49,10 +141,10 @@ def read(place: str) -> tuple[bytes, float] | None:
 
 
 def write(place: str, data: bytes) -> float:
-    """Put an entry at that place; when that was, by the clock that marks files.
+    """Write an entry; return the time, by the file system's clock.
 
     Raises:
-        OSError: It cannot be written; nothing is left of it then.
+        OSError: It cannot be written; no part of it remains.
     """
     temporary = f"{place}.{os.urandom(8).hex()}{TEMPORARY}"
     try:
@@ -61,8 +153,8 @@ def write(place: str, data: bytes) -> float:
             file.write(data)
             file.flush()
             now = os.fstat(file.fileno()).st_mtime
-        # Fails where it was taken for a dead writer's, where a directory stands in its place, and
-        # on Windows where the entry is being read. All else is as before.
+        # Fails where another process took the file for a dead writer's, where the entry's path is a
+        # directory, and on Windows where the entry is being read. The entry is as before.
         with suppress(OSError):
             Path(temporary).replace(place + ENTRY)
         return now
@@ -71,7 +163,7 @@ def write(place: str, data: bytes) -> float:
 
 
 def remove(path: str) -> bool:
-    """Whether the file is removed; others may have been faster, or read it on Windows."""
+    """Whether a file was removed; another process may have removed it, or read it on Windows."""
     with suppress(OSError):
         os.unlink(path)  # noqa: PTH108 (paths are text here)
         return True
@@ -79,10 +171,10 @@ def remove(path: str) -> bool:
 
 
 def header(place: str, data: bytes) -> bytes:
-    """What stands before the payload of an entry at that place."""
+    """The header of an entry with that payload."""
     start = HEADER.pack(MAGIC, stamp(), len(data), b"")[:-32]
     check = blake2b(start, digest_size=32)
-    # Under another name it would be another program.
+    # An entry that was renamed would be another program.
     check.update(os.path.basename(place).encode())  # noqa: PTH119
     check.update(data)
     return start + check.digest()

@@ -1,4 +1,4 @@
-"""``x.eval()``: a symbolic array's value, by a function that is kept for the next time."""
+"""``x.eval()``: the value of a symbolic array, by a function that is cached."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ from graphc.compile.function import Function, function
 from graphc.compile.mode import get_mode
 from graphc.errors import ArgumentError
 from graphc.implicit.node import Implicit
-from graphc.ir import Input, Node, here, toposort, where
+from graphc.ir import Input, Node, toposort
 from graphc.tensor import Tensor
-from graphc.tensor.tensor import TABLE
 
-__all__ = ["evaluate"]
-
-_evaluated: OrderedDict[Any, Function] = OrderedDict()
-_evaluating = threading.Lock()
-EVALUATED = 32
-"""How many functions ``eval`` keeps, the least recently used one going first."""
+_functions: OrderedDict[Any, Function] = OrderedDict()
+_lock = threading.Lock()
+MAX_FUNCTIONS = 32
+"""The most functions that ``eval`` caches, the least recently used going first."""
 
 
 def evaluate(x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = None) -> Any:
-    """A symbolic array's value.
+    """Compute the value of a symbolic array.
 
     Args:
         x: The array.
@@ -48,27 +45,25 @@ def evaluate(x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = 
     chosen = get_mode(mode)
     rules = chosen.excluded, chosen.included
     key = (x, tuple(given), chosen.name, rules, tuple(sorted(chosen.options.items())))
-    with _evaluating:
-        known = _evaluated.get(key)
+    with _lock:
+        known = _functions.get(key)
         if known is not None:
-            _evaluated.move_to_end(key)
+            _functions.move_to_end(key)
     if known is None:
         known = function(list(given), x, mode=chosen, on_unused_input="ignore", returns="numpy")
-        known.sighting.disown()
+        known.record.disown()
         if known.leaves:
-            return known(*given.values())  # which holds their values of now, not of the next time
-        with _evaluating:
-            _evaluated[key] = known
-            if len(_evaluated) > EVALUATED:
-                _evaluated.popitem(last=False)
+            return known(*given.values())  # it has the arrays' present values
+        with _lock:
+            _functions[key] = known
+            if len(_functions) > MAX_FUNCTIONS:
+                _functions.popitem(last=False)
     return known(*given.values())
 
 
 def _values_by_node(x: Tensor, values: Mapping[Any, Any]) -> dict[Node, Any]:
     if not isinstance(values, Mapping):
-        raise ArgumentError(
-            f"eval of {x!r}: a dict of values is wanted, not {values!r}.", "", where(here())
-        )
+        raise ArgumentError(f"eval of {x!r}: expected a dict of values, got {values!r}.")
     given: dict[Node, Any] = {}
     inputs = []
     if any(isinstance(key, str) for key in values):
@@ -79,11 +74,6 @@ def _values_by_node(x: Tensor, values: Mapping[Any, Any]) -> dict[Node, Any]:
             many = (
                 f"{len(found)} inputs are called {key!r}" if found[1:] else f"{key!r} is no input"
             )
-            raise ArgumentError(
-                f"eval of {x!r}: {many}.", "Give values by the inputs themselves.", where(here())
-            )
+            raise ArgumentError(f"eval of {x!r}: {many}.", "Give values by the inputs themselves.")
         given[found[0]] = value
     return given
-
-
-TABLE["eval"] = evaluate

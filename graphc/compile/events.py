@@ -1,8 +1,8 @@
-"""What was compiled, loaded or found: told to those who ask, and counted for each function.
+"""Events of compilation: published to subscribers, and counted for each function.
 
-An *event* is an executable that was made (``compile``) or loaded from disk (``load``), or the first
-call of a function that found all it needs in memory (``hit``). A function that is never called
-causes none.
+An *event* is an executable that was compiled (``compile``) or loaded from disk (``load``), or the
+first call of a function whose executable was in memory (``hit``). A function that is never called
+causes no event.
 
 Example:
     >>> import graphc, graphc.tensor as gt
@@ -27,11 +27,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from graphc.errors import ArgumentError, RecompileError
-from graphc.ir import here, where
 
 __all__ = [
     "Event",
-    "Kind",
+    "EventKind",
     "Stats",
     "Subscription",
     "expect_compiles",
@@ -41,28 +40,28 @@ __all__ = [
     "subscribe",
 ]
 
-Kind = Literal["compile", "hit", "load"]
+EventKind = Literal["compile", "hit", "load"]
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that was compiled, loaded or found in memory.
+    """An executable that was compiled, loaded or found in memory.
 
     Attributes:
-        kind: ``"compile"``: an executable was made; ``"load"``: one was loaded from disk;
+        kind: ``"compile"``: an executable was compiled; ``"load"``: one was loaded from disk;
             ``"hit"``: the first call of a function found one in memory.
-        function: The function's name, or what it prints as.
+        function: The function's name, or its ``repr``.
         key: The structural key of its graph.
         where: The user's ``file:line`` that made the function.
-        cause: Why another one was there before and did not serve: what changed, from what to what;
-            None where there was none.
-        milliseconds: How long it took, the rewriting of the graph included where it was for this.
-        shapes: The shape of each argument it is for; inputs, shared variables, captured arrays.
+        cause: What changed since the executable before, from what to what; None where there was no
+            executable before.
+        milliseconds: The time it took; of the first executable, including the graph's rewriting.
+        shapes: The shape of each argument it is for: inputs, shared variables, captured arrays.
         mode: The name of the backend.
         internal: Whether graphc itself, or a library marked internal, started it.
     """
 
-    kind: Kind
+    kind: EventKind
     function: str
     key: str
     where: str | None
@@ -80,16 +79,16 @@ class Event:
 
 @dataclass(slots=True)
 class Stats:
-    """What a function cost so far.
+    """The compilations of a function, and their cost.
 
     Attributes:
-        calls: How often it was called, as far as that is counted: 4 stands for 4 or more.
-        compiles: How many executables were made for it.
+        calls: The number of calls; 4 stands for 4 or more.
+        compiles: The number of executables that were compiled for it.
         hits: 1 where its first call found one in memory.
-        loads: How many were loaded from disk.
-        milliseconds: What compiling and loading took.
-        causes: Why there was more than one, and why functions made at the same place in the user's
-            code before it did not serve; the latest ones.
+        loads: The number of executables loaded from disk.
+        milliseconds: The time that compiling and loading took.
+        causes: The latest causes: of further executables, and of functions made at the same call
+            site before.
     """
 
     calls: int = 0
@@ -100,7 +99,7 @@ class Stats:
     causes: list[str] = field(default_factory=list)
 
     def count(self, event: Event) -> None:
-        """Take note of an event."""
+        """Count an event."""
         with _lock:
             self.milliseconds += event.milliseconds
             if event.kind == "compile":
@@ -119,7 +118,7 @@ _log = logging.getLogger("graphc")
 
 
 class Subscription:
-    """A callback that is told of events until this is called, or until its ``with`` block ends."""
+    """A subscription of a callback: it ends when called, or with its ``with`` block."""
 
     __slots__ = ("callback",)
 
@@ -127,7 +126,7 @@ class Subscription:
         self.callback = callback
 
     def __call__(self) -> None:
-        """End it; to end it twice does nothing."""
+        """End the subscription; ending it twice is allowed."""
         global _subscriptions  # noqa: PLW0603 (replaced as a whole, so that reading needs no lock)
         with _lock:
             _subscriptions = tuple(s for s in _subscriptions if s is not self)
@@ -140,19 +139,19 @@ class Subscription:
 
 
 def subscribe(callback: Callback) -> Subscription:
-    """Have a function called with each event, in the thread in which it happens.
+    """Call a function with each event, in the thread in which it occurs.
 
-    An exception of the callback's is logged, by the logger ``graphc``, and changes nothing else.
-    What the callback itself compiles is no event.
+    An exception in the callback is logged, by the logger ``graphc``, and otherwise ignored.
+    Compilations by the callback itself publish no events.
 
     Args:
         callback: Takes an ``Event``.
 
     Returns:
-        What ends the subscription: call it, or use it in a ``with`` statement.
+        The subscription: call it to end it, or use it in a ``with`` statement.
 
     Raises:
-        ValueError: It cannot be called.
+        ValueError: The callback is not callable.
 
     Example:
         >>> seen = []
@@ -161,30 +160,30 @@ def subscribe(callback: Callback) -> Subscription:
     """
     global _subscriptions  # noqa: PLW0603 (replaced as a whole, so that reading needs no lock)
     if not callable(callback):
-        raise ValueError(f"subscribe({callback!r}): a function that takes an event is wanted.")
+        raise ValueError(f"subscribe({callback!r}): expected a function that takes an event.")
     made = Subscription(callback)
     with _lock:
         _subscriptions = (*_subscriptions, made)
     return made
 
 
-class _Telling(threading.local):
-    busy = False
+class _Publishing(threading.local):
+    active = False
 
 
-_telling = _Telling()
+_publishing = _Publishing()
 
 
 def publish(event: Event) -> None:
-    """Tell an event to all who want to know."""
-    if _telling.busy:
+    """Pass an event to all subscribers."""
+    if _publishing.active:
         return
     if not event.internal:
         for expectation in _expected.get():
             expectation.note(event)
     if not _subscriptions:
         return
-    _telling.busy = True
+    _publishing.active = True
     try:
         for subscription in _subscriptions:
             try:
@@ -192,20 +191,20 @@ def publish(event: Event) -> None:
             except Exception:
                 _log.exception("A callback of graphc.events failed at: %s", event)
     finally:
-        _telling.busy = False
+        _publishing.active = False
 
 
 _expected: ContextVar[tuple[expect_compiles, ...]] = ContextVar("expected", default=())
 
 
 class expect_compiles:  # noqa: N801 (reads as a statement)
-    """Within, exactly so many executables are compiled, or an error names each of them.
+    """A context that expects exactly ``n`` compilations; otherwise an error names each of them.
 
-    Those of this thread, and of the asynchronous task, count. What is found in memory or loaded
-    from disk is not compiled; what graphc compiles for itself does not count. Blocks may be nested.
+    Compilations by the current thread and asynchronous task count. Executables that are found in
+    memory or loaded from disk do not, nor do graphc's internal compilations. Blocks may be nested.
 
     Args:
-        n: How many.
+        n: The number of compilations.
 
     Raises:
         RecompileError: There were more or fewer, at the end of a block that no other error ended.
@@ -221,12 +220,12 @@ class expect_compiles:  # noqa: N801 (reads as a statement)
 
     def __init__(self, n: int) -> None:
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-            raise ValueError(f"expect_compiles({n!r}): a number from 0 on is wanted.")
+            raise ValueError(f"expect_compiles({n!r}): expected an integer of at least 0.")
         self.n = n
         self._seen: list[Event] = []
 
     def note(self, event: Event) -> None:
-        """Count it, if something was compiled."""
+        """Count an event, if it is a compilation."""
         if event.kind == "compile":
             self._seen.append(event)
 
@@ -245,29 +244,28 @@ class expect_compiles:  # noqa: N801 (reads as a statement)
         problem = f"Compilations expected: {self.n}; there were {found}{':' if found else '.'}"
         lines = "".join(f"\n  {event}" for event in self._seen)
         if found > self.n:
-            remedy = "What changes from one to the next can be an input; the causes say what does."
+            remedy = "Make what changes from one to the next an input; the causes tell what does."
         else:
             remedy = (
-                "What is in memory or on disk already is not compiled again, and what other "
-                "threads compile does not count."
+                "Clear the caches first: programs in memory or on disk are not compiled again. Nor "
+                "do compilations by other threads count."
             )
-        return RecompileError(problem + lines, remedy, where(here()))
+        return RecompileError(problem + lines, remedy)
 
 
-class Within(ContextDecorator):
-    """A context that decorates functions, also those of ``async def``."""
+class FunctionContext(ContextDecorator):
+    """A context that can decorate functions, ``async`` ones included."""
 
     def __call__(self, function: Any) -> Any:
-        """The function, each call of which is within.
+        """Return the function with the context around each call.
 
         Raises:
-            ArgumentError: It is a generator, whose code runs between calls of others.
+            ArgumentError: It is a generator, whose code runs after the call.
         """
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise ArgumentError(
-                f"{function.__qualname__} is a generator, which runs after it was called.",
+                f"{function.__qualname__} is a generator, whose code runs after the call.",
                 f"Write `with {type(self).__name__}(...):` around what it compiles.",
-                where(here()),
             )
         if not inspect.iscoroutinefunction(function):
             return super().__call__(function)
@@ -283,11 +281,11 @@ class Within(ContextDecorator):
 _internal: ContextVar[int] = ContextVar("internal", default=0)
 
 
-class internal(Within):  # noqa: N801 (reads as a statement)
-    """Compilations started within are a library's own: they never warn, and events say so.
+class internal(FunctionContext):  # noqa: N801 (reads as a statement)
+    """A context for a library's own compilations: they never warn, and events mark them.
 
-    For libraries that compile functions on behalf of their users, who could do nothing about it.
-    Use it in a ``with`` statement or as a decorator; ``graphc.mark_internal`` marks a package.
+    It is for libraries that compile functions on behalf of users, who could change nothing about
+    it. Use it in a ``with`` statement or as a decorator; ``graphc.mark_internal`` marks a package.
 
     Example:
         >>> @internal()
@@ -305,5 +303,5 @@ class internal(Within):  # noqa: N801 (reads as a statement)
 
 
 def is_internal() -> bool:
-    """Whether this is within an ``internal`` block."""
+    """Whether the current code is in an ``internal`` block."""
     return _internal.get() > 0

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from graphc.compile.arguments import MISSING, In, converted
-from graphc.compile.cache import compiled
+from graphc.compile.cache import CompiledProgram, compiled
+from graphc.compile.calls import direct_call_class, stateful
 from graphc.compile.events import Stats
 from graphc.compile.implicit import (
     described,
@@ -23,50 +24,34 @@ from graphc.compile.implicit import (
     opened_outputs,
 )
 from graphc.compile.mode import Mode, get_mode
-from graphc.compile.pipeline import Built, built
+from graphc.compile.pipeline import LoweredProgram, lower_program
 from graphc.compile.plan import Plan
 from graphc.compile.pure import Pure
-from graphc.compile.quick import quick
-from graphc.compile.recipe import (
+from graphc.compile.recompile import WORTHWHILE_CALLS, FunctionRecord, counted_call, record_function
+from graphc.compile.shared import Shared
+from graphc.compile.specification import (
+    FunctionSpec,
     OnUnused,
-    Recipe,
     Returns,
     as_in,
     as_output,
-    asked_of,
     check_givens,
     check_inputs,
     givens_of,
+    signature_of,
     updates_of,
 )
-from graphc.compile.recompile import WORTH, Sighting, called, sight
-from graphc.compile.records import Compiled
-from graphc.compile.shared import Shared
-from graphc.compile.state import stateful
-from graphc.compile.verify import Verified, verified
+from graphc.compile.verify import Verification, verified
 from graphc.errors import (
     ArgumentError,
     BoundsError,
     GraphcError,
     RecompileError,
 )
-from graphc.ir import (
-    Graph,
-    Node,
-    TensorType,
-    flatten,
-    flatten_like,
-    here,
-    rebuild,
-    replaced,
-    where,
-    wholes,
-)
-from graphc.link import Executable, Ledger, Program
+from graphc.ir import Graph, Node, TensorType, flatten, flatten_like, rebuild, replaced, wholes
+from graphc.link import CompileContext, Executable, Program
 from graphc.tensor import Tensor
-from graphc.tensor.captured import end_of_trace
-
-__all__ = ["Function", "function"]
+from graphc.tensor.core.captured import end_of_trace
 
 
 def function(  # noqa: PLR0913 (PyTensor's arguments)
@@ -91,8 +76,8 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
         mode: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode``; ``config.mode`` by default.
         updates: Pairs, or a dict, of shared variables and their new values, which they take after
             the outputs are computed.
-        givens: Pairs, or a dict, of parts of the graph and what stands in their place.
-        name: What messages call it.
+        givens: Pairs, or a dict, of parts of the graph and their replacements.
+        name: The function's name in messages.
         on_unused_input: ``"raise"``, ``"warn"`` or ``"ignore"`` where no output needs an input.
         allow_input_downcast: True: arguments of any dtype are cast; False: none is cast to
             anything narrower; None: Python numbers are.
@@ -104,7 +89,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     Raises:
         MissingInputError: The outputs depend on an input that is not given.
         UnusedInputError: No output depends on an input.
-        ArgumentError: Something that is no input, output, update or given.
+        ArgumentError: A malformed input, output, update or given.
         DTypeError: An update or a given of another dtype.
         UnsupportedOperationError: The backend lacks operations; names all of them.
         DynamicShapeError: A shape depends on values that a compiled backend does not have.
@@ -118,98 +103,104 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
         {'mean': 2.0, 'sum': 6.0}
     """
     if returns not in {"native", "numpy"}:
-        raise ArgumentError(f"returns={returns!r}: it is 'native' or 'numpy'.")
+        raise ArgumentError(f"returns={returns!r}: expected 'native' or 'numpy'.")
     containers = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
     implicit = implicit_inputs(containers)
     containers = opened_inputs(containers) if implicit else containers
     ins = tuple(as_in(x, allow_input_downcast) for x in flatten(containers))
     swaps = givens_of(givens)
     pairs = updates_of(updates, swaps)
-    wanted: list[Any] = [as_output(y) for y in flatten(outputs)] if outputs is not None else []
-    wanted = replaced(wanted, swaps) if swaps else wanted
-    outputs = None if outputs is None else opened_outputs(outputs, wanted, ins)
-    recipe = Recipe(rebuild(containers, list(ins)), outputs, pairs, get_mode(mode), name, returns)
+    nodes: list[Any] = [as_output(y) for y in flatten(outputs)] if outputs is not None else []
+    nodes = replaced(nodes, swaps) if swaps else nodes
+    outputs = None if outputs is None else opened_outputs(outputs, nodes, ins)
+    spec = FunctionSpec(
+        rebuild(containers, list(ins)), outputs, pairs, get_mode(mode), name, returns
+    )
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     check_givens(swaps, ends, ins)
-    together = [[x.variable for x in flatten(whole)] for whole in wholes(recipe.inputs)]
+    together = [[x.variable for x in flatten(whole)] for whole in wholes(spec.inputs)]
     check_inputs(ins, ends, on_unused_input, implicit, together)
     end_of_trace()
-    return Function(recipe)
+    return Function(spec)
 
 
 class Function:
-    """A compiled graph: call it with a value for each input, by place or by name.
+    """A compiled graph: call it with a value for each input, by position or by name.
 
-    Calls are safe from many threads: those that share a variable that one of them updates take
+    Calls from many threads are safe: those that use a shared variable that one of them updates take
     turns.
 
     Attributes:
-        name: What messages call it.
-        mode: Where it runs.
-        asked: What it was asked to compute; the shared variables' new values are its last outputs.
-        leaves: The captured arrays of that, in the order that graphs of equal keys share.
-        stats: What compiling it cost, and why.
-        sighting: What is remembered of it.
+        name: Its name in messages.
+        mode: The mode it was compiled for.
+        requested: The graph before rewriting; its last outputs are shared variables' new values.
+        leaves: The arrays that the graph captures, in the order that graphs of equal keys share.
+        stats: Its compilations, their cost and causes.
+        record: The record by which needless compilations are detected.
     """
 
     stats: Stats
-    sighting: Sighting
+    record: FunctionRecord
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, spec: FunctionSpec) -> None:
         start = perf_counter()
-        self._recipe = recipe
-        self.name = recipe.name
-        self.mode = recipe.mode
-        self._ins: list[In] = flatten(recipe.inputs)
-        self._shared, self._asked = asked_of(recipe, [wanted.variable for wanted in self._ins])
-        self.asked = self._asked.graph
-        self.leaves = self._asked.leaves()
-        self._compiled, self._made = compiled(self._asked, self.leaves)
+        self._spec = spec
+        self.name = spec.name
+        self.mode = spec.mode
+        self._ins: list[In] = flatten(spec.inputs)
+        self._shared, self._signature = signature_of(
+            spec, [parameter.variable for parameter in self._ins]
+        )
+        self.requested = self._signature.graph
+        self.leaves = self._signature.leaves()
+        self._compiled, self._lowered = compiled(self._signature, self.leaves)
         program = self._compiled
         backend = self.mode.backend
         self._arrays = [_held(x, type, self.mode) for x, type in self._captured(program)]
-        changed = [x for x, _ in recipe.updates]
+        changed = [x for x, _ in spec.updates]
         self._execute: Executable = self._bound(program, changed, self._arrays)
         self._kinds: frozenset[Any] = frozenset(backend.kinds)
-        self._types = program.outline.arguments[: len(self._ins)]
+        self._types = program.spec.arguments[: len(self._ins)]
         self._dtypes = [(type.numpy_dtype, backend.own_dtype(type)) for type in self._types]
-        self._strict = any(wanted.strict for wanted in self._ins)
-        self._flat = all(isinstance(x, In) for x in recipe.inputs)
-        self._labels = [label_of(x) for x in recipe.inputs]
-        self.__class__ = _Young
-        sight(self, seconds=perf_counter() - start)
+        self._strict = any(parameter.strict for parameter in self._ins)
+        self._flat = all(isinstance(x, In) for x in spec.inputs)
+        self._labels = [label_of(x) for x in spec.inputs]
+        self.__class__ = _NewFunction
+        record_function(self, seconds=perf_counter() - start)
 
     @property
     def key(self) -> str:
-        """The structural key of what was asked."""
-        return self.asked.key()
+        """The structural key of the requested graph."""
+        return self.requested.key()
 
     @property
     def pattern(self) -> tuple[Any, ...]:
-        """How the graph's inputs and outputs are a call's arguments, results and updates."""
-        return self._asked.arguments, self._asked.updated, self._asked.single
+        """The graph's mapping to a call: the number of arguments, the updates, a single result."""
+        return self._signature.arguments, self._signature.updated, self._signature.single
 
-    def _captured(self, program: Compiled) -> list[tuple[Any, TensorType]]:
-        """The arrays that a program takes, and as what."""
-        types = program.outline.arguments[program.outline.inputs :]
+    def _captured(self, program: CompiledProgram) -> list[tuple[Any, TensorType]]:
+        """The arrays that a program takes, and their types in it."""
+        types = program.spec.arguments[program.spec.inputs :]
         return [
             (self.leaves[i].op.array, type)  # type: ignore[attr-defined]
             for i, type in zip(program.slots, types, strict=True)
         ]
 
-    def _bound(self, program: Compiled, changed: Sequence[Shared], arrays: list[Any]) -> Executable:
-        """What runs a program with captured arrays and this function's shared variables.
+    def _bound(
+        self, program: CompiledProgram, changed: Sequence[Shared], arrays: list[Any]
+    ) -> Executable:
+        """Bind a program to captured arrays and this function's shared variables.
 
         Args:
             program: Takes the arguments, the variables' values and the arrays.
             changed: The variables that get new values.
-            arrays: The captured ones, which may be put into another form later.
+            arrays: The captured arrays, a list whose elements may be converted later.
         """
         backend, options = self.mode.backend, self.mode.options
-        execute, outline = program.execute, program.outline
+        execute, spec = program.execute, program.spec
         if self._shared:
             first = len(self._ins)
-            types = outline.arguments[first : outline.inputs]
+            types = spec.arguments[first : spec.inputs]
             shared = dict(zip(self._shared, types, strict=True))
             updates = [*zip(changed, program.fresh, strict=False)]
             donated = [i - first for i in program.donated]
@@ -219,7 +210,7 @@ class Function:
         return _finished(execute, self._finisher(), arrays)
 
     def _settle(self) -> None:
-        """Have later calls take the shortest way."""
+        """Make later calls take the fast path."""
         backend, options = self.mode.backend, self.mode.options
         types = [type for _, type in self._captured(self._compiled)]
         pairs = zip(self._arrays, types, strict=True)
@@ -228,23 +219,23 @@ class Function:
             for x, type in pairs
         ]
         is_plain = self._flat and not self._strict
-        settled = quick(Function, self._dtypes, self._kinds, self._execute)
+        settled = direct_call_class(Function, self._dtypes, self._kinds, self._execute)
         self.__class__ = settled if is_plain else Function
 
     @cached_property
-    def _own(self) -> Built:
+    def _own_program(self) -> LoweredProgram:
         """The program made of this function's own graph, with the lines of its own code."""
-        return built(self._asked) if self._made is None else self._made
+        return lower_program(self._signature) if self._lowered is None else self._lowered
 
     @property
     def _program(self) -> Program:
-        return self._own.program
+        return self._own_program.program
 
     @cached_property
     def graph(self) -> Graph:
-        """What it computes: what was asked, rewritten."""
-        own = self._own.graph
-        swaps = dict(zip(own.inputs, self.asked.inputs, strict=True))
+        """The requested graph, rewritten."""
+        own = self._own_program.graph
+        swaps = dict(zip(own.inputs, self.requested.inputs, strict=True))
         same = {x: new for x, new in swaps.items() if x.type is new.type}
         same |= {
             x: self.leaves[x.op.place]  # type: ignore[attr-defined]
@@ -252,15 +243,15 @@ class Function:
             if self.leaves[x.op.place].type is x.type  # type: ignore[attr-defined]
         }
         inputs = [same.get(x, x) for x in own.inputs]
-        return Graph(inputs, replaced(own.outputs[: len(self.asked.outputs)], same))
+        return Graph(inputs, replaced(own.outputs[: len(self.requested.outputs)], same))
 
     def _finisher(self) -> Callable[[Any], Any] | None:
-        """What makes the outputs of what was computed; None where that is them."""
-        outputs = self._recipe.outputs
-        numpy = self.mode.backend.numpy if self._recipe.returns == "numpy" else None
+        """A function from the program's results to the outputs; None where they are the same."""
+        outputs = self._spec.outputs
+        numpy = self.mode.backend.numpy if self._spec.returns == "numpy" else None
         if outputs is None:
             return lambda results: None
-        if self._asked.single:
+        if self._signature.single:
             return numpy
         if isinstance(outputs, Tensor):
             return lambda results: numpy(results[0]) if numpy else results[0]
@@ -271,11 +262,11 @@ class Function:
     # Calling.
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        """The outputs for these values of the inputs.
+        """Return the outputs for values of the inputs.
 
         Raises:
             ArgumentError: A wrong number, name, kind, rank or static length of an argument.
-            DTypeError: An argument's dtype does not go into its input's.
+            DTypeError: An argument's dtype cannot be converted to its input's.
             RuntimeShapeError: Lengths that must be equal are not.
             OperationError: An operation failed.
         """
@@ -290,16 +281,16 @@ class Function:
         try:
             return self._execute(*args)
         except GraphcError as error:
-            raise self._told(error, args) from error.__cause__
+            raise self._explained(error, args) from error.__cause__
 
     def _arranged(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        """The arguments by place, one for each array."""
-        containers = self._recipe.inputs
+        """The arguments by position, one for each array."""
+        containers = self._spec.inputs
         if len(args) > len(containers):
+            s = "" if len(containers) == 1 else "s"
             raise ArgumentError(
-                f"{self}: {len(args)} arguments were given; it takes {len(containers)}.",
-                f"They are {self._signature()}.",
-                where(here()),
+                f"{self}: expected {len(containers)} argument{s}, got {len(args)}.",
+                f"They are {self._parameters()}.",
             )
         labels = self._labels
         given: list[Any] = [*args, *[MISSING] * (len(containers) - len(args))]
@@ -307,54 +298,52 @@ class Function:
             if labels.count(name) != 1:
                 raise ArgumentError(
                     f"{self} has no single input called {name!r}.",
-                    f"They are {self._signature()}.",
-                    where(here()),
+                    f"They are {self._parameters()}.",
                 )
             place = labels.index(name)
             if given[place] is not MISSING:
-                raise ArgumentError(f"The argument {name!r} is given twice.", "", where(here()))
+                problem = f"{self}: the argument {name!r} is given twice."
+                raise ArgumentError(problem, "Give it by position or by name.")
             given[place] = value
         found: list[Any] = []
-        for place, (wanted, value) in enumerate(zip(containers, given, strict=True)):
-            found += self._parts(place, wanted, value)
+        for place, (container, value) in enumerate(zip(containers, given, strict=True)):
+            found += self._values_in(place, container, value)
         return tuple(found)
 
-    def _parts(self, place: int, wanted: Any, value: Any) -> list[Any]:
-        if isinstance(wanted, In) and value is not MISSING:
+    def _values_in(self, place: int, container: Any, value: Any) -> list[Any]:
+        if isinstance(container, In) and value is not MISSING:
             return [value]
         if value is MISSING:
-            values = [x.value for x in flatten(wanted)]
+            values = [x.value for x in flatten(container)]
             if not values or any(x is MISSING for x in values):
                 raise ArgumentError(
                     f"{self}: the argument {self._labels[place] or place!r} is missing.",
-                    f"The arguments are {self._signature()}.",
-                    where(here()),
+                    f"The arguments are {self._parameters()}.",
                 )
             return values
         try:
-            return flatten_like(wanted, value)
+            return flatten_like(container, value)
         except ValueError as error:
             raise ArgumentError(
-                f"The argument {self._labels[place] or place!r} of {self} has not the structure of "
-                f"its input: {error}.",
+                f"The argument {self._labels[place] or place!r} of {self} lacks its input's "
+                f"structure: {error}.",
                 "Give containers of the same kinds, lengths and keys.",
-                where(here()),
             ) from error
 
     def _converted(self, args: Sequence[Any]) -> tuple[Any, ...]:
         backend = self.mode.backend
         return tuple(
-            converted(x, wanted, type, i, backend)
-            for i, (x, wanted, type) in enumerate(zip(args, self._ins, self._types, strict=True))
+            converted(x, parameter, type, i, backend)
+            for i, (x, parameter, type) in enumerate(zip(args, self._ins, self._types, strict=True))
         )
 
-    # Telling.
+    # Errors.
 
-    def _told(self, error: GraphcError, args: Sequence[Any]) -> GraphcError:
-        """The error with this function's names and lines, where it shares another's program."""
+    def _explained(self, error: GraphcError, args: Sequence[Any]) -> GraphcError:
+        """The error with this function's own names and lines, where its program is shared."""
         found = error
-        with suppress(Exception):  # only then is it another error
-            if self._made is None and not isinstance(error, RecompileError):
+        with suppress(Exception):  # the first error stands where there is no better one
+            if self._lowered is None and not isinstance(error, RecompileError):
                 found = self._raised(lambda: self._by_own(args)) or error
             if isinstance(found, BoundsError) and not self.mode.backend.eager:
                 found = self._raised(lambda: self._by_numpy(args)) or found
@@ -369,31 +358,33 @@ class Function:
         return None
 
     def _by_own(self, args: Sequence[Any]) -> None:
-        """Run what is made of this function's own graph; updates are dropped."""
-        program = Compiled(self._asked, replace(self._own, donated=()), Ledger())
+        """Run a program made of this function's own graph; updates are dropped."""
+        program = CompiledProgram(
+            self._signature, replace(self._own_program, donated=()), CompileContext()
+        )
         arrays = [_held(x, type, self.mode) for x, type in self._captured(program)]
         self._bound(program, (), arrays)(*args)
 
     def _by_numpy(self, args: Sequence[Any]) -> None:
         """Run the graph as it was written by NumPy, which knows each index."""
-        own = built(replace(self._asked, mode=Mode("NUMPY", excluding=["all"])))
+        own = lower_program(replace(self._signature, mode=Mode("NUMPY", excluding=["all"])))
         leaves = [self.leaves[i].op.array for i in own.slots]  # type: ignore[attr-defined]
         own.program.run(*self._values(args), *leaves)
 
     def _values(self, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        """What the graph's inputs are in a call, in their own dtypes."""
+        """The values of the graph's inputs in a call, in their own dtypes."""
         values = [*map(self.mode.backend.numpy, args), *[x.get_value() for x in self._shared]]
-        pairs = zip(values, self.asked.inputs, strict=True)
+        pairs = zip(values, self.requested.inputs, strict=True)
         return [np.asarray(x, y.type.numpy_dtype) for x, y in pairs]
 
-    def _signature(self) -> str:
-        return ", ".join(described(x, i) for i, x in enumerate(self._recipe.inputs))
+    def _parameters(self) -> str:
+        return ", ".join(described(x, i) for i, x in enumerate(self._spec.inputs))
 
     def __repr__(self) -> str:
-        return f"function {self.name}" if self.name else f"function({self._signature()})"
+        return f"function {self.name}" if self.name else f"function({self._parameters()})"
 
     def plan(self) -> Plan:
-        """What will run: every step with its dtype and the user's line, and what was rewritten.
+        """The plan of the program: its steps, with dtypes and the user's lines, and its rewrites.
 
         Example:
             >>> import graphc, graphc.tensor as gt
@@ -405,23 +396,23 @@ class Function:
               return v1
             rewritten: ...
         """
-        own = self._own
+        own = self._own_program
         return Plan(
             repr(self),
             self.mode,
             own.program,
             own.passes,
             own.graph.inputs[len(self._ins) :],
-            self._asked.results,
-            len(own.told),
+            self._signature.results,
+            len(own.failures),
         )
 
     @cached_property
     def pure(self) -> Pure:
-        """It as a function of the backend's library, which may differentiate, batch and compile it.
+        """The function as a pure one of the backend's library, which may transform it.
 
-        Derivatives and batches are graphc's. Shared variables' values are passed and given: see
-        ``Pure``.
+        It can be differentiated, batched and compiled; derivatives and batches are graphc's. Values
+        of shared variables are passed and returned: see ``Pure``.
 
         Example:
             >>> import jax, graphc, graphc.tensor as gt
@@ -432,11 +423,11 @@ class Function:
         """
         return Pure(
             repr(self),
-            self._asked,
+            self._signature,
             self._baked,
-            outputs=self._recipe.outputs,
+            outputs=self._spec.outputs,
             arranged=self._arranged,
-            wanted=self._ins,
+            parameters=self._ins,
         )
 
     @property
@@ -444,18 +435,18 @@ class Function:
         """The captured arrays whose values are part of the program, by place."""
         return [i for i in range(len(self.leaves)) if i not in self._compiled.slots]
 
-    def verify(self, /, *args: Any, **kwargs: Any) -> Verified:
-        """Run it for these arguments, and each of its operations by NumPy beside that.
+    def verify(self, /, *args: Any, **kwargs: Any) -> Verification:
+        """Run the function, and compare each of its operations with NumPy's.
 
         Shared variables are read, and not updated.
 
         Args:
             args: The arguments, as for a call.
-            kwargs: Those passed by name.
+            kwargs: The arguments passed by name.
 
         Returns:
-            True where both agree but for rounding; otherwise it tells the first operation that they
-            disagree on, its line and its values.
+            A result that is true where both agree up to rounding; otherwise it shows the first
+            operation that differs, its line and its values.
 
         Raises:
             CheckError: A condition of the graph does not hold.
@@ -467,15 +458,15 @@ class Function:
             >>> f.verify([1.0, 2.0])
             function(x: float64[?]) in Mode('JAX'): all 2 operations agree with NumPy.
         """
-        own = self._own
+        own = self._own_program
         leaves = [self.leaves[i].op.array for i in own.slots]  # type: ignore[attr-defined]
         values = self._values(self._converted(self._arranged(args, kwargs)))
-        return verified(repr(self), self.mode, own.program, self.asked, values, leaves)
+        return verified(repr(self), self.mode, own.program, self.requested, values, leaves)
 
     # Copying.
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Function, (self._recipe,)
+        return Function, (self._spec,)
 
     def __copy__(self) -> Function:
         return self
@@ -483,31 +474,35 @@ class Function:
     def __deepcopy__(self, memo: dict[int, Any]) -> Function:
         """A function of its own, with shared variables of its own."""
         copies: dict[Node, Node] = {x: deepcopy(x, memo) for x in self._shared}
-        recipe = self._recipe
-        outputs = recipe.outputs
+        spec = self._spec
+        outputs = spec.outputs
         if outputs is not None:
             outputs = rebuild(outputs, replaced(flatten(outputs), copies))
-        updates = tuple((copies[x], replaced([new], copies)[0]) for x, new in recipe.updates)
-        return Function(replace(recipe, outputs=outputs, updates=updates))  # type: ignore[arg-type]
+        updates = tuple((copies[x], replaced([new], copies)[0]) for x, new in spec.updates)
+        return Function(replace(spec, outputs=outputs, updates=updates))  # type: ignore[arg-type]
 
 
-class _Young(Function):
-    # One that was not called often yet: its calls are counted, and the first is judged.
+class _NewFunction(Function):
+    # Its calls are counted, and the first is judged; after some calls it settles.
     __doc__ = Function.__doc__
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        with called(self):
-            if self.stats.calls >= WORTH:
+        with counted_call(self):
+            if self.stats.calls >= WORTHWHILE_CALLS:
                 self._settle()
             return Function.__call__(self, *args, **kwargs)
 
 
+# To users there is one class of functions.
+_NewFunction.__name__ = _NewFunction.__qualname__ = Function.__name__
+
+
 SMALL = 2**20
-"""Bytes of an array that the first calls take as NumPy's: a device takes longer to get it."""
+"""The bytes up to which first calls pass an array as NumPy's: a copy to a device takes longer."""
 
 
 def _held(array: np.ndarray[Any, Any], type: TensorType, mode: Mode) -> Any:
-    """An array's values of now."""
+    """An array with its present values."""
     if array.nbytes > SMALL:
         return mode.backend.array(array, type, mode.options)
     with np.errstate(over="ignore"):
@@ -517,7 +512,7 @@ def _held(array: np.ndarray[Any, Any], type: TensorType, mode: Mode) -> Any:
 def _finished(
     execute: Executable, finish: Callable[[Any], Any] | None, leaves: Sequence[Any]
 ) -> Executable:
-    """What takes arguments that are right and gives what a call returns."""
+    """A function from converted arguments to what a call returns."""
     if finish is None and not leaves:
         return execute
     if finish is None:

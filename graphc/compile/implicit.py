@@ -10,11 +10,9 @@ from graphc.compile.arguments import MISSING, In, Out, shown
 from graphc.errors import ArgumentError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.expand import expanded
-from graphc.implicit.form import Form
 from graphc.implicit.node import Implicit, ImplicitTensor
-from graphc.ir import Node, flatten, here, rebuild, where
-
-__all__ = ["described", "implicit_inputs", "label_of", "opened_inputs", "opened_outputs"]
+from graphc.implicit.treedef import Treedef
+from graphc.ir import Node, flatten, rebuild
 
 
 def implicit_inputs(containers: tuple[Any, ...]) -> list[ImplicitTensor]:
@@ -32,9 +30,9 @@ def opened_inputs(containers: tuple[Any, ...]) -> tuple[Any, ...]:
     return rebuild(containers, [_fields(x) for x in flatten(containers)])  # type: ignore[no-any-return]
 
 
-def opened_outputs(outputs: Any, wanted: Sequence[Node], ins: Sequence[In]) -> Any:
-    """Outputs in which those that handlers keep implicit are containers of their fields."""
-    values = expanded(wanted, [x.variable for x in ins])
+def opened_outputs(outputs: Any, nodes: Sequence[Node], ins: Sequence[In]) -> Any:
+    """Outputs in which implicit arrays, as handlers return them, are containers of their fields."""
+    values = expanded(nodes, [x.variable for x in ins])
     return rebuild(outputs, [y.array if isinstance(y, ImplicitTensor) else y for y in values])
 
 
@@ -43,43 +41,43 @@ def _variable(x: Any) -> Any:
 
 
 def _fields(x: Any) -> Any:
-    """An input as it is, or the container of inputs that an implicit one is."""
-    wanted = x if isinstance(x, In) else In(x)
-    if not isinstance(wanted.variable, ImplicitTensor):
+    """An input; an implicit array as the container of its fields' inputs."""
+    parameter = x if isinstance(x, In) else In(x)
+    if not isinstance(parameter.variable, ImplicitTensor):
         return x
-    form, fields = wanted.variable.op.form, wanted.variable.inputs
+    treedef, fields = parameter.variable.op.treedef, parameter.variable.inputs
     values = [MISSING] * len(fields)
-    if wanted.value is not MISSING:
-        own, values = Form.of(wanted.value)
-        if own != form:
+    if parameter.value is not MISSING:
+        own, values = Treedef.of(parameter.value)
+        if own != treedef:
             raise ArgumentError(
-                f"In({wanted.variable!r}, value=...): {shown(wanted.value)} is of another form.",
-                f"Give {wanted.variable.array!r}: its class, static fields and nesting.",
-                where(here()),
+                f"In({parameter.variable!r}, value=...): {shown(parameter.value)} has "
+                "another form.",
+                f"Give {parameter.variable.array!r}: its class, static fields and nesting.",
             )
-    names = form.paths(wanted.label) if wanted.label else [None] * len(fields)
-    return form.build(
+    names = treedef.paths(parameter.label) if parameter.label else [None] * len(fields)
+    return treedef.build(
         [
-            replace(wanted, variable=field, name=name, value=value)
+            replace(parameter, variable=field, name=name, value=value)
             for field, name, value in zip(fields, names, values, strict=True)
         ]
     )
 
 
 def label_of(x: Any) -> str | None:
-    """What keyword arguments and messages call an input; None for containers of several."""
+    """An input's name in keyword arguments and messages; None for a container of several."""
     if isinstance(x, In):
         return x.label
     if not isinstance(x, ImplicitArray):
         return None
-    form, ins = Form.of(x)
-    return form.root([part.label if isinstance(part, In) else None for part in ins])
+    treedef, ins = Treedef.of(x)
+    return treedef.root([part.label if isinstance(part, In) else None for part in ins])
 
 
 def described(x: Any, place: int) -> str:
-    """An input in the list of them that messages have."""
+    """An input as messages list it."""
     if isinstance(x, ImplicitArray):
-        form, ins = Form.of(x)
-        return f"{label_of(x) or place}: {form.build([part.variable.type for part in ins])!r}"
+        treedef, ins = Treedef.of(x)
+        return f"{label_of(x) or place}: {treedef.build([part.variable.type for part in ins])!r}"
     ins = flatten(x)
     return ", ".join(f"{part.label or place}: {part.variable.type!r}" for part in ins)

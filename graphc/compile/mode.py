@@ -1,4 +1,4 @@
-"""Where and how a function is compiled."""
+"""Modes: the backend, rewrites and options by which a function is compiled."""
 
 from __future__ import annotations
 
@@ -13,21 +13,19 @@ from graphc.link import Backend, load
 from graphc.rewrite.passes import EVERY, names_of, selected
 from graphc.rewrite.rule import RULES
 
-__all__ = ["Mode", "get_mode"]
-
 CHECKS = ("check", "check_nan", "check_inf")
-"""The options that say what is checked when a program runs."""
+"""The options of checks when a program runs."""
 
 EVERYWHERE: Mapping[str, tuple[Any, ...]] = {
     "recompile": RECOMPILE,
     **dict.fromkeys(CHECKS, (True, False)),
 }
-"""The options that modes of all backends have."""
+"""The options that all backends have."""
 
 
 @dataclass(frozen=True)
 class Mode:
-    """A backend by name, and what to do differently from its defaults.
+    """A backend by name, with rewrites and options that differ from its defaults.
 
     Args:
         name: ``"JAX"``, ``"MLX"`` or ``"NUMPY"``.
@@ -41,19 +39,19 @@ class Mode:
             float64 (and complex128), as GPUs have neither. All have ``check=True``, which checks
             indices when a program runs, ``check_nan=True`` and ``check_inf=True``, which refuse
             such numbers, and ``check=False``, which leaves out ``graphc.Assert`` and its like.
-        recompile: What is done about functions of this mode that are compiled again and again for a
-            reason that can be mended: ``"warn"``, ``"raise"`` or ``"ignore"``; None leaves it to
-            ``config.recompile``. ``graphc.recompile`` comes before both.
+        recompile: What happens on needless compilations of functions of this mode: ``"warn"``,
+            ``"raise"`` or ``"ignore"``; None stands for ``config.recompile``. ``graphc.recompile``
+            overrides both.
 
     Attributes:
         name: The backend's.
         excluded: The names of rewrites left out.
         included: The names of rewrites applied, where they are not left out.
         options: The backend's own.
-        recompile: What is done about needless compilations; no part of what programs are found by.
+        recompile: What happens on needless compilations; not a part of the keys of programs.
 
     Raises:
-        ModeError: No such backend, or an option that it does not have, or not that value.
+        ModeError: No such backend, or no such option, or no such value of one.
         ArgumentError: No rule, pass or subject has that name.
 
     Example:
@@ -81,11 +79,11 @@ class Mode:
     ) -> None:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "excluded", names_of(excluding))
-        asked = names_of(including)
-        # A rule's own name is the narrowest: it would hold against what leaves out more.
+        wanted = names_of(including)
+        # A rule's own name is the narrowest: it would override exclusions by pass or subject.
         gains = {name for name in self.backend.gains if not self.excluded & _wider(name)}
-        object.__setattr__(self, "included", asked | (gains if EVERY in asked else frozenset()))
-        # None is as good as left out, not a value.
+        object.__setattr__(self, "included", wanted | (gains if EVERY in wanted else frozenset()))
+        # None stands for the default.
         chosen = {option: value for option, value in options.items() if value is not None}
         object.__setattr__(self, "options", chosen)
         selected(self.excluded, self.included)
@@ -98,26 +96,26 @@ class Mode:
         return load(self.name)
 
     def __repr__(self) -> str:
-        told = f", recompile={self.recompile!r}" if self.recompile else ""
-        return f"Mode({self.written}{told})"
+        setting = f", recompile={self.recompile!r}" if self.recompile else ""
+        return f"Mode({self.written}{setting})"
 
     @property
     def written(self) -> str:
-        """What it prints of what programs depend on."""
-        asked = self.included - self.backend.gains
+        """The arguments of ``repr`` that programs depend on."""
+        wanted = self.included - self.backend.gains
         parts = [repr(self.name)]
         parts += [f"excluding={sorted(self.excluded)!r}"] if self.excluded else []
-        parts += [f"including={sorted(self.included)!r}"] if asked != {EVERY} else []
+        parts += [f"including={sorted(self.included)!r}"] if wanted != {EVERY} else []
         parts += [f"{k}={v!r}" for k, v in self.options.items()]
         return ", ".join(parts)
 
     def change(self, **changes: Any) -> Mode:
-        """The same mode with other rewrites or other options."""
+        """The same mode with other rewrites or options."""
         present = {"excluding": self.excluded, "including": self.included, **self.options}
         return Mode(self.name, **{**present, "recompile": self.recompile, **changes})
 
     def unchecked(self) -> Mode:
-        """The same, that checks nothing more when a program runs."""
+        """The same mode without checks when a program runs."""
         chosen = dict.fromkeys(CHECKS)
         return self.change(**chosen) if self.options.keys() & chosen.keys() else self
 
@@ -141,7 +139,7 @@ class Mode:
     def including(self, *names: str) -> Mode:
         """The same mode with these rewrites too.
 
-        The narrower name counts: a rule's own before its pass and subject, these before ``"all"``.
+        The narrower name takes precedence: a rule over its pass and subject, these over ``"all"``.
 
         Args:
             names: Of rules, passes or subjects, or ``"all"``.
@@ -158,12 +156,12 @@ class Mode:
 
 
 def _wider(rule: str) -> set[str]:
-    """The names that mean a rule and others."""
+    """The names that include a rule among others."""
     return {EVERY, RULES[rule].step, RULES[rule].subject}
 
 
 def _check(name: str, options: Mapping[str, Any], known: Mapping[str, tuple[Any, ...]]) -> None:
-    """Raise where the backend has no such option, or an option not that value."""
+    """Raise where the backend has no such option, or the option no such value."""
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise ModeError(
@@ -176,7 +174,7 @@ def _check(name: str, options: Mapping[str, Any], known: Mapping[str, tuple[Any,
         same = [v for v in values if type(v) is type(value) and v == value]
         if values and value is not None and not same:
             raise ModeError(
-                f"{option}={value!r}: it is {' or '.join(map(repr, values))}, or left out."
+                f"{option}={value!r}: expected {' or '.join(map(repr, values))}, or None."
             )
 
 
@@ -193,11 +191,11 @@ def get_mode(mode: str | Mode | None) -> Mode:
     if isinstance(given, Mode):
         return given
     if not isinstance(given, str):
-        raise ModeError(f"mode={given!r}: a name or a graphc.Mode is wanted.")
+        raise ModeError(f"mode={given!r}: expected a name or a graphc.Mode.")
     return _plain(given)
 
 
 @cache
 def _plain(name: str) -> Mode:
-    """A backend with its defaults; to make one takes as long as to build a small graph."""
+    """The mode of a backend with its defaults; cached, as it costs as much as a small graph."""
     return Mode(name)

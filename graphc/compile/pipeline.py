@@ -1,7 +1,7 @@
-"""From the graph that a user asks for to a program: rewritten, taken apart, analysed.
+"""The pipeline from a requested graph to a program: rewritten, decomposed and analysed.
 
-Nothing of it depends on what arrays hold, so that graphs of equal structure have one program. In
-the place of a leaf stands a slot; in the place of a variable, an input of no one's.
+Nothing in it depends on the contents of arrays, so that graphs of equal structure have one program.
+Leaves are replaced by slots, and the user's variables by fresh inputs.
 """
 
 from __future__ import annotations
@@ -11,33 +11,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphc.compile.guard import Told, guarded, without_checks
+from graphc.compile.guard import CheckFailure, guarded, without_checks
 from graphc.compile.mode import Mode
 from graphc.errors import DynamicShapeError, GraphcError, UnsupportedOperationError
 from graphc.implicit.expand import densified
-from graphc.ir import Graph, Leaf, Node, Slot, derived_from, replaced
+from graphc.ir import Graph, Leaf, Node, Slot, replaced
 from graphc.link import Host, Program
 from graphc.link.fuse import fuse
 from graphc.link.legalize import bake, inline, narrowed
 from graphc.rewrite import optimize
-from graphc.rewrite.lengths import lengths_of
+from graphc.rewrite.facts.lengths import lengths_of
 from graphc.rewrite.passes import PassReport, selected
-from graphc.tensor.elementwise import Elementwise
-
-__all__ = ["Asked", "Built", "built", "problems"]
+from graphc.site import derived_from
+from graphc.tensor.core.elementwise import Elementwise
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a program is to be made of.
+class Signature:
+    """The signature of a program: its graph, and how a call's values map to it.
 
     Attributes:
-        graph: Of the arguments of a call and then the shared variables; it gives the results of a
-            call and then the shared variables' new values.
-        arguments: How many of the inputs are arguments.
-        updated: Which input each new value goes to.
-        single: Whether the only result of a call is wanted itself.
-        mode: Where it is to run.
+        graph: A function of the arguments of a call and then the shared variables, giving the
+            results of a call and then the shared variables' new values.
+        arguments: The number of inputs that are arguments.
+        updated: The input that each new value goes to.
+        single: Whether a call returns its only result itself, not in a list.
+        mode: The mode it is compiled for.
     """
 
     graph: Graph
@@ -48,7 +47,7 @@ class Asked:
 
     @property
     def results(self) -> int:
-        """How many outputs are results of a call."""
+        """The number of outputs that are results of a call."""
         return len(self.graph.outputs) - len(self.updated)
 
     def leaves(self) -> list[Node]:
@@ -59,19 +58,19 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Built:
-    """A program, and what became of what was asked.
+class LoweredProgram:
+    """A program, and the results of the passes that made it of a signature.
 
     Attributes:
-        graph: What it computes.
-        host: What of that is computed on the host.
-        passes: What each pass of the rewriting did.
+        graph: The rewritten graph.
+        host: The part of it that is computed on the host.
+        passes: A report of each pass of the rewriting.
         program: Its steps.
         baked: The leaves whose values are part of it, by place.
         donated: The inputs whose buffers may be reused.
-        fresh: Whether each new value of a shared variable is nobody else's.
-        told: What is raised where an element of its last output is True; where there is nothing to
-            check, there is no such output.
+        fresh: For each new value of a shared variable, whether nothing else refers to it.
+        failures: The errors that the elements of its last output stand for; where there is nothing
+            to check, there is no such output.
     """
 
     graph: Graph
@@ -81,7 +80,7 @@ class Built:
     baked: tuple[int, ...]
     donated: tuple[int, ...]
     fresh: tuple[bool, ...]
-    told: tuple[Told, ...]
+    failures: tuple[CheckFailure, ...]
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -89,14 +88,14 @@ class Built:
         return tuple(x.op.place for x in self.graph.leaves)  # type: ignore[attr-defined]
 
 
-def built(asked: Asked) -> Built:
-    """The program for what is asked."""
-    mode = asked.mode
+def lower_program(signature: Signature) -> LoweredProgram:
+    """Lower a signature to a program."""
+    mode = signature.mode
     backend = mode.backend
-    leaves = asked.leaves()
-    graph = _blank(asked.graph, leaves)
+    leaves = signature.leaves()
+    graph = _blank(signature.graph, leaves)
     graph = graph if backend.keeps_implicit else densified(graph)
-    graph, passes, told = _prepared(graph, mode)
+    graph, passes, failures = _prepared(graph, mode)
     host = backend.analyse(graph)
     baked: list[Any] = []
     if host is not None and host.leaves:
@@ -105,22 +104,22 @@ def built(asked: Asked) -> Built:
         graph = bake(graph, {x: leaves[i].op.array for x, i in zip(slots, baked, strict=True)})
         host = backend.analyse(graph)
     backend.check(graph, host.nodes if host else (), mode.options)
-    return Built(
+    return LoweredProgram(
         graph,
         host,
         passes,
-        Program(graph, backend, host, single=asked.single and not told),
+        Program(graph, backend, host, single=signature.single and not failures),
         tuple(sorted(baked)),
-        () if told else _donated(asked, graph, host),
-        _fresh(asked, graph),
-        told,
+        () if failures else _donated(signature, graph, host),
+        _fresh(signature, graph),
+        failures,
     )
 
 
-def problems(asked: Asked) -> list[GraphcError]:
-    """What keeps a graph from being compiled: all that the backend cannot do."""
-    mode = asked.mode
-    graph = _blank(asked.graph, asked.leaves())
+def problems(signature: Signature) -> list[GraphcError]:
+    """The errors that keep a graph from being compiled: all that the backend cannot do."""
+    mode = signature.mode
+    graph = _blank(signature.graph, signature.leaves())
     graph = graph if mode.backend.keeps_implicit else densified(graph)
     graph, _, _ = _prepared(graph, mode)
     found: list[GraphcError] = []
@@ -136,19 +135,21 @@ def problems(asked: Asked) -> list[GraphcError]:
     return found
 
 
-def _prepared(graph: Graph, mode: Mode) -> tuple[Graph, tuple[PassReport, ...], tuple[Told, ...]]:
-    """Rewritten, in terms of what the backend has, and with what is to be checked."""
+def _prepared(
+    graph: Graph, mode: Mode
+) -> tuple[Graph, tuple[PassReport, ...], tuple[CheckFailure, ...]]:
+    """The graph rewritten, in terms of the backend's operations, with checks added."""
     backend, options = mode.backend, mode.options
     if options.get("check") is False:
         graph = without_checks(graph)
     graph, passes = _rewritten(graph, mode)
-    graph = inline(graph, backend)
-    graph, told = guarded(graph, backend, options)
-    return inline(graph, backend) if told else graph, passes, told
+    graph = backend.prepared(inline(graph, backend))
+    graph, failures = guarded(graph, backend, options)
+    return inline(graph, backend) if failures else graph, passes, failures
 
 
 def _blank(graph: Graph, leaves: Sequence[Node]) -> Graph:
-    """The same without the user's variables, which may hold values, and without arrays."""
+    """The graph without the user's variables, which may hold values, and without arrays."""
     blank: dict[Node, Node] = {}
     for x in graph.inputs:
         with derived_from(x.site):
@@ -160,7 +161,7 @@ def _blank(graph: Graph, leaves: Sequence[Node]) -> Graph:
 
 
 def _rewritten(graph: Graph, mode: Mode) -> tuple[Graph, tuple[PassReport, ...]]:
-    """By the rules that the mode has, and with what its backend has one operation for."""
+    """The graph rewritten by the mode's rules, and with the backend's fused operations."""
     names = mode.excluded, mode.included
     graph = narrowed(graph, mode.backend.stand_ins(mode.options))
     done = optimize(graph, excluding=names[0], including=names[1])
@@ -168,34 +169,34 @@ def _rewritten(graph: Graph, mode: Mode) -> tuple[Graph, tuple[PassReport, ...]]
     return last.graph, (*done.passes, *last.passes)
 
 
-def _fresh(asked: Asked, graph: Graph) -> tuple[bool, ...]:
+def _fresh(signature: Signature, graph: Graph) -> tuple[bool, ...]:
     passed = set(graph.inputs) | set(graph.leaves)
     times = Counter(graph.outputs)
-    return tuple(y not in passed and times[y] == 1 for y in _updates(asked, graph))
+    return tuple(y not in passed and times[y] == 1 for y in _updates(signature, graph))
 
 
-def _updates(asked: Asked, graph: Graph) -> tuple[Node, ...]:
-    """The shared variables' new values: what is checked stands behind them."""
-    return graph.outputs[asked.results : len(asked.graph.outputs)]
+def _updates(signature: Signature, graph: Graph) -> tuple[Node, ...]:
+    """The shared variables' new values; checks come after them."""
+    return graph.outputs[signature.results : len(signature.graph.outputs)]
 
 
-def _donated(asked: Asked, graph: Graph, host: Host | None) -> tuple[int, ...]:
-    """Which shared variables' buffers may be reused."""
-    # What decides a shape is read on the host, and what NumPy computes can fail halfway.
-    if "fallback" in asked.mode.options:
+def _donated(signature: Signature, graph: Graph, host: Host | None) -> tuple[int, ...]:
+    """The shared variables whose buffers may be reused, by place."""
+    # A value that decides a shape is read on the host, and NumPy's fallback can fail halfway.
+    if "fallback" in signature.mode.options:
         return ()
     kept = {*graph.outputs, *(graph.inputs[i] for i in (host.inputs if host else ()))}
-    new = _updates(asked, graph)
+    new = _updates(signature, graph)
     found = {
         i
-        for i, y in zip(asked.updated, new, strict=True)
+        for i, y in zip(signature.updated, new, strict=True)
         if graph.inputs[i] not in kept and _of_equal_lengths(y, graph.inputs[i])
     }
     return tuple(sorted(found))
 
 
 def _of_equal_lengths(new: Node, old: Node) -> bool:
-    """Whether one is known to have the shape of the other; elementwise, an operand's is enough."""
+    """Whether a new value has the shape of the old; of an elementwise one an operand's will do."""
     same = [new]
     if isinstance(new.op, Elementwise):
         same += [x for x in new.inputs if x.type.ndim == new.type.ndim and 1 not in x.type.shape]

@@ -1,8 +1,8 @@
-"""A compiled function as one of the backend's library: all it reads is passed, all it does given.
+"""Compiled functions as pure functions of the backend's library: all state is passed and returned.
 
-The library may differentiate, batch and compile it. Its derivatives and batches are graphc's: each
-is the function of another graph, made of the first one when it is asked for, and has derivatives
-and batches in turn.
+The library may differentiate, batch and compile them. Derivatives and batches are graphc's own:
+each is the function of another graph, derived from the first one on demand, and has derivatives and
+batches in turn.
 """
 
 from __future__ import annotations
@@ -16,31 +16,28 @@ from typing import Any
 import numpy as np
 
 from graphc.compile.arguments import In, converted, goes_into, shown
-from graphc.compile.cache import compiled
+from graphc.compile.cache import CompiledProgram, compiled
 from graphc.compile.guard import without_checks
 from graphc.compile.mode import Mode
-from graphc.compile.pipeline import Asked
-from graphc.compile.records import Compiled
+from graphc.compile.pipeline import Signature
 from graphc.compile.shared import Shared
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, typed_like
-from graphc.ir import Constant, Graph, Node, TensorType, gathered, here, rebuild, replaced, where
+from graphc.ir import Constant, Graph, Node, TensorType, gathered, rebuild, replaced
 from graphc.link import Executable
-from graphc.tensor.create import zeros_like
-from graphc.tensor.tensor import Tensor
-from graphc.tensor.vectorize import batched
-
-__all__ = ["Core", "Pure"]
+from graphc.tensor.arrays.create import zeros_like
+from graphc.tensor.arrays.vectorize import batched
+from graphc.tensor.core.tensor import Tensor
 
 
-class Core:
+class PureProgram:
     """A graph as a function of arrays that a backend's library can transform.
 
     Attributes:
-        arguments: The types of what it takes.
-        results: The types of what it gives.
+        arguments: The types of its arguments.
+        results: The types of its results.
     """
 
     arguments: tuple[TensorType, ...]
@@ -52,18 +49,18 @@ class Core:
         self.mode = mode
         self.arguments = tuple(x.type for x in self.inputs)
         self.results = tuple(y.type for y in self.outputs)
-        self._derived: dict[Any, Core] = {}
-        self._fixed: OrderedDict[Any, Core] = OrderedDict()
-        self._linear: tuple[Core, bool, tuple[int, ...], tuple[int, ...]] | None = None
+        self._derived: dict[Any, PureProgram] = {}
+        self._fixed: OrderedDict[Any, PureProgram] = OrderedDict()
+        self._linear: tuple[PureProgram, bool, tuple[int, ...], tuple[int, ...]] | None = None
 
     @cached_property
-    def _compiled(self) -> tuple[Compiled, list[Any]]:
-        """What runs it, and the arrays whose values are part of it."""
+    def _compiled(self) -> tuple[CompiledProgram, list[Any]]:
+        """The compiled program, and the arrays that it captures."""
         graph = Graph(self.inputs, gathered(list(self.outputs), self.inputs))
-        asked = Asked(graph, len(self.inputs), (), False, self.mode)
-        leaves = asked.leaves()
-        program, _ = compiled(asked, leaves)
-        types = program.outline.arguments[len(self.inputs) :]
+        signature = Signature(graph, len(self.inputs), (), False, self.mode)
+        leaves = signature.leaves()
+        program, _ = compiled(signature, leaves)
+        types = program.spec.arguments[len(self.inputs) :]
         arrays: list[Any] = [leaves[i].op.array for i in program.slots]  # type: ignore[attr-defined]
         backend, options = self.mode.backend, self.mode.options
         held = [backend.array(x, t, options) for x, t in zip(arrays, types, strict=True)]
@@ -71,32 +68,32 @@ class Core:
 
     @property
     def static(self) -> tuple[int, ...]:
-        """The arguments whose values decide shapes."""
-        return self._compiled[0].outline.static
+        """The arguments whose values decide shapes, by position."""
+        return self._compiled[0].spec.static
 
     def run(self, *arrays: Any) -> Sequence[Any]:
-        """The results for arrays of the arguments' dtypes; the library may trace it."""
+        """Return the results for arrays of the arguments' dtypes; the library may trace it."""
         program, held = self._compiled
         return program.traceable(*arrays, *held)  # type: ignore[no-any-return]
 
     @cached_property
     def bound(self) -> Executable:
-        """It, as what the library differentiates and batches by the rules below."""
+        """The function that the library differentiates and batches by the rules below."""
         return self.mode.backend.transformable(self)
 
     # Rules.
 
-    def _kept(self, key: Any, make: Callable[[], Core]) -> Core:
-        # The same object each time: libraries remember what they traced by it.
+    def _kept(self, key: Any, make: Callable[[], PureProgram]) -> PureProgram:
+        # Libraries cache what they traced by the object's identity.
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
 
-    def pushed(self, moved: tuple[int, ...], wanted: tuple[int, ...]) -> Core:
-        """The tangents of wanted results, given the arguments and tangents of some of them."""
+    def pushed(self, moved: tuple[int, ...], wanted: tuple[int, ...]) -> PureProgram:
+        """The tangents of some results, given the arguments and tangents of some of them."""
         return self._kept(("pushed", moved, wanted), lambda: self._pushed(moved, wanted))
 
-    def _pushed(self, moved: tuple[int, ...], wanted: tuple[int, ...]) -> Core:
+    def _pushed(self, moved: tuple[int, ...], wanted: tuple[int, ...]) -> PureProgram:
         tangents = {i: typed_like(self.inputs[i], "tangent") for i in moved}
         found = push(
             [self.outputs[i] for i in wanted], {self.inputs[i]: t for i, t in tangents.items()}
@@ -105,15 +102,15 @@ class Core:
             zeros_like(self.outputs[i]) if t is None else t
             for i, t in zip(wanted, found, strict=True)
         ]
-        made = Core([*self.inputs, *tangents.values()], outputs, self.mode)
+        made = PureProgram([*self.inputs, *tangents.values()], outputs, self.mode)
         made._linear = self, True, moved, wanted
         return made
 
-    def pulled(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Core:
-        """The gradients by wanted arguments, given the arguments and cotangents of results."""
+    def pulled(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> PureProgram:
+        """The gradients with respect to some arguments, given the arguments and cotangents."""
         return self._kept(("pulled", wanted, given), lambda: self._pulled(wanted, given))
 
-    def _pulled(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> Core:
+    def _pulled(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> PureProgram:
         parts = {i: typed_like(self.outputs[i], "cotangent") for i in given}
         known: dict[Node, Tensor] = {}
         for i, g in parts.items():
@@ -122,15 +119,17 @@ class Core:
         xs = [self.inputs[i] for i in wanted]
         found = cotangents(known, xs)
         outputs = [zeros_like(x) if g is None else g for x, g in zip(xs, found, strict=True)]
-        made = Core([*self.inputs, *parts.values()], outputs, self.mode)
+        made = PureProgram([*self.inputs, *parts.values()], outputs, self.mode)
         made._linear = self, False, wanted, given
         return made
 
-    def transposed(self, wanted: tuple[int, ...], given: tuple[int, ...]) -> tuple[Core, range]:
-        """The transpose of what is linear in the wanted arguments, by the results given.
+    def transposed(
+        self, wanted: tuple[int, ...], given: tuple[int, ...]
+    ) -> tuple[PureProgram, range]:
+        """The transpose of a program that is linear in the wanted arguments, for given results.
 
         Returns:
-            It, and which of the arguments it takes before the cotangents.
+            The transpose, and the arguments that it takes before the cotangents.
         """
         count = len(self.inputs)
         if self._linear is not None and min(wanted) >= len(self._linear[0].inputs):
@@ -143,21 +142,21 @@ class Core:
             return base.pushed(*chosen), range(first)
         return self.pulled(wanted, given), range(count)
 
-    def batched(self, flags: tuple[bool, ...]) -> Core:
-        """All results for a batch, the leading axis of those arguments that are flagged."""
+    def batched(self, flags: tuple[bool, ...]) -> PureProgram:
+        """The program over a batch, the leading axis of the flagged arguments and all results."""
         return self._kept(("batched", flags), lambda: self._batched(flags))
 
-    def _batched(self, flags: tuple[bool, ...]) -> Core:
+    def _batched(self, flags: tuple[bool, ...]) -> PureProgram:
         rows = {
             x: TensorType(x.type.dtype, (None, *x.type.shape))(x.name)
             for x, flag in zip(self.inputs, flags, strict=True)
             if flag
         }
         outputs = batched(self.outputs, rows)
-        return Core([rows.get(x, x) for x in self.inputs], outputs, self.mode)
+        return PureProgram([rows.get(x, x) for x in self.inputs], outputs, self.mode)
 
-    def fixed(self, values: Mapping[int, np.ndarray[Any, Any]]) -> Core:
-        """The same with these values for some arguments, which it then does not take."""
+    def fixed(self, values: Mapping[int, np.ndarray[Any, Any]]) -> PureProgram:
+        """The program with fixed values of some arguments, which it no longer takes."""
         key = tuple((i, x.shape, x.tobytes()) for i, x in values.items())
         found = self._fixed.get(key)
         if found is None:
@@ -165,7 +164,7 @@ class Core:
                 self.inputs[i]: Node.make(Constant.of(x)) for i, x in values.items()
             }
             inputs = [x for x in self.inputs if x not in swaps]
-            found = self._fixed[key] = Core(inputs, replaced(self.outputs, swaps), self.mode)
+            found = self._fixed[key] = PureProgram(inputs, replaced(self.outputs, swaps), self.mode)
             if len(self._fixed) > config.specializations:
                 self._fixed.popitem(last=False)
         self._fixed.move_to_end(key)
@@ -173,11 +172,11 @@ class Core:
 
 
 class Pure:
-    """A function of the backend's library, which may transform it: ``f.pure``.
+    """A compiled function as a pure function of the backend's library: ``f.pure``.
 
-    It takes what ``f`` takes. Where ``f`` has shared variables, their values come first, as a dict;
-    where it updates them, the result is a pair of the outputs and the dict of new values. It
-    changes nothing, and reads nothing but its arguments.
+    It takes the arguments of ``f``. Where ``f`` has shared variables, their values come first, as a
+    dict; where it updates them, the result is a pair of the outputs and the dict of new values. It
+    has no side effects, and reads nothing but its arguments.
 
     Attributes:
         names: The shared variables' names in that dict.
@@ -195,27 +194,27 @@ class Pure:
     def __init__(
         self,
         title: str,
-        asked: Asked,
+        signature: Signature,
         baked: Sequence[int],
         *,
         outputs: Any,
         arranged: Callable[..., Sequence[Any]],
-        wanted: Sequence[In],
+        parameters: Sequence[In],
     ) -> None:
         self._title = title
         self._outputs = outputs
         self._arranged = arranged
-        self._results = asked.results
-        graph = without_checks(asked.graph)
-        self._shared: list[Shared] = [*graph.inputs[asked.arguments :]]  # type: ignore[list-item]
+        self._results = signature.results
+        graph = without_checks(signature.graph)
+        self._shared: list[Shared] = [*graph.inputs[signature.arguments :]]  # type: ignore[list-item]
         self.names = _names(self._shared)
-        self._updated = [self.names[i - asked.arguments] for i in asked.updated]
-        leaves = [x for i, x in enumerate(asked.leaves()) if i not in baked]
+        self._updated = [self.names[i - signature.arguments] for i in signature.updated]
+        leaves = [x for i, x in enumerate(signature.leaves()) if i not in baked]
         swaps = {x: Node.input(x.type, x.name) for x in (*self._shared, *leaves)}
         inputs: list[Any] = [swaps.get(x, x) for x in (*graph.inputs, *leaves)]
-        mode = asked.mode.unchecked()
-        self._core = Core(inputs, replaced(graph.outputs, swaps), mode)
-        self._wanted = [*wanted, *[In(x) for x in inputs[asked.arguments :]]]
+        mode = signature.mode.unchecked()
+        self._program = PureProgram(inputs, replaced(graph.outputs, swaps), mode)
+        self._parameters = [*parameters, *[In(x) for x in inputs[signature.arguments :]]]
         self._backend, self._options = mode.backend, mode.options
         self._leaves = leaves
 
@@ -257,42 +256,40 @@ class Pure:
         return outputs, {**state, **dict(new)}
 
     def _found(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        core = self._core
+        program = self._program
         values: dict[int, np.ndarray[Any, Any]] = {}
-        for i in core.static:
-            # What is traced has no value; the backend says so where it needs it.
+        for i in program.static:
+            # A traced array has no value; the backend raises where it needs one.
             with suppress(TypeError, ValueError):
                 values[i] = np.array(self._backend.numpy(arrays[i]))
         if values:
-            core = core.fixed(values)
+            program = program.fixed(values)
             arrays = [x for i, x in enumerate(arrays) if i not in values]
-        return core.bound(*arrays)  # type: ignore[no-any-return]
+        return program.bound(*arrays)  # type: ignore[no-any-return]
 
     def _state_of(self, args: Sequence[Any]) -> Mapping[str, Any]:
         state = args[0] if args else None
         if not isinstance(state, Mapping) or set(state) != set(self.names):
             given = sorted(state, key=str) if isinstance(state, Mapping) else "nothing"
             raise ArgumentError(
-                f"{self!r} takes the values of {', '.join(self.names)} first; {given} was given.",
+                f"{self!r} takes the values of {', '.join(self.names)} first, got {given}.",
                 f"Pass a dict of them, such as {self!r}.state().",
-                where(here()),
             )
         return state
 
     def _argument(self, place: int, given: Any) -> Any:
-        """One of the library's arrays as it is, where its dtype goes; anything else as NumPy's."""
-        backend, wanted = self._backend, self._wanted[place]
-        target: TensorType = wanted.variable.type
+        """Return an array of the library as it is, if its dtype fits; convert any other value."""
+        backend, parameter = self._backend, self._parameters[place]
+        target: TensorType = parameter.variable.type
         if not isinstance(given, backend.kinds[1:]):
-            return converted(given, wanted, target, place, backend)
+            return converted(given, parameter, target, place, backend)
         dtype = backend.dtype(given)
         weak = getattr(given, "weak_type", False)
         if not weak and not goes_into(np.empty(0, dtype), target, weak=False):
             raise DTypeError(
-                f"The argument {wanted.label or place!r} is wanted as {target!r}; {shown(given)} "
-                "was given.",
+                f"The argument {parameter.label or place!r}: expected {target!r}, got "
+                f"{shown(given)}.",
                 f"Cast it: value.astype({target.dtype!r}).",
-                where(here()),
             )
         return given
 
@@ -307,7 +304,7 @@ class Pure:
 
 
 def _names(shared: Sequence[Shared]) -> list[str]:
-    """A name for each, its own or one that no other has."""
+    """A unique name for each shared variable, its own if that is unique."""
     own = [x.op.given_name for x in shared]
     return [
         name if name is not None and own.count(name) == 1 else f"{name or 'shared'}{i}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,22 +12,22 @@ from graphc.compile.arguments import goes_into, is_weak
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.form import Form
 from graphc.implicit.node import as_implicit
-from graphc.ir import Input, TensorType, dtype_name, here, is_float, where
+from graphc.implicit.treedef import Treedef
+from graphc.ir import Input, TensorType, dtype_name, is_float
 from graphc.link import as_numpy
+from graphc.site import frames_up
 from graphc.tensor import Tensor, constant
-
-__all__ = ["Shared", "SharedInput", "Store", "shared"]
+from graphc.tensor.core.tensor import FILL, holds_mask
 
 
 class Store:
-    """A shared variable's present value, in whichever backend's form it was last.
+    """A shared variable's present value, as an array of the backend that wrote it last.
 
     Attributes:
         value: An array.
-        owned: Whether nobody else holds it, so that its buffer may be reused.
-        lock: Held while a function reads and replaces it.
+        owned: Whether nothing else refers to the array, so that its buffer may be reused.
+        lock: Held while a function reads and replaces the value.
     """
 
     __slots__ = ("lock", "owned", "value")
@@ -37,7 +38,7 @@ class Store:
         self.lock = threading.RLock()
 
     def numpy(self, type: Any) -> np.ndarray[Any, Any]:
-        """The value as NumPy's, of that type's dtype; it may share the value's memory."""
+        """The value as a NumPy array of the type's dtype; it may share the value's memory."""
         return np.asarray(as_numpy(self.value), type.numpy_dtype)
 
 
@@ -67,7 +68,7 @@ def _shared_input(type: TensorType, name: str | None, value: Any) -> SharedInput
 
 
 class Shared(Tensor):
-    """A symbolic array that has a value, which calls of functions read and may update.
+    """A symbolic array with a value that calls of functions read and may update.
 
     Example:
         >>> import graphc
@@ -82,21 +83,21 @@ class Shared(Tensor):
     op: SharedInput
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Shared:
-        """A variable of its own, with the present value."""
+        """A new variable with the present value."""
         if id(self) not in memo:
             memo[id(self)] = shared(self.get_value(), self.name, shape=self.type.shape)
         copied: Shared = memo[id(self)]
         return copied
 
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
-        """Its present value.
+        """Return the present value.
 
         Args:
-            borrow: Give the array itself where it is NumPy's, not a copy.
-            return_internal_type: Give the array in its backend's form.
+            borrow: Return the array itself, not a copy, where it is NumPy's.
+            return_internal_type: Return the backend's array.
 
         Returns:
-            A NumPy array, or what the backend has.
+            A NumPy array, or the backend's array.
         """
         store = self.op.store
         with store.lock:
@@ -109,24 +110,24 @@ class Shared(Tensor):
             return np.array(store.numpy(self.type))
 
     def admitted(self, value: Any, borrow: bool = False) -> np.ndarray[Any, Any]:
-        """A value as it would be held.
+        """Return a value as the variable would store it.
 
         Raises:
-            ArgumentError: Its rank or a static length is another.
-            DTypeError: Its dtype does not go into the variable's.
+            ArgumentError: Its rank or a static length differs from the variable's.
+            DTypeError: Its dtype cannot be converted to the variable's.
         """
         return _value(value, self.type, borrow)
 
     def set_value(self, new_value: Any, borrow: bool = False) -> None:
-        """Another value, from the next call of any function on.
+        """Set the value that the next calls of functions read.
 
         Args:
-            new_value: An array or number of its dtype, rank and static lengths.
-            borrow: Keep the array itself, not a copy.
+            new_value: An array or number of the variable's dtype, rank and static lengths.
+            borrow: Store the array itself, not a copy.
 
         Raises:
-            ArgumentError: Its rank or a static length is another.
-            DTypeError: Its dtype does not go into the variable's.
+            ArgumentError: Its rank or a static length differs from the variable's.
+            DTypeError: Its dtype cannot be converted to the variable's.
         """
         value = self.admitted(new_value, borrow)
         store = self.op.store
@@ -139,22 +140,35 @@ SharedInput.node_class = Shared
 
 
 def _value(given: Any, type: TensorType, borrow: bool) -> np.ndarray[Any, Any]:
+    if holds_mask(given):
+        raise ArgumentError(f"A masked array does not fit a shared variable of {type!r}.", FILL)
+    _warn_of_sharding(given)
     array = as_numpy(given)
     if not goes_into(array, type, is_weak(given)):
         raise DTypeError(
-            f"A value of {array.dtype} does not go into a shared variable of {type!r}.",
+            f"A value of {array.dtype} does not fit a shared variable of {type!r}.",
             f"Convert it: value.astype({type.dtype!r}).",
-            where(here()),
         )
     if array.ndim != type.ndim or any(
         n is not None and n != m for n, m in zip(type.shape, array.shape, strict=True)
     ):
         raise ArgumentError(
-            f"A value of shape {array.shape} does not go into a shared variable of {type!r}.",
+            f"A value of shape {array.shape} does not fit a shared variable of {type!r}.",
             "Give it that rank and those lengths.",
-            where(here()),
         )
     return np.array(array, type.numpy_dtype, copy=None if borrow else True)
+
+
+def _warn_of_sharding(value: Any) -> None:
+    """Warn where an array of JAX's lies on several devices, which its copy will not."""
+    devices = getattr(getattr(value, "sharding", None), "device_set", ())
+    if len(devices) > 1:
+        warnings.warn(
+            f"A shared variable keeps a value of {len(devices)} devices as one whole array, and "
+            "not its sharding. Pass np.asarray(value) to say that this is meant; as an argument "
+            "of a function the array stays sharded.",
+            stacklevel=frames_up(),
+        )
 
 
 def shared(
@@ -166,17 +180,17 @@ def shared(
     shape: Any = None,
     borrow: bool = False,
 ) -> Any:
-    """A variable whose value is kept between calls, and that ``updates=`` of a function changes.
+    """Make a variable whose value is kept between calls, and set by ``updates=`` of functions.
 
     Args:
-        value: An array, or a number; a Python float is of ``config.floatX``, an int int64. Of an
-            implicit array each field is a shared variable.
-        name: What messages call it.
-        strict: The value must be a NumPy array.
-        allow_downcast: Let a float64 array become ``config.floatX``.
+        value: An array, or a number: a Python float becomes ``config.floatX``, an int int64. Each
+            field of an implicit array becomes a shared variable.
+        name: The variable's name in messages.
+        strict: Accept only a NumPy array.
+        allow_downcast: Convert a float64 array to ``config.floatX``.
         shape: Static lengths, None where unknown; all unknown by default, as a later value may
-            have others.
-        borrow: Keep the array itself, not a copy.
+            have other lengths.
+        borrow: Store the array itself, not a copy.
 
     Raises:
         DTypeError: The value is no array of numbers.
@@ -192,17 +206,19 @@ def shared(
     if isinstance(value, Tensor):
         raise ArgumentError(
             f"The value of a shared variable is symbolic: {value!r}.",
-            "Give it a number or an array; x.eval({...}) computes one.",
-            where(here()),
+            "Give a number or an array; x.eval({...}) computes one.",
         )
     if isinstance(value, ImplicitArray):
-        form, leaves = Form.of(value)
-        paths = form.paths(name) if name else [None] * len(leaves)
+        treedef, leaves = Treedef.of(value)
+        paths = treedef.paths(name) if name else [None] * len(leaves)
         fields = [shared(x, path, borrow=borrow) for x, path in zip(leaves, paths, strict=True)]
-        return as_implicit(form.build(fields))
+        return as_implicit(treedef.build(fields))
     if strict and not isinstance(value, np.ndarray):
-        raise ArgumentError(f"{value!r} is no NumPy array, and strict=True.", "", where(here()))
+        raise ArgumentError(
+            f"{value!r} is no NumPy array, and strict=True.", "Convert it with np.asarray."
+        )
     if hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):
+        _warn_of_sharding(value)
         value = as_numpy(value)
     known = constant(value, bake=True)
     dtype = known.dtype

@@ -1,4 +1,4 @@
-"""Keys of random draws that are kept between calls: shared generators, and streams of them."""
+"""Random keys that are kept between calls: shared generators, and streams of them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,20 @@ import numpy as np
 
 from graphc.compile.shared import Shared, SharedInput, Store
 from graphc.errors import ArgumentError, DTypeError
-from graphc.ir import Leaf, here, where
+from graphc.ir import Leaf
 from graphc.link import as_numpy
 from graphc.random.generator import (
     DISTRIBUTIONS,
     KEY,
     Generator,
     as_generator,
-    source,
 )
 from graphc.random.keys import key
 from graphc.random.threefry import Threefry
 from graphc.tensor import Tensor
 
-__all__ = ["RandomStream", "SharedGenerator", "default_rng", "shared_rng"]
-
 UNSET: Any = object()
-"""What tells a seed that is not given from None, which asks for a fresh one."""
+"""A missing seed; None asks for a fresh one."""
 
 WORD = 0xFFFFFFFF
 
@@ -48,26 +45,26 @@ def _store(value: np.ndarray[Any, Any], name: str | None) -> GeneratorStore:
 
 
 class SharedGenerator(Shared, Generator):
-    """A generator that is kept between calls, and that ``updates=`` of a function moves on."""
+    """A generator whose key is kept between calls, and advanced by ``updates=`` of functions."""
 
     __slots__ = ()
 
     def set_value(self, new_value: Any = None, borrow: bool = False, *, seed: Any = UNSET) -> None:
-        """Another key, from the next call of any function on; none is compiled again.
+        """Set the key that the next calls of functions read; nothing is compiled again.
 
         Args:
-            new_value: A key, or anything else that ``shared_rng`` takes.
-            borrow: Keep the array itself, not a copy.
+            new_value: A key, or any other value that ``shared_rng`` takes.
+            borrow: Store the array itself, not a copy.
             seed: A seed instead.
 
         Raises:
             ArgumentError: Neither or both are given, or the value is no key.
-            DTypeError: The value is of another dtype.
+            DTypeError: The value has another dtype.
         """
         super().set_value(_key_or_seed("set_value", new_value, seed), borrow)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SharedGenerator:
-        """A generator of its own, with the present key."""
+        """A new generator with the present key."""
         if id(self) not in memo:
             memo[id(self)] = SharedGenerator.make(_store(self.get_value(), self.name))
         copied: SharedGenerator = memo[id(self)]
@@ -78,7 +75,7 @@ GeneratorStore.node_class = SharedGenerator
 
 
 def _key_of_seed(seed: Any) -> np.ndarray[Any, Any]:
-    """The key of an integer, as of ``gt.random.key``; of other seeds what NumPy makes of them."""
+    """The key of an integer, as ``gt.random.key`` gives it; of other seeds NumPy's state."""
     if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
         return np.array([int(seed) >> 32 & WORD, int(seed) & WORD], np.uint32)
     is_sequence = isinstance(seed, np.random.SeedSequence)
@@ -89,13 +86,12 @@ def _key_of_seed(seed: Any) -> np.ndarray[Any, Any]:
             f"{seed!r} is no seed: {error}.",
             "Give an integer, a sequence of integers, a numpy.random.SeedSequence, or None for a "
             "fresh one.",
-            where(here()),
         ) from error
     return sequence.generate_state(2)
 
 
 def _key_of(value: Any) -> np.ndarray[Any, Any]:
-    """A key, or what a generator of NumPy's would draw next."""
+    """A key, also one drawn from a copy of a NumPy generator."""
     if isinstance(value, np.random.Generator):
         return deepcopy(value).integers(WORD, size=2, dtype=np.uint32, endpoint=True)
     array = as_numpy(value)
@@ -103,7 +99,6 @@ def _key_of(value: Any) -> np.ndarray[Any, Any]:
         raise DTypeError(
             f"A value of {array.dtype} is no key, which is uint32[2].",
             "Give seed=..., or the data of a key: gt.random.key(seed).eval().",
-            where(here()),
         )
     return array
 
@@ -111,9 +106,8 @@ def _key_of(value: Any) -> np.ndarray[Any, Any]:
 def _key_or_seed(title: str, value: Any, seed: Any) -> np.ndarray[Any, Any]:
     if (value is None) == (seed is UNSET):
         raise ArgumentError(
-            f"{title}: one of a key and seed= is wanted.",
-            "seed=None gives a fresh one.",
-            where(here()),
+            f"{title}: expected either a key or seed=.",
+            "Give one of them; seed=None makes a fresh key.",
         )
     return _key_of_seed(seed) if value is None else _key_of(value)
 
@@ -121,21 +115,22 @@ def _key_or_seed(title: str, value: Any, seed: Any) -> np.ndarray[Any, Any]:
 def shared_rng(
     value: Any = None, *, seed: Any = UNSET, name: str | None = None, borrow: bool = False
 ) -> SharedGenerator:
-    """A generator whose key is kept between calls of functions, and moved on by their updates.
+    """Make a generator whose key is kept between calls, and advanced by updates of functions.
 
     Args:
         value: A key, uint32[2], or a ``numpy.random.Generator``, of which a copy draws one.
-        seed: An integer, which gives the key that ``gt.random.key`` gives; what else
-            ``numpy.random.SeedSequence`` takes; None for a fresh seed.
-        name: What messages call it.
-        borrow: Keep the array itself, not a copy.
+        seed: An integer, for the key of ``gt.random.key``; any other seed that
+            ``numpy.random.SeedSequence`` takes; or None for a fresh one.
+        name: The generator's name in messages.
+        borrow: Store the array itself, not a copy.
 
     Returns:
         A shared variable that has every distribution as a method. A method takes the
-        distribution's arguments but ``rng``, and gives a pair: the next generator, and the draw.
+        distribution's arguments except ``rng``, and returns a pair: the next generator and the
+        draw.
 
     Raises:
-        ArgumentError: Neither or both of a value and a seed, or what is no seed.
+        ArgumentError: Neither or both of a value and a seed, or an invalid seed.
         DTypeError: The value is no key.
 
     Example:
@@ -157,14 +152,14 @@ def shared_rng(
 
 
 def default_rng(seed: Any = None) -> Generator:
-    """A generator of a seed, which has no state: the same key in each call of a function.
+    """Make a generator from a seed, without state: it has the same key in each call.
 
     Args:
         seed: As for ``shared_rng``; or a symbolic integer.
 
     Returns:
         A symbolic key that has every distribution as a method. It is passed to a program when it
-        runs: another seed makes no other program.
+        runs, so that another seed does not compile another program.
 
     Example:
         >>> import graphc.tensor as gt
@@ -179,23 +174,18 @@ def default_rng(seed: Any = None) -> Generator:
     return as_generator(Tensor.make(Leaf(value, "key")))
 
 
-@source
-def _fresh() -> SharedGenerator:
-    return shared_rng(seed=None, name="rng")
-
-
 class RandomStream:
-    """Draws whose keys all come of one seed, each kept in a shared variable of its own.
+    """A stream of draws with keys from one seed, each kept in a shared variable of its own.
 
-    Every distribution is a method, with its arguments but ``rng``. Draw number i of a stream of
-    an integer seed has at first the key ``fold_in(key(seed), i)``. A function that is to draw
-    anew in each call is given ``updates=stream.updates()``.
+    Every distribution is a method, with its arguments except ``rng``. In a stream of an integer
+    seed, draw number i starts with the key ``fold_in(key(seed), i)``. For new draws in each call,
+    pass ``updates=stream.updates()`` to the function.
 
     Args:
         seed: As for ``shared_rng``; a fresh one by default.
 
     Attributes:
-        default_instance_seed: That seed.
+        default_instance_seed: The seed.
         state_updates: A pair for each draw: the shared variable, and its next key.
 
     Example:
@@ -216,6 +206,9 @@ class RandomStream:
         self.state_updates: list[tuple[SharedGenerator, Tensor]] = []
         self._key = _key_of_seed(seed)
 
+    def __repr__(self) -> str:
+        return f"RandomStream(seed={self.default_instance_seed!r})"
+
     def __getattr__(self, name: str) -> Any:
         if name not in DISTRIBUTIONS:
             raise AttributeError(f"A random stream has no distribution {name!r}.")
@@ -231,35 +224,34 @@ class RandomStream:
         return sorted({*super().__dir__(), *DISTRIBUTIONS})
 
     def updates(self) -> list[tuple[SharedGenerator, Tensor]]:
-        """Pairs for ``updates=`` of a function: each draw's shared variable, and its next key."""
+        """Return the pairs for ``updates=``: each draw's shared variable and its next key."""
         return list(self.state_updates)
 
     def seed(self, seed: Any = None) -> None:
-        """Give all draws the keys of a seed, as if the stream were made with it.
+        """Set the keys of all draws to those of a seed, as if the stream were made with it.
 
         Args:
-            seed: As for ``shared_rng``; by default that which the stream was made with.
+            seed: As for ``shared_rng``; by default the seed that the stream was made with.
         """
         self._key = _key_of_seed(self.default_instance_seed if seed is None else seed)
         for i, (generator, _) in enumerate(self.state_updates):
             generator.set_value(self._draws_own(i))
 
     def gen(self, op: Callable[..., Any], *args: Any, **kwargs: Any) -> Tensor:
-        """A draw of a distribution, or of any function with ``rng=`` and ``return_next_rng=``.
+        """Draw from a distribution, or any function with ``rng=`` and ``return_next_rng=``.
 
         Args:
             op: The distribution, such as ``gt.random.normal``.
             args: Its arguments.
-            kwargs: Its arguments by name.
+            kwargs: Its keyword arguments.
 
         Raises:
-            ArgumentError: ``rng`` is among them.
+            ArgumentError: ``rng`` is given.
         """
         if "rng" in kwargs:
             raise ArgumentError(
-                "A draw of a RandomStream has a key of its own: there is no rng=.",
+                "A draw of a RandomStream has a key of its own, and takes no rng=.",
                 "Call the distribution itself: gt.random.normal(rng=...).",
-                where(here()),
             )
         generator = shared_rng(self._draws_own(len(self.state_updates)))
         following, draw = op(*args, rng=generator, return_next_rng=True, **kwargs)

@@ -1,6 +1,6 @@
-"""The engines of derivatives: reverse, forward, Jacobians, barriers, and finite differences.
+"""Differentiation: reverse and forward mode, Jacobians, barriers, and finite differences.
 
-An operation brings its own pullback; these follow the graph.
+An operation has its own pullback; the functions here follow the graph.
 """
 
 from graphc.grad.barriers import disconnected_grad, grad_clip, grad_scale, zero_grad

@@ -9,20 +9,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.ir import Op, TensorType, here, where
+from graphc.ir import Op, TensorType
 from graphc.tensor import Tensor, as_tensor, clip, zeros_like
-
-__all__ = [
-    "Barrier",
-    "GradClip",
-    "GradScale",
-    "GradStop",
-    "GradZero",
-    "disconnected_grad",
-    "grad_clip",
-    "grad_scale",
-    "zero_grad",
-]
 
 
 class Barrier(Op):
@@ -136,9 +124,7 @@ def grad_clip(x: Any, lower_bound: float, upper_bound: float) -> Tensor:
         ArgumentError: The lower bound is above the upper one.
     """
     if not lower_bound <= upper_bound:
-        raise ArgumentError(
-            f"grad_clip: {lower_bound} is above {upper_bound}.", "Exchange them.", where(here())
-        )
+        raise ArgumentError(f"grad_clip: {lower_bound} is above {upper_bound}.", "Exchange them.")
     return Tensor.make(GradClip(float(lower_bound), float(upper_bound)), as_tensor(x))
 
 

@@ -14,26 +14,15 @@ from graphc.grad.reverse import (
     ReturnDisconnected,
     cotangents,
     disconnected,
+    like,
     listed,
+    summed,
     typed_like,
 )
-from graphc.ir import (
-    Node,
-    Pick,
-    TupleType,
-    derived_from,
-    gathered,
-    here,
-    is_inexact,
-    picks,
-    replaced,
-    toposort,
-    where,
-)
-from graphc.tensor import Tensor, as_tensor, cast
-from graphc.tensor.shape import Length, Shape
-
-__all__ = ["Rop", "push", "pushforward"]
+from graphc.ir import Node, Pick, TupleType, gathered, is_inexact, picks, replaced, toposort
+from graphc.site import derived_from
+from graphc.tensor import Tensor, as_tensor
+from graphc.tensor.core.shape import Length, Shape
 
 
 def push(outputs: Sequence[Node], given: Mapping[Node, Tensor]) -> list[Tensor | None]:
@@ -54,21 +43,22 @@ def _pushed(node: Node, arriving: list[Any]) -> Any:
     if not isinstance(node.type, TupleType) and not is_inexact(node.type.dtype):
         return None
     made = node.op.pushforward(arriving, node, *node.inputs)
-    return _through_pullback(node, arriving) if made is NotImplemented else made
+    if made is NotImplemented:
+        made = _through_pullback(node, arriving)
+    return like(made, node) if isinstance(made, Tensor) else made
 
 
 def _through_pullback(node: Node, arriving: list[Any]) -> Any:
-    """The pullback is linear in the cotangent: its own pullback by it is the pushforward."""
+    """The pushforward as the pullback of the pullback, which is linear in the cotangent."""
     several = isinstance(node.type, TupleType)
     results = picks(node) if several else [node]
     dummies = [typed_like(y, "cotangent") for y in results]
     parts = node.op.pullback(dummies if several else dummies[0], node, *node.inputs)
-    given: dict[Node, Tensor] = {}
-    for part, tangent in zip(parts, arriving, strict=True):
-        if isinstance(part, GradientError) and tangent is not None:
+    moving = [(part, t) for part, t in zip(parts, arriving, strict=True) if t is not None]
+    for part, _ in moving:
+        if isinstance(part, GradientError):
             raise part
-        if part is not None and tangent is not None:
-            given[part] = given[part] + tangent if part in given else tangent
+    given = summed((part, t) for part, t in moving if part is not None)
     # What lies behind the node is not of this step: without a stop, a chain takes quadratic time.
     behind = [node, *node.inputs, *(t for t in arriving if t is not None)]
     made = cotangents(given, dummies, behind)
@@ -94,7 +84,7 @@ def pushforward(
     disconnected_outputs: Disconnected = "raise",
     return_disconnected: ReturnDisconnected = "zero",
 ) -> Any:
-    """How arrays move when others do: the Jacobian times vectors.
+    """The tangents of arrays given those of others: the Jacobian times vectors.
 
     Args:
         f: An array, or a list of arrays.
@@ -117,15 +107,15 @@ def pushforward(
     xs, _ = listed(wrt)
     ts = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
     if len(xs) != len(ts):
-        raise ArgumentError(f"{len(xs)} arrays and {len(ts)} tangents.", "", where(here()))
+        raise ArgumentError(f"{len(xs)} arrays and {len(ts)} tangents.")
     several = isinstance(f, list | tuple)
     ys = [as_tensor(y) for y in (f if several else [f])]
     given: dict[Node, Tensor] = {}
     for x, t in zip(xs, ts, strict=True):
-        t = cast(t, x.dtype)
+        t = as_tensor(t)
         if t.ndim != x.ndim:
-            raise ArgumentError(f"The tangent {t!r} of {x!r} has another rank.", "", where(here()))
-        given[x] = t
+            raise ArgumentError(f"The tangent {t!r} of {x!r} has another rank.")
+        given[x] = like(t, x)
     pushed = push(ys, given)
     result = [
         disconnected(y, disconnected_outputs, return_disconnected, "No array of wrt moves it: it")

@@ -9,12 +9,10 @@ from typing import Any
 from graphc.errors import GradientError
 from graphc.grad.forward import pushforward
 from graphc.grad.reverse import Disconnected, cotangents, disconnected, grad, listed, typed_like
-from graphc.ir import here, is_complex, is_inexact, where
+from graphc.ir import is_complex, is_inexact
 from graphc.tensor import as_tensor, broadcast_to, eye, reshape
-from graphc.tensor.shape import lengths
-from graphc.tensor.vectorize import batched
-
-__all__ = ["hessian", "hessian_vector_product", "jacobian"]
+from graphc.tensor.arrays.vectorize import batched
+from graphc.tensor.core.shape import lengths
 
 
 def jacobian(
@@ -49,9 +47,8 @@ def jacobian(
     xs, several = listed(wrt)
     if not is_inexact(y.dtype) or is_complex(y.dtype) or any(is_complex(x.dtype) for x in xs):
         raise GradientError(
-            f"The Jacobian of {y!r}: real floating arrays are wanted.",
+            f"The Jacobian of {y!r}: expected real floating arrays.",
             "Split a complex array into .real and .imag.",
-            where(here()),
         )
     cotangent = typed_like(y, "cotangent")
     found = cotangents({y: cotangent}, xs, consider_constant or ())

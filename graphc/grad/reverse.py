@@ -11,23 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from graphc.errors import ArgumentError, DisconnectedInputError, GradientError
-from graphc.ir import (
-    Node,
-    Pick,
-    TensorType,
-    derived_from,
-    frames_up,
-    gathered,
-    here,
-    is_float,
-    is_inexact,
-    toposort,
-    where,
-)
+from graphc.ir import Node, Pick, TensorType, dependent, gathered, is_float, is_inexact, toposort
+from graphc.site import derived_from, frames_up
 from graphc.tensor import Tensor, as_tensor, cast, ones_like, where as select, zeros_like
-from graphc.tensor.elementwise import repeated_like, split_mask
-
-__all__ = ["Disconnected", "Lop", "ReturnDisconnected", "cotangents", "grad", "listed", "pullback"]
+from graphc.tensor.core.elementwise import repeated_like, split_mask
+from graphc.tensor.core.specify import specify_shape
 
 Disconnected = Literal["raise", "warn", "ignore"]
 ReturnDisconnected = Literal["zero", "none"]
@@ -41,12 +29,10 @@ def cotangents(
     Nodes among ``constants`` let nothing through.
     """
     constants = list(constants)
-    given = _moved(given, gathered(list(given), [*wrt, *constants]))
+    outputs = gathered(list(given), [*wrt, *constants])
+    given = summed(zip(outputs, given.values(), strict=True))
     order = toposort(given, constants)
-    reached = set(wrt)
-    for node in order:
-        if not reached.isdisjoint(node.inputs):
-            reached.add(node)
+    reached = dependent(order, wrt)
     waiting: dict[Node, Any] = dict(given)
     for node in reversed(order):
         if node in waiting and node in reached and not reached.isdisjoint(node.inputs):
@@ -55,13 +41,11 @@ def cotangents(
     return [waiting.get(x) for x in wrt]
 
 
-def _moved(given: Mapping[Node, Tensor], outputs: Sequence[Node]) -> Mapping[Node, Tensor]:
-    """The cotangents of outputs in another form."""
-    if all(y is new for y, new in zip(given, outputs, strict=True)):
-        return given
+def summed(given: Iterable[tuple[Node, Tensor]]) -> dict[Node, Tensor]:
+    """The cotangent of each node: the sum of all that are given for it."""
     found: dict[Node, Tensor] = {}
-    for new, g in zip(outputs, given.values(), strict=True):
-        found[new] = _added(found.get(new), g)
+    for node, g in given:
+        found[node] = _added(found.get(node), g)
     return found
 
 
@@ -79,8 +63,8 @@ def _spread(node: Node, waiting: dict[Node, Any], reached: set[Node]) -> None:
             f"{node.op.name} has {len(node.inputs)} inputs, and its pullback gave {len(parts)}.",
             "Return one gradient for each input, None where there is none.",
         )
-    for x, part, asked in zip(node.inputs, parts, wanted, strict=True):
-        if asked and part is not None:
+    for x, part, is_wanted in zip(node.inputs, parts, wanted, strict=True):
+        if is_wanted and part is not None:
             waiting[x] = _added(waiting.get(x), _checked(node, x, part))
 
 
@@ -117,25 +101,33 @@ def _checked(node: Node, x: Node, part: Any) -> Tensor:
             "A gradient has its input's shape and dtype.",
             node.where,
         )
-    return part if part.dtype == x.type.dtype else cast(part, x.type.dtype)
+    return like(part, x)
+
+
+def like(moved: Tensor, x: Node) -> Tensor:
+    """A tangent or cotangent of an array, with the array's dtype and known lengths.
+
+    Raises:
+        ShapeError: It has other lengths.
+    """
+    type: TensorType = x.type
+    return moved if moved.type is type else specify_shape(cast(moved, type.dtype), type.shape)
 
 
 def listed(wrt: Any) -> tuple[list[Tensor], bool]:
-    """What derivatives are taken by as a list, and whether it was one."""
+    """The arrays to differentiate with respect to as a list, and whether they were a list."""
     several = isinstance(wrt, list | tuple)
     xs = list(wrt) if several else [wrt]
     for x in xs:
         if not isinstance(x, Tensor):
             raise GradientError(
-                f"A derivative by {x!r}, which is no symbolic array.",
+                f"A derivative with respect to {x!r}, which is not a symbolic array.",
                 "Use the inputs, shared variables or other parts of the graph.",
-                where(here()),
             )
         if not is_inexact(x.dtype):
             raise GradientError(
-                f"A derivative by {x!r}, whose dtype is not continuous.",
-                "Declare it floating, or cast it and differentiate by the cast array.",
-                where(here()),
+                f"A derivative with respect to {x!r}, whose dtype is not continuous.",
+                "Declare it floating, or cast it and differentiate with respect to the cast array.",
             )
     return xs, several
 
@@ -143,7 +135,7 @@ def listed(wrt: Any) -> tuple[list[Tensor], bool]:
 def disconnected(
     x: Tensor, inputs: Disconnected, returned: ReturnDisconnected, what: str
 ) -> Tensor | None:
-    """What stands for a derivative by something that has no influence."""
+    """The derivative with respect to an array that has no influence; an error or a warning."""
     if inputs not in {"raise", "warn", "ignore"} or returned not in {"zero", "none"}:
         raise ArgumentError(
             f"disconnected_inputs={inputs!r}, return_disconnected={returned!r}.",
@@ -151,9 +143,7 @@ def disconnected(
         )
     message = f"{what} does not depend on {x!r} in a differentiable way."
     if inputs == "raise":
-        raise DisconnectedInputError(
-            message, "Leave it out, or pass disconnected_inputs='ignore'.", where(here())
-        )
+        raise DisconnectedInputError(message, "Leave it out, or pass disconnected_inputs='ignore'.")
     if inputs == "warn":
         warnings.warn(message, stacklevel=frames_up())
     return zeros_like(x) if returned == "zero" else None
@@ -168,7 +158,7 @@ def grad(
     known_grads: Mapping[Any, Any] | None = None,
     return_disconnected: ReturnDisconnected = "zero",
 ) -> Any:
-    """The gradient of a scalar by one or several arrays of its graph.
+    """The gradient of a scalar with respect to one or several arrays of its graph.
 
     Gradients are graphs, so they have gradients in turn. A branch of ``gt.where`` that is not
     chosen adds nothing, never NaN, as far as elementwise functions, sums and other shapes of an
@@ -180,14 +170,15 @@ def grad(
         consider_constant: Parts of the graph that let no gradient through.
         disconnected_inputs: ``"raise"``, ``"warn"`` or ``"ignore"`` where the cost does not
             depend on an array of ``wrt``.
-        known_grads: Gradients of some outer cost by parts of the graph, to start from.
+        known_grads: Gradients of some outer cost with respect to parts of the graph, to start
+            from.
         return_disconnected: ``"zero"`` for zeros there, ``"none"`` for None.
 
     Returns:
         An array of the shape and dtype of ``wrt``, or a list of them.
 
     Raises:
-        GradientError: The cost is no real floating scalar, or ``wrt`` is not floating.
+        GradientError: The cost is not a real floating scalar, or ``wrt`` is not floating.
         DisconnectedInputError: The cost does not depend on an array of ``wrt``.
 
     Example:
@@ -203,11 +194,11 @@ def grad(
         _check_cost(cost)
         given[cost] = ones_like(cost)
     elif not known_grads:
-        raise ArgumentError("grad: neither a cost nor known_grads.", "", where(here()))
+        raise ArgumentError("grad: neither a cost nor known_grads.")
     for node, g in (known_grads or {}).items():
         g = as_tensor(g)
         _check_cotangent(node, g)
-        given[node] = _added(given.get(node), cast(g, node.dtype))
+        given[node] = _added(given.get(node), like(g, node))
     found = cotangents(given, xs, _constants(consider_constant))
     what = "The cost" if cost is not None else "What known_grads names"
     result = [
@@ -224,7 +215,7 @@ def _missing(
     returned: ReturnDisconnected,
     what: str,
 ) -> Tensor | None:
-    """What stands for a gradient that nothing arrives for.
+    """The gradient with respect to an array that no cotangent arrives at.
 
     Of a product with an implicit array of zeros nothing is left that depends on its operand: there
     the gradient is zero, and no mistake.
@@ -236,26 +227,22 @@ def _missing(
 def _check_cost(cost: Tensor) -> None:
     if cost.ndim:
         raise GradientError(
-            f"The gradient of {cost!r}, which is no scalar.",
+            f"The gradient of {cost!r}, which is not a scalar.",
             "Reduce it first, as with .sum() or .mean(), or use graphc.jacobian.",
-            where(here()),
         )
     if not is_float(cost.dtype):
         raise GradientError(
             f"The gradient of {cost!r}, whose dtype is not real floating.",
             "Take a real part or a magnitude of a complex cost; cast an integer one before it is "
             "rounded.",
-            where(here()),
         )
 
 
 def _check_cotangent(node: Any, g: Tensor) -> None:
     if not isinstance(node, Tensor) or node.ndim != g.ndim or not is_inexact(node.dtype):
         raise GradientError(
-            f"The cotangent {g!r} of {node!r}: a floating array and a cotangent of its shape are "
-            "wanted.",
-            "",
-            where(here()),
+            f"The cotangent {g!r} of {node!r}: expected a floating array and a cotangent of its "
+            "shape."
         )
 
 
@@ -296,16 +283,13 @@ def pullback(
     fs = list(f) if isinstance(f, list | tuple) else [f]
     gs = list(cotangents) if isinstance(cotangents, list | tuple) else [cotangents]
     if len(fs) != len(gs):
-        raise ArgumentError(f"{len(fs)} arrays and {len(gs)} cotangents.", "", where(here()))
-    known: dict[Any, Any] = {}
-    for y, g in zip(fs, gs, strict=True):
-        known[y] = _added(known.get(y), as_tensor(g))
+        raise ArgumentError(f"{len(fs)} arrays and {len(gs)} cotangents.")
     return grad(
         None,
         wrt,
         consider_constant,
         disconnected_inputs,
-        known_grads=known,
+        known_grads=summed((y, as_tensor(g)) for y, g in zip(fs, gs, strict=True)),
         return_disconnected=return_disconnected,
     )
 

@@ -12,8 +12,6 @@ from graphc.grad.reverse import grad
 from graphc.ir import TensorType, is_float
 from graphc.tensor import Tensor, as_tensor, constant, sum
 
-__all__ = ["verify_grad"]
-
 STEPS = {"float64": 1e-6, "float32": 1e-3}
 """About the cube root of the rounding error, where central differences are most exact."""
 
@@ -60,7 +58,7 @@ def verify_grad(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         raise GradientError("verify_grad: the point is not of float32 or float64 arrays.")
     y = as_tensor(fun(*xs))
     if y.dtype not in STEPS:
-        raise GradientError(f"verify_grad: the function gave {y!r}, no real floating array.")
+        raise GradientError(f"verify_grad: the function gave {y!r}, not a real floating array.")
     narrowest = min((y.dtype, *(p.dtype.name for p in points)), key=lambda d: -STEPS[d])
     step = eps or STEPS[narrowest]
     tolerance = TOLERANCES[narrowest]

@@ -4,7 +4,7 @@ from graphc.implicit import loops as loops, operations as operations  # enter ha
 from graphc.implicit.array import ImplicitArray, aux_field, fields_of, is_implicit, with_fields
 from graphc.implicit.expand import expanded
 from graphc.implicit.functions import implicit, materialize_handler, use_implicit
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.node import ImplicitTensor
 from graphc.implicit.policy import (
     Materialization,
@@ -15,8 +15,7 @@ from graphc.implicit.policy import (
 )
 from graphc.implicit.quantized import NF4, AffineQuantized, OneBit, Quantized, quantize
 from graphc.implicit.registry import register, unregister
-from graphc.implicit.ste import ste
-from graphc.implicit.straight import Straight
+from graphc.implicit.straight_through import Straight, StraightThrough, ste
 from graphc.implicit.structured import Structured
 from graphc.implicit.structures.block_diagonal import BlockDiagonal
 from graphc.implicit.structures.compressed import CSC, CSR
@@ -65,6 +64,7 @@ __all__ = [
     "Ones",
     "Quantized",
     "Straight",
+    "StraightThrough",
     "Structure",
     "Structured",
     "Toeplitz",

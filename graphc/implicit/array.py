@@ -1,4 +1,4 @@
-"""Implicit arrays: arrays that are kept as what they are made of until they are needed whole."""
+"""Implicit arrays: arrays held as other arrays until an operation needs all elements."""
 
 from __future__ import annotations
 
@@ -15,31 +15,29 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from graphc.capture.awaited import when_imported
+from graphc.capture.import_hooks import when_imported
 from graphc.config import POLICIES
 from graphc.errors import ImplicitArrayError, MaterializeError
-from graphc.implicit.form import (
-    Form,
+from graphc.implicit.treedef import (
+    Treedef,
     check_static,
+    declares_implicit,
     dtype_of,
-    is_form,
+    field_names_of,
     lengths_of,
-    plan_of,
     with_parts,
 )
-from graphc.ir import STATIC, TensorType, dtype_name, here, where
+from graphc.ir import STATIC, TensorType, dtype_name
 from graphc.tensor import Tensor
-
-__all__ = ["ImplicitArray", "aux_field", "fields_of", "is_implicit", "type_of", "with_fields"]
 
 T = TypeVar("T")
 
 APPLY: list[Callable[..., Any]] = []
-"""What applies a function of that name to operands of any library; from ``level.py``."""
+"""The function that calls an ``ArrayNamespace`` function by name; set by ``namespace.py``."""
 
 
 def aux_field(**settings: Any) -> Any:
-    """A static field of an implicit array: part of what it is, never an array.
+    """Declare a static field of an implicit array: it holds no array.
 
     Args:
         settings: As of ``dataclasses.field``.
@@ -66,11 +64,11 @@ def is_implicit(x: Any) -> bool:
 
 def fields_of(x: ImplicitArray) -> dict[str, Any]:
     """The fields that hold arrays, by name."""
-    return {name: getattr(x, name) for name in plan_of(type(x)).parts}
+    return {name: getattr(x, name) for name in field_names_of(type(x)).parts}
 
 
 def with_fields(x: ImplicitArray, parts: Mapping[str, Any]) -> Any:
-    """The same with other arrays in these fields, unchecked."""
+    """Return a copy with other arrays in these fields, unchecked."""
     return with_parts(x, [parts.get(name, own) for name, own in fields_of(x).items()])
 
 
@@ -100,6 +98,9 @@ class ImplicitArray(ABC):
             Set by ``class Name(ImplicitArray, materialize="error")``.
         materialize_through: Whether ``materialize`` is written for dense fields, and run through
             where they are implicit; False where it takes implicit ones itself.
+        stands_aside: Whether operations are those of the array in its field ``array``: its default
+            handler goes before all handlers and passes that array on, and that array's class is
+            reported and has the policy.
 
     Example:
         >>> from dataclasses import dataclass
@@ -116,6 +117,7 @@ class ImplicitArray(ABC):
 
     materialize_policy: ClassVar[str | None] = None
     materialize_through: ClassVar[bool] = True
+    stands_aside: ClassVar[bool] = False
     __graphc_implicit__: ClassVar[bool] = True
     # NumPy's operators leave the work to those below.
     __array_ufunc__: ClassVar[None] = None
@@ -127,7 +129,6 @@ class ImplicitArray(ABC):
                 raise ImplicitArrayError(
                     f"class {cls.__name__}(materialize={materialize!r}).",
                     f"It is one of {', '.join(map(repr, POLICIES))}.",
-                    where(here()),
                 )
             cls.materialize_policy = materialize
         # A dataclass would compare the fields, and arrays cannot be.
@@ -139,23 +140,23 @@ class ImplicitArray(ABC):
 
     def __post_init__(self) -> None:
         cls = type(self)
-        for name in plan_of(cls).static:
+        for name in field_names_of(cls).static:
             check_static(cls, name, getattr(self, name))
         if cls.check is not ImplicitArray.check:
-            form, leaves = Form.of(self)
+            treedef, leaves = Treedef.of(self)
             if all(hasattr(x, "shape") and hasattr(x, "dtype") for x in leaves):
-                self._check_once(form, leaves)
+                self._check_once(treedef, leaves)
 
-    def _check_once(self, form: Form, leaves: Sequence[Any]) -> None:
-        """Check it, unless one of equal types was right, and holds no values to look at."""
-        key = form, _key(leaves)
+    def _check_once(self, treedef: Treedef, leaves: Sequence[Any]) -> None:
+        """Call ``check``, once for equal types where there are no values to look at."""
+        key = treedef, _key(leaves)
         if key not in _checked or any(isinstance(x, np.ndarray) for x in leaves):
             self.check()
             _kept(_checked, key, True)
 
     @abstractmethod
     def materialize(self) -> Any:
-        """The array as a whole, of its fields' library; or an implicit array, of one layer less."""
+        """Return the whole array, of its fields' library, or an array with one layer less."""
 
     def check(self) -> None:  # noqa: B027 (most classes need none)
         """Raise where the fields do not fit each other; called when one is made.
@@ -168,7 +169,7 @@ class ImplicitArray(ABC):
 
     @classmethod
     def default_handler(cls, target: Any, *operands: Any, **parameters: Any) -> Any:
-        """What a primitive or an operation gives that no registered handler takes.
+        """Handle a primitive or an operation for which no handler is registered.
 
         Args:
             target: A primitive of JAX's, or an operation.
@@ -182,22 +183,21 @@ class ImplicitArray(ABC):
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any, **options: Any) -> Self:
-        """One whose arrays are types: what a symbolic input of a shape and dtype is made of.
+        """Return an instance whose arrays are types: that of a symbolic input of this shape.
 
         Raises:
             ImplicitArrayError: The class does not say.
         """
         raise ImplicitArrayError(
-            f"{cls.__qualname__} does not say which fields have shape {shape}.",
-            "Give it a class method spec, or pass an array of it in the class's place.",
-            where(here()),
+            f"{cls.__qualname__}.spec does not define fields for shape {shape}.",
+            "Give it a class method spec, or pass an instance instead of the class.",
         )
 
     # What it is as an array.
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """Its lengths; of symbolic fields, None where they are unknown."""
+        """The lengths of its axes; with symbolic fields, None where unknown."""
         return type_of(self)[0]
 
     @property
@@ -218,7 +218,7 @@ class ImplicitArray(ABC):
     @property
     def nbytes(self) -> int:
         """The bytes that its fields take."""
-        _, leaves = Form.of(self)
+        _, leaves = Treedef.of(self)
         return sum(math.prod(lengths_of(x)) * dtype_of(x).itemsize for x in leaves)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
@@ -227,20 +227,27 @@ class ImplicitArray(ABC):
         return int(self.shape[0])
 
     def __repr__(self) -> str:
-        plan = plan_of(type(self))
-        parts = [_described(getattr(self, name)) for name in plan.parts]
-        parts += [f"{name}={getattr(self, name)!r}" for name in plan.static]
+        names = field_names_of(type(self))
+        parts = [_described(getattr(self, name)) for name in names.parts]
+        parts += [f"{name}={getattr(self, name)!r}" for name in names.static]
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """The array as a whole in NumPy's form, as somebody asks for that."""
-        return np.asarray(WHOLE[0](self), dtype)
+        """Return the whole array as NumPy's: no policy forbids an explicit conversion.
+
+        A function of JAX that is given an implicit array converts it by this method, too: that is
+        not explicit, and the policy decides.
+        """
+        by_jax = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "jax"
+        jax: Any = sys.modules.get("jax")
+        # Arrays that are captured where JAX traces have values.
+        with jax.ensure_compile_time_eval() if jax else nullcontext():
+            return np.asarray((CONVERTED if by_jax else WHOLE)[0](self), dtype)
 
     def __bool__(self) -> bool:
         raise ImplicitArrayError(
             f"The truth value of {self!r}: it is an array.",
             "Compare it with None by `is`, or make it whole with np.asarray.",
-            where(here()),
         )
 
     def __iter__(self) -> Iterator[Any]:
@@ -252,7 +259,7 @@ class ImplicitArray(ABC):
     # Operators: by the library of the fields.
 
     def astype(self, dtype: Any) -> Any:
-        """Another array of that dtype; implicit where the class has a handler of casts."""
+        """Return a copy of that dtype; implicit where the class has a handler of casts."""
         return APPLY[0]("cast", self, dtype_name(dtype))
 
     @property
@@ -269,7 +276,7 @@ class ImplicitArray(ABC):
         return APPLY[0]("getitem", self, index)
 
     def reshape(self, *shape: Any) -> Any:
-        """The same elements in another shape."""
+        """Reshape the array in row-major order."""
         lengths = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         return APPLY[0]("reshape", self, lengths)
 
@@ -293,23 +300,26 @@ class ImplicitArray(ABC):
 
 
 WHOLE: list[Callable[[ImplicitArray], Any]] = []
-"""What makes one whole, and sees that it is right; from ``policy.py``."""
+"""The function that materializes an array and checks the result; set by ``policy.py``."""
+
+CONVERTED: list[Callable[[ImplicitArray], Any]] = []
+"""The function that makes an array whole for a function of JAX; set by ``policy.py``."""
 
 TENSOR: list[Callable[[ImplicitArray], Any]] = []
-"""What makes a symbolic array of one; from ``node.py``."""
+"""The function that turns an implicit array into a symbolic one; set by ``node.py``."""
 
 
 def _described(x: Any) -> str:
     if isinstance(x, tuple | list):
         return f"({', '.join(map(_described, x))})"
-    if is_form(x) or not hasattr(x, "shape"):
+    if declares_implicit(x) or not hasattr(x, "shape"):
         return repr(x)
     lengths = ", ".join("?" if n is None else str(n) for n in lengths_of(x))
     return f"{dtype_of(x)}[{lengths}]"
 
 
 def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """What gives the attributes of these names."""
+    """Return a function that reads the attributes of these names."""
     match names:
         case ():
             return lambda x: ()
@@ -320,18 +330,18 @@ def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _register(tree_util: Any, cls: Any) -> None:
-    """Make a class a tree of JAX's."""
+    """Register a class as a JAX pytree."""
     key = tree_util.GetAttrKey
 
     @cache
     def readers() -> tuple[Any, Any]:
         # Fields are known when the class is complete.
-        plan = plan_of(cls)
-        return _reader(plan.parts), _reader(plan.static)
+        names = field_names_of(cls)
+        return _reader(names.parts), _reader(names.static)
 
     def with_keys(x: Any) -> Any:
         children, static = flatten(x)
-        pairs = zip(plan_of(cls).parts, children, strict=True)
+        pairs = zip(field_names_of(cls).parts, children, strict=True)
         return tuple([(key(name), part) for name, part in pairs]), static
 
     def flatten(x: Any) -> Any:
@@ -339,12 +349,12 @@ def _register(tree_util: Any, cls: Any) -> None:
         return parts(x), static(x)
 
     def unflatten(static: Any, children: Any) -> Any:
-        plan = plan_of(cls)
+        names = field_names_of(cls)
         made = object.__new__(cls)
         put = object.__setattr__
-        for name, part in zip(plan.parts, children, strict=True):
+        for name, part in zip(names.parts, children, strict=True):
             put(made, name, part)
-        for name, value in zip(plan.static, static, strict=True):
+        for name, value in zip(names.static, static, strict=True):
             put(made, name, value)
         return made
 
@@ -352,7 +362,7 @@ def _register(tree_util: Any, cls: Any) -> None:
 
 
 MOST = 4096
-"""How many types are remembered; then they are forgotten."""
+"""The number of types to remember before all are forgotten."""
 
 _types: dict[Any, tuple[tuple[Any, ...], Any]] = {}
 _checked: dict[Any, bool] = {}
@@ -366,7 +376,7 @@ def _kept(known: dict[Any, T], key: Any, value: T) -> T:
 
 
 def _key(leaves: Sequence[Any]) -> tuple[Any, ...]:
-    """What arrays are but for their values."""
+    """Return the types of arrays, by which results are remembered."""
     try:
         return tuple([x.type if isinstance(x, Tensor) else (x.shape, x.dtype) for x in leaves])
     except AttributeError:
@@ -375,26 +385,26 @@ def _key(leaves: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def type_of(x: ImplicitArray) -> tuple[tuple[Any, ...], Any]:
-    """The shape and dtype that ``materialize`` gives, worked out once for equal fields."""
-    form, leaves = Form.of(x)
+    """Return the shape and dtype of the whole array, inferred once for equal fields."""
+    treedef, leaves = Treedef.of(x)
     jax: Any = sys.modules.get("jax.tree_util") and sys.modules["jax"]
     # The dtype of what has none of its own, as of jnp.zeros(3), is as JAX is set.
-    key = form, _key(leaves), jax is not None and jax.config.jax_enable_x64
+    key = treedef, _key(leaves), jax is not None and jax.config.jax_enable_x64
     found = _types.get(key)
     if found is not None:
         return found
     given = tuple([(lengths_of(leaf), dtype_of(leaf)) for leaf in leaves])
     symbolic = any(isinstance(leaf, Tensor | TensorType) for leaf in leaves)
-    return _kept(_types, key, derived(form, given, symbolic))
+    return _kept(_types, key, derived(treedef, given, symbolic))
 
 
 OPENING: ContextVar[bool] = ContextVar("opening", default=False)
-"""Whether ``materialize`` is being called: what becomes whole in it, no policy is asked for."""
+"""Whether ``materialize`` is being called: no policy applies to arrays that it makes whole."""
 
 
 @contextmanager
 def opening() -> Iterator[None]:
-    """Within, ``materialize`` is being called."""
+    """Mark that ``materialize`` is being called."""
     token = OPENING.set(True)
     try:
         yield
@@ -402,7 +412,7 @@ def opening() -> Iterator[None]:
         OPENING.reset(token)
 
 
-def derived(form: Form, given: Any, symbolic: bool) -> tuple[tuple[Any, ...], Any]:
+def derived(treedef: Treedef, given: Any, symbolic: bool) -> tuple[tuple[Any, ...], Any]:
     # A class that is written in JAX's functions has loaded JAX.
     traced = sys.modules.get("jax")
     static = all(n is not None for shape, _ in given for n in shape)
@@ -412,21 +422,20 @@ def derived(form: Form, given: Any, symbolic: bool) -> tuple[tuple[Any, ...], An
             continue
         try:
             with opening():
-                whole = attempt(form, given)
+                whole = attempt(treedef, given)
         except Exception as error:  # the next way, or the error below
             problem = problem or error
             continue
         return lengths_of(whole), dtype_of(whole)
     raise MaterializeError(
-        f"{form.cls.__qualname__}.materialize() failed for fields {given}: {problem}",
-        "Give the class properties shape and dtype, or mend materialize.",
-        where(here()),
+        f"{treedef.cls.__qualname__}.materialize() failed for fields {given}: {problem}",
+        "Give the class properties shape and dtype, or correct materialize.",
     ) from problem
 
 
-def _by_graph(form: Form, given: Any) -> Any:
-    whole = form.build([TensorType(dtype, shape)() for shape, dtype in given])
-    while is_form(whole):
+def _by_graph(treedef: Treedef, given: Any) -> Any:
+    whole = treedef.build([TensorType(dtype, shape)() for shape, dtype in given])
+    while declares_implicit(whole):
         whole = whole.materialize()
     return whole
 
@@ -434,12 +443,12 @@ def _by_graph(form: Form, given: Any) -> Any:
 WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
 
 
-def _by_jax(form: Form, given: Any) -> Any:
+def _by_jax(treedef: Treedef, given: Any) -> Any:
     jax: Any = sys.modules["jax"]
 
     def whole(leaves: Any) -> Any:
-        made = form.build(leaves)
-        while is_form(made):
+        made = treedef.build(leaves)
+        while declares_implicit(made):
             made = made.materialize()
         return made
 

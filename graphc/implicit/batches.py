@@ -1,4 +1,4 @@
-"""Whether a class takes axes in front for batches, found out by values."""
+"""Whether a class accepts leading batch axes, found by computing values."""
 
 from __future__ import annotations
 
@@ -10,44 +10,42 @@ from typing import Any
 import numpy as np
 
 from graphc.implicit.array import opening
-from graphc.implicit.form import Form, is_form
+from graphc.implicit.treedef import Treedef, declares_implicit
 from graphc.ir import is_own_class
-
-__all__ = ["is_elementwise"]
 
 Shapes = tuple[tuple[tuple[Any, ...], np.dtype[Any]], ...]
 """The lengths and dtype of each array, None or a symbol for a length that is not known."""
 
 UNKNOWN = 3
-"""What stands for a length that is not known."""
+"""The number that stands for an unknown length."""
 
 
 @lru_cache(1024)
-def is_elementwise(form: Form, shapes: Shapes) -> bool:
-    """Whether the whole of a stack of two is the two wholes.
+def is_elementwise(treedef: Treedef, shapes: Shapes) -> bool:
+    """Whether materializing a stack of two equals stacking the two materialized arrays.
 
     Types cannot tell: ``values - values.mean(0)`` has the shape of a stack for whatever length.
     Classes of graphc's own need no trial. One whose ``materialize`` fails has no stacks.
 
     Args:
-        form: Of one element, and of the stack.
+        treedef: Of one element, and of the stack.
         shapes: The types of one element's arrays.
     """
-    if all(map(is_own_class, form.classes())):
+    if all(map(is_own_class, treedef.classes())):
         return True
-    return any(_agrees(form, shapes, most) for most in (100, 2))
+    return any(_agrees(treedef, shapes, most) for most in (100, 2))
 
 
-def _agrees(form: Form, shapes: Shapes, most: int) -> bool:
-    """The same for integers below a bound: they may be places in something."""
+def _agrees(treedef: Treedef, shapes: Shapes, most: int) -> bool:
+    """Whether it holds for random integers below a bound: fields may be indices."""
     rng = np.random.default_rng(0)
     stacks = [_drawn(rng, shape, dtype, most) for shape, dtype in shapes]
     jax: Any = sys.modules.get("jax")
     now: AbstractContextManager[Any] = jax.ensure_compile_time_eval() if jax else nullcontext()
     try:
         with now, opening(), np.errstate(all="ignore"):
-            both = _whole(form, stacks)
-            each = np.stack([_whole(form, [x[i] for x in stacks]) for i in range(2)])
+            both = _whole(treedef, stacks)
+            each = np.stack([_whole(treedef, [x[i] for x in stacks]) for i in range(2)])
     except Exception:  # whatever its class raises: it has no such arrays
         return False
     if both.shape != each.shape:
@@ -64,9 +62,9 @@ def _drawn(rng: np.random.Generator, shape: Any, dtype: np.dtype[Any], most: int
     return rng.uniform(0.5, 2.0, lengths).astype(dtype)
 
 
-def _whole(form: Form, leaves: list[Any]) -> np.ndarray[Any, Any]:
-    made = form.build(leaves)
-    while is_form(made):
+def _whole(treedef: Treedef, leaves: list[Any]) -> np.ndarray[Any, Any]:
+    made = treedef.build(leaves)
+    while declares_implicit(made):
         made = made.materialize()
     found = np.asarray(made)
     return found.astype(complex if found.dtype.kind == "c" else float)

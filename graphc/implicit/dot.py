@@ -1,4 +1,4 @@
-"""Products summed over any axes, as products of matrices that a structure computes."""
+"""``dot_general`` with structured operands, as matrix products that structures compute."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.form import dtype_of
 from graphc.implicit.layout import (
-    Lost,
+    StructureLost,
     broadcast,
     cast,
     first_of,
@@ -20,10 +19,9 @@ from graphc.implicit.layout import (
     structural,
     transposed,
 )
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured
-
-__all__ = ["dot_general"]
+from graphc.implicit.treedef import dtype_of
 
 Axes = tuple[Sequence[int], Sequence[int]]
 Sizes = dict[int, Any]
@@ -32,7 +30,7 @@ Sizes = dict[int, Any]
 
 @structural
 def dot_general(a: Any, b: Any, contract: Axes, batch: Axes, dtype: Any) -> Any:
-    """The product of two arrays, one a structure at least, summed over pairs of axes.
+    """Contract pairs of axes of two arrays, of which at least one is structured.
 
     The result has the batch axes first, then a's free axes, then b's. An operand narrower than the
     result is cast before the product, so that sums are in the result's dtype; a result in half
@@ -67,23 +65,23 @@ def dot_general(a: Any, b: Any, contract: Axes, batch: Axes, dtype: Any) -> Any:
 
 
 def _placed(matrix: Matrix, x: Any, others: list[int], out: list[int], dtype: Any) -> Any:
-    """The product of an array with matrices, its axes in order and of a dtype."""
+    """Return a product with its axes in order, in the result's dtype."""
     y, labels = _product(matrix, _wide(x, dtype), others)
     return cast(transposed(y, tuple(map(labels.index, out))), dtype)
 
 
 def _wide(x: Any, dtype: Any) -> Any:
-    """An operand in the result's dtype where that is wider."""
+    """Cast an operand to the result's dtype where that is wider."""
     if dtype_of(x).itemsize >= dtype.itemsize:
         return x
     try:
         return cast(x, dtype)
-    except Lost:
+    except StructureLost:
         return x
 
 
 class Matrix(NamedTuple):
-    """A structure as matrices, in batches: what multiplies from the right.
+    """A structured operand as batches of matrices that multiply from the right.
 
     Attributes:
         array: Of shape ``(*lead, k, n)``.
@@ -99,7 +97,7 @@ class Matrix(NamedTuple):
 
 
 def _matrices(x: Any, own: list[int], others: list[int], out: list[int]) -> Iterator[Matrix]:
-    """The forms of a structure in which it can take part in the product, the best first."""
+    """Yield the ways to view a structured operand as matrices, the best first."""
     if not isinstance(x, Structured):
         return
     sizes = dict(zip(own, x.xp.shape_of(x), strict=True))
@@ -122,7 +120,7 @@ def _matrices(x: Any, own: list[int], others: list[int], out: list[int]) -> Iter
 
 @structural
 def _merged(x: Structured, own: list[int], kinds: tuple[Sizes, ...], rows_first: bool) -> Any:
-    """A structure as matrices of rows and columns that are several axes each."""
+    """View a structured operand as matrices whose rows and columns merge several axes."""
     lead, rows, columns = kinds
     first, last = (rows, columns) if rows_first else (columns, rows)
     x = transposed(x, tuple(map(own.index, (*lead, *first, *last))))
@@ -133,10 +131,10 @@ def _merged(x: Structured, own: list[int], kinds: tuple[Sizes, ...], rows_first:
 
 
 def _product(matrix: Matrix, x: Any, labels: list[int]) -> tuple[Any, list[int]]:
-    """The product of an array with matrices, and the labels of its axes.
+    """Multiply an array by matrices; return the product and the labels of its axes.
 
     Raises:
-        Lost: The structure does not say what it is.
+        StructureLost: The structure does not say what it is.
     """
     array, lead, summed, columns = matrix
     xp = numpy_like(array, x)

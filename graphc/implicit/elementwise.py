@@ -1,4 +1,4 @@
-"""Functions of each element, of structures and what broadcasts with them."""
+"""Elementwise functions of structured arrays and of arrays that broadcast with them."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ from functools import partial
 from typing import Any
 
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.form import dtype_of, lengths_of
-from graphc.implicit.layout import Lost, broadcast, first_of, kept, reshaped, sparing, structural
-from graphc.implicit.level import numpy_like
+from graphc.implicit.layout import (
+    StructureLost,
+    broadcast,
+    first_of,
+    kept,
+    reshaped,
+    sparing,
+    structural,
+)
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured, is_scalar
+from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import dtype_name, is_inexact
-
-__all__ = ["chosen", "combined", "mapped", "powered"]
 
 Shape = tuple[int | None, ...]
 
 
 def mapped(name: str, x: Any) -> Any:
-    """A function of one operand, by NumPy's name."""
+    """Apply a unary function, given by NumPy's name."""
     return x.mapped(name) if isinstance(x, Structured) else NotImplemented
 
 
 @structural
 def combined(name: str, a: Any, b: Any) -> Any:
-    """``"add"``, ``"subtract"``, ``"multiply"`` or ``"divide"`` of two arrays, one a structure."""
+    """Add, subtract, multiply or divide two arrays, of which one is structured."""
     if not isinstance(a, Structured) and not isinstance(b, Structured):
         return NotImplemented
     return COMBINED[name](a, b)
@@ -33,13 +39,13 @@ def combined(name: str, a: Any, b: Any) -> Any:
 
 @structural
 def powered(x: Structured, exponent: int) -> Any:
-    """A structure to an integer power, other than 0."""
+    """Raise a structured array to an integer power other than 0."""
     return _powered(x, exponent)
 
 
 @structural
 def chosen(mask: Any, a: Any, b: Any) -> Any:
-    """``a`` where a mask holds and ``b`` elsewhere; one of these is a structure."""
+    """Return ``a`` where a mask holds and ``b`` elsewhere; one of the two is structured."""
     shape = _common(mask, a, b)
     ways = [
         partial(_chosen, x, mask, other, first, shape)
@@ -56,7 +62,7 @@ def _chosen(x: Structured, mask: Any, other: Any, first: bool, shape: Shape) -> 
 
 
 def _mapped(name: str, x: Any) -> Any:
-    """Of an array of any kind."""
+    """Apply a unary function to an array, structured or whole."""
     return kept(x.mapped(name)) if isinstance(x, Structured) else getattr(numpy_like(x), name)(x)
 
 
@@ -78,7 +84,7 @@ def _multiply(a: Any, b: Any) -> Any:
 
 def _divide(a: Any, b: Any) -> Any:
     if not is_inexact(dtype_name(dtype_of(a))):
-        raise Lost
+        raise StructureLost
     if isinstance(a, Structured) and _is_one(b):
         x = _stretched(a, _common(a, b))
         return kept(x.divided(_scalar(b))) if isinstance(x, Structured) else x / b
@@ -90,7 +96,7 @@ COMBINED = {"add": _add, "subtract": _subtract, "multiply": _multiply, "divide":
 
 def _powered(x: Any, exponent: int) -> Any:
     if exponent == 0:
-        raise Lost
+        raise StructureLost
     if exponent < 0:
         return _powered(_mapped("reciprocal", x), -exponent)
     if exponent == 1:
@@ -100,7 +106,7 @@ def _powered(x: Any, exponent: int) -> Any:
 
 
 def _either(function: Callable[[Structured, Any, Shape], Any], a: Any, b: Any) -> Any:
-    """A commutative function, as either operand's structure has it; one is a structure."""
+    """Apply a commutative function by the method of either operand that is structured."""
     shape = _common(a, b)
     pairs = [(x, other) for x, other in ((a, b), (b, a)) if isinstance(x, Structured)]
     ways = [partial(function, x, other, shape) for x, other in pairs]
@@ -126,11 +132,11 @@ def _product(x: Structured, other: Any, shape: Shape) -> Any:
 
 
 def _weighted(x: Structured, other: Any) -> Any:
-    """Times what differs along one axis only."""
+    """Multiply by weights that vary along one axis only."""
     lengths = lengths_of(other)
     (axis, *more) = [i for i, n in enumerate(lengths, x.ndim - len(lengths)) if n != 1]
     if more or isinstance(other, ImplicitArray):
-        raise Lost
+        raise StructureLost
     return x.weighted(numpy_like(other).reshape(other, (-1,)), axis)
 
 
@@ -142,7 +148,7 @@ def _lengths(x: Any) -> Shape:
 
 
 def _common(*xs: Any) -> Shape:
-    """The shape that arrays broadcast to; an unknown length is that of the others."""
+    """Return the broadcast shape; an unknown length takes that of the other operands."""
     shapes = [_lengths(x) for x in xs]
     found: list[int | None] = []
     for axis in range(-max(map(len, shapes)), 0):
@@ -153,23 +159,23 @@ def _common(*xs: Any) -> Shape:
 
 
 def _is_one(x: Any) -> bool:
-    """Whether it is known to hold one element."""
+    """Whether an array is known to hold exactly one element."""
     return all(n == 1 for n in _lengths(x))
 
 
 def _scalar(x: Any) -> Any:
-    """The one element, without axes."""
+    """Return the single element as an array without axes."""
     return reshaped(x, ()) if _lengths(x) else x
 
 
 def _fits(lengths: Sequence[int | None], shape: Shape) -> bool:
-    """Whether an array of these lengths has that shape, as far as both are known."""
+    """Whether two shapes agree in all lengths that both know."""
     pairs = zip(lengths, shape, strict=False)
     return len(lengths) == len(shape) and all(n == m or None in {n, m} for n, m in pairs)
 
 
 def _stretched(x: Any, shape: Shape, like: Any = None) -> Any:
-    """Broadcast to a shape, whose unknown lengths are those of another array."""
+    """Broadcast an array to a shape whose unknown lengths are those of another array."""
     lengths = _lengths(x)
     if _fits(lengths, shape):
         return x

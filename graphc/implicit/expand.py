@@ -1,4 +1,4 @@
-"""Operations on implicit arrays, in a graph, replaced by what their handlers make of them."""
+"""Graphs in which handlers have replaced the operations on implicit arrays."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from graphc.errors import GraphcError, HandlerError
 from graphc.implicit.array import ImplicitArray, opening
+from graphc.implicit.namespace import EXPAND
 from graphc.implicit.node import Implicit, as_implicit
-from graphc.implicit.policy import tell
+from graphc.implicit.policy import enforce_policy
 from graphc.implicit.registry import described, dispatch, parameters_of
 from graphc.ir import (
     GATHERED,
@@ -18,25 +19,24 @@ from graphc.ir import (
     Pick,
     TensorType,
     TupleType,
-    derived_from,
     toposort,
+    unfolded,
 )
 from graphc.loop.subgraph import opened
+from graphc.site import derived_from
 from graphc.tensor import as_tensor
 
-__all__ = ["INSIDE", "densified", "expanded"]
-
 INSIDE: list[Callable[[Node, Collection[Node]], Sequence[Node] | None]] = []
-"""What gives the results of operations that hold graphs, where something in them is implicit.
+"""For each operation that holds graphs, the function that handles implicit arrays in them.
 
 Called with the operation's node and nodes that stay as they are; from ``loops.py``."""
 
 Several = dict[Node, Any]
-"""What was found for operations of several results: one for each, or None."""
+"""The replacements of nodes with several results: one for each result, or None."""
 
 
 def expanded(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
-    """Outputs of equal values in which handlers have done what they can.
+    """Return outputs of equal value in which handlers have replaced all that they handle.
 
     Args:
         outputs: Arrays.
@@ -45,34 +45,21 @@ def expanded(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node
     if not (Implicit.used and any(map(_gives_implicit, toposort(outputs, known)))):
         return [*outputs]
     done: dict[Node, Node] = {x: x for x in known}
-    meanings: dict[Node, Node] = {}
     several: Several = {}
-    waiting = [*reversed(outputs)]
-    while waiting:
-        node = waiting[-1]
-        if node in done:
-            waiting.pop()
-            continue
-        missing = [x for x in node.inputs if x not in done]
-        if missing:
-            waiting += missing
-            continue
-        made = node.with_inputs([done[x] for x in node.inputs]) if node.inputs else node
-        meaning = meanings[made] if made in meanings else _meaning(made, known, several)
-        if meaning is not None and meaning not in done:
-            # What a handler makes may hold implicit arrays in turn.
-            if made in meanings or meaning is made:
-                raise HandlerError(
-                    f"The handlers of {described(made.op)} give {made!r} in terms of itself.",
-                    "Return NotImplemented for what a handler does not handle.",
-                    made.where,
-                )
-            meanings[made] = meaning
-            waiting.append(meaning)
-            continue
-        final = made if meaning is None else done[meaning]
-        done[node] = done[made] = done[final] = final
-    return [done[y] for y in outputs]
+
+    def again(node: Node) -> Node:
+        return node.with_inputs([done[x] for x in node.inputs]) if node.inputs else node
+
+    # What a handler makes may hold implicit arrays in turn.
+    return unfolded(outputs, done, again, lambda node: _meaning(node, known, several), _endless)
+
+
+def _endless(node: Node) -> HandlerError:
+    return HandlerError(
+        f"The handlers of {described(node.op)} give {node!r} in terms of itself.",
+        "Return NotImplemented for what a handler does not handle.",
+        node.where,
+    )
 
 
 def _is_implicit(x: Node) -> bool:
@@ -80,7 +67,7 @@ def _is_implicit(x: Node) -> bool:
 
 
 def _meaning(node: Node, known: Collection[Node], several: Several) -> Node | None:
-    """What handlers make of a node; None where nothing handles it."""
+    """Return a node's replacement by handlers; None where nothing handles it."""
     if isinstance(node.op, Pick):
         (whole,) = node.inputs
         if whole not in several:
@@ -98,7 +85,7 @@ def _meaning(node: Node, known: Collection[Node], several: Several) -> Node | No
 
 
 def _needs(node: Node, known: Collection[Node]) -> bool:
-    """Whether it takes an implicit array."""
+    """Whether a node takes an implicit array."""
     return any(_is_implicit(x) and x not in known for x in node.inputs)
 
 
@@ -112,7 +99,7 @@ def _inside(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
 
 
 def _handled(node: Node, known: Collection[Node]) -> Any:
-    """What a handler gives; None where there is none."""
+    """Return the best handler's result; None where there is no handler."""
     if not _needs(node, known):
         return None
     operands = [x.array if _is_implicit(x) and x not in known else x for x in node.inputs]  # type: ignore[attr-defined]
@@ -128,13 +115,13 @@ def _handled(node: Node, known: Collection[Node]) -> Any:
 
 
 def _checked(node: Node, found: Any) -> Node:
-    """What a handler gave as a node, of the type that the operation has."""
+    """Check a handler's result against the operation's type, and return it as a node."""
     made = as_implicit(found) if isinstance(found, ImplicitArray) else as_tensor(found)
     wanted, given = node.type, made.type
     if not isinstance(wanted, TensorType) or not _agree(wanted, given):
         raise HandlerError(
             f"The handler of {described(node.op)} gave {given!r} for {node!r}, of type {wanted!r}.",
-            "Let it give the result's shape and dtype.",
+            "Return an array of the result's shape and dtype.",
             node.where,
         )
     return made
@@ -147,7 +134,7 @@ def _agree(a: TensorType, b: TensorType) -> bool:
 
 
 def densified(graph: Graph, user: Node | None = None) -> Graph:
-    """A graph in which no operation needs an implicit array, as the policy allows.
+    """Return a graph without implicit arrays, as the policy allows.
 
     Args:
         graph: Any.
@@ -166,12 +153,12 @@ def densified(graph: Graph, user: Node | None = None) -> Graph:
     for y in graph.outputs:
         if _is_implicit(y):
             what = "the output" if user is None else described(user.op)
-            tell(y.array, what, (user or y).where)  # type: ignore[attr-defined]
+            enforce_policy(y.array, what, (user or y).where)  # type: ignore[attr-defined]
     return Graph(graph.inputs, [done[y] for y in graph.outputs])
 
 
 def _holds_implicit(graph: Graph) -> bool:
-    """Whether there is an implicit array in it, or in a graph that is in it."""
+    """Whether a graph, or one nested in it, has an implicit array."""
     held = (inner for node in graph.nodes for inner in node.op.graphs())
     return any(map(_is_implicit, graph.nodes)) or any(map(_holds_implicit, held))
 
@@ -179,7 +166,7 @@ def _holds_implicit(graph: Graph) -> bool:
 def _dense(node: Node, done: dict[Node, Node]) -> Node:
     for x in node.inputs:
         if _is_implicit(x):
-            tell(x.array, described(node.op), node.where)  # type: ignore[attr-defined]
+            enforce_policy(x.array, described(node.op), node.where)  # type: ignore[attr-defined]
     inputs = [done[x] for x in node.inputs]
     if isinstance(node.op, Implicit):
         return _whole(node.op, inputs)
@@ -190,17 +177,18 @@ def _dense(node: Node, done: dict[Node, Node]) -> Node:
 
 
 def _whole(op: Implicit, fields: Sequence[Node]) -> Node:
-    """The whole array; of what is nested in it, no policy is asked any more."""
+    """Return the whole array; arrays nested in it become whole without further reports."""
     with opening():
         (made,) = expanded([op.expand(*fields)], fields)  # type: ignore[arg-type]
         return densified(Graph(dict.fromkeys(fields), [made])).outputs[0]
 
 
 def _gives_implicit(node: Node) -> bool:
-    """Whether it is an implicit array, or graphs in it give one."""
+    """Whether a node is an implicit array, or holds graphs with implicit results."""
     return _is_implicit(node) or any(_is_implicit(y) for g in node.op.graphs() for y in g.outputs)
 
 
 GATHERED.add(Implicit)
 # Before loops are: what is implicit goes into them. A sub-graph is written out first.
 GATHERERS.insert(GATHERERS.index(opened) + 1, expanded)
+EXPAND.append(expanded)

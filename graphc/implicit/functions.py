@@ -1,36 +1,33 @@
-"""Functions of JAX's that take implicit arrays."""
+"""JAX functions that take implicit arrays: ``implicit``, and a fallback for handlers."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from contextlib import nullcontext
-from importlib import import_module
 from typing import Any
 
 from graphc.errors import ArgumentError
+from graphc.implicit import jax_arrays
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import materialized, materializing
 from graphc.implicit.registry import described
-from graphc.ir import Op, here, where
+from graphc.ir import Op
 from graphc.tensor import Tensor, as_tensor
-
-__all__ = ["implicit", "materialize_handler", "use_implicit"]
 
 
 def implicit(f: Any = None, *, materialize: str | None = None) -> Any:
-    """A function of JAX's arrays as one that takes implicit arrays in their places.
+    """Let a function of JAX arrays take implicit arrays in their place.
 
     JAX traces the function, and each primitive whose operands are implicit goes to the handler that
-    ``register`` was told of: for ``jnp.dot``, ``jnp.einsum`` and ``@`` alike, that of
+    was registered for it: for ``jnp.dot``, ``jnp.einsum`` and ``@`` alike, that of
     ``dot_general``. Loops, branches, compiled functions, checkpoints, functions with derivatives of
     their own and functions under ``vmap`` and ``grad`` are entered. What has no handler gets the
     whole array, as the policy says. ``jit``, ``vmap`` and ``grad`` may go around it, too; when a
     compiled function is called, nothing of this is left.
 
     Within the function an implicit argument is an array of JAX's, which the trace follows: its
-    fields are not seen. What the function captures is no argument: implicit arrays work there in
-    operators, and are to be arguments for functions of ``jax.numpy``.
+    fields are not seen. Implicit arrays that the function captures are made arguments, too, beside
+    implicit arguments and where a function of JAX would not take them.
 
     Args:
         f: Takes and gives arrays nested in any way, of which some may be implicit. Numbers, strings
@@ -65,22 +62,23 @@ def implicit(f: Any = None, *, materialize: str | None = None) -> Any:
     if f is None:
         return functools.partial(implicit, materialize=materialize)
     if not callable(f):
-        raise ArgumentError(f"implicit({f!r}): it is no function.", "Give one.", where(here()))
+        raise ArgumentError(
+            f"implicit({f!r}): expected a function.", "Pass a function of JAX arrays."
+        )
     if materialize is not None:
         with materializing(materialize):
-            pass  # an unknown policy is told of here
+            pass  # raises for an unknown policy
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Any:
-        call: Callable[..., Any] = import_module("graphc.implicit.jax").call
         with nullcontext() if materialize is None else materializing(materialize):
-            return call(f, args, kwargs)
+            return jax_arrays.call(f, args, kwargs)
 
     return run
 
 
 def use_implicit(f: Any = None, *, materialize: str | None = None) -> Any:
-    """Another name of ``implicit``.
+    """An older name of ``implicit``.
 
     Args:
         f: As of ``implicit``.
@@ -101,9 +99,9 @@ def use_implicit(f: Any = None, *, materialize: str | None = None) -> Any:
 
 
 def materialize_handler(target: Any, *operands: Any, **parameters: Any) -> Any:
-    """What a primitive or an operation gives for the whole arrays: for use in a handler.
+    """Apply a primitive or an operation to the whole arrays: for use in a handler.
 
-    Implicit operands become whole as the policy says, which is told of it.
+    Implicit operands become whole as the policy says, and are reported.
 
     Args:
         target: A primitive of JAX's, or an operation of graphc's or its class.
@@ -130,10 +128,10 @@ def materialize_handler(target: Any, *operands: Any, **parameters: Any) -> Any:
         ...     if y == 2:
         ...         return x.square
         ...     return materialize_handler(jax.lax.integer_pow_p, x, y=y)
-        >>> with materializations() as told:
+        >>> with materializations() as report:
         ...     print(implicit(lambda x: x**2 + x**3)(Root(jnp.ones(2))))
         [2. 2.]
-        >>> [x.what for x in told]
+        >>> [x.what for x in report]
         ['integer_pow']
     """
     if isinstance(target, type):
@@ -141,10 +139,9 @@ def materialize_handler(target: Any, *operands: Any, **parameters: Any) -> Any:
     if isinstance(target, Op):
         given = [_whole(x, described(target), None) for x in operands]
         return Tensor.make(target, *map(as_tensor, given))
-    interpreter = import_module("graphc.implicit.jax.interpreter")
-    place = interpreter.where_now()
+    place = jax_arrays.where_now()
     given = [_whole(x, described(target), place) for x in operands]
-    return interpreter.bind(target, given, parameters)
+    return jax_arrays.bind(target, given, parameters)
 
 
 def _whole(x: Any, what: str, where: str | None) -> Any:

@@ -1,4 +1,4 @@
-"""Parts of structures: slices, slices at computed places, joined and split."""
+"""Indexing, joining and splitting of structured arrays."""
 
 from __future__ import annotations
 
@@ -8,45 +8,43 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.form import lengths_of
-from graphc.implicit.layout import Lost, expanded, kept, squeezed, structural, transposed
-from graphc.implicit.level import numpy_like
+from graphc.implicit.layout import StructureLost, expanded, kept, squeezed, structural, transposed
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured
-from graphc.tensor.index import HOLE, Entry, Hole, Index, Range
-
-__all__ = ["flipped", "indexed", "joined", "rows_of", "sliced", "split"]
+from graphc.implicit.treedef import lengths_of
+from graphc.tensor.arrays.index import HOLE, Entry, Hole, Index, Range
 
 
 @structural
 def sliced(x: Structured, starts: Sequence[int], stops: Sequence[int], steps: Sequence[int]) -> Any:
-    """A slice on each axis, within its bounds, of steps from 1 on."""
+    """Slice each axis, within bounds and with positive steps."""
     return _sliced(x, starts, stops, steps)
 
 
 @structural
 def rows_of(x: Structured, index: Any, axis: int) -> Any:
-    """The slices along an axis at places within bounds: the index's axes, then the others."""
+    """Take slices along an axis at indices within bounds; the index's axes come first."""
     return _rows(x, index, axis)
 
 
 @structural
 def flipped(x: Structured, axes: Sequence[int]) -> Any:
-    """In reverse order along axes."""
+    """Reverse an array along axes."""
     return _flipped(x, axes)
 
 
 @structural
 def joined(xs: Sequence[Any], axis: int) -> Any:
-    """Arrays one after the other along an axis, if all are implicit and the first a structure."""
+    """Concatenate arrays along an axis; all are implicit, and the first is structured."""
     first, *others = xs
     if not isinstance(first, Structured) or not all(isinstance(x, ImplicitArray) for x in others):
-        raise Lost
+        raise StructureLost
     return kept(first.joined(others, axis)) if others else first
 
 
 @structural
 def split(x: Structured, sizes: Sequence[int], axis: int) -> Any:
-    """Consecutive parts of these lengths along an axis, a list."""
+    """Split an array into consecutive parts of these lengths along an axis."""
     starts, stops, steps = [0] * x.ndim, [*x.shape], [1] * x.ndim
     parts = []
     for starts[axis], stops[axis] in pairwise(accumulate(sizes, initial=0)):
@@ -56,13 +54,13 @@ def split(x: Structured, sizes: Sequence[int], axis: int) -> Any:
 
 @structural
 def indexed(x: Structured, entries: Sequence[Entry], symbolic: Sequence[Any]) -> Any:
-    """What ``Index`` of these entries gives, where at most one of them is an integer array."""
+    """Index an array with the entries of an ``Index``, of which at most one is an integer array."""
     own = [entry for entry in entries if entry is not None]
     holes = [axis for axis, entry in enumerate(own) if isinstance(entry, Hole)]
     if len(holes) == len(symbolic) == len(entries) == x.ndim == 2:
         return _elements(x, *symbolic)
     if len(holes) != len(symbolic) or len(holes) > 1:
-        raise Lost
+        raise StructureLost
     y = _basic(x, own)
     if not holes:
         return _without_integers(y, entries, 0)
@@ -81,27 +79,27 @@ def indexed(x: Structured, entries: Sequence[Entry], symbolic: Sequence[Any]) ->
 
 
 def _elements(x: Structured, rows: Any, columns: Any) -> Any:
-    """Elements of a matrix by their places, of which there are as many as rows, at most."""
+    """Return elements of a matrix by row and column; at most as many as it has rows."""
     count = math.prod(n for n in lengths_of(rows) if n is not None)
     if lengths_of(rows) != lengths_of(columns) or None in (*x.shape, *lengths_of(rows)):
-        raise Lost
+        raise StructureLost
     if count > x.shape[0]:
-        raise Lost
+        raise StructureLost
     found = _rows(x, _from_start(rows, x.shape[0]), 0)
     xp = numpy_like(found, columns)
     if isinstance(found, ImplicitArray):
-        raise Lost
+        raise StructureLost
     places = _from_start(columns, x.shape[1])
     return xp.squeeze(xp.take_along_axis(found, xp.expand_dims(places, -1), -1), -1)
 
 
 def _basic(x: Structured, own: Sequence[Entry]) -> Any:
-    """The slices of an index, integers as slices of length 1, and all of what arrays index."""
+    """Apply the slices of an index; integers become slices of length 1."""
     whole = Range()
     if all(entry in {whole, HOLE} for entry in own):
         return x
     if None in x.shape:
-        raise Lost
+        raise StructureLost
     spans = [_span(entry, n) for entry, n in zip(own, x.shape, strict=True)]
     forwards = [span if span.step > 0 else span[::-1] for span in spans]
     starts = [span.start if len(span) else 0 for span in forwards]
@@ -111,7 +109,7 @@ def _basic(x: Structured, own: Sequence[Entry]) -> Any:
 
 
 def _span(entry: Entry, n: int) -> range:
-    """The places that a slice or an integer takes."""
+    """Return the range of indices that a slice or an integer selects."""
     match entry:
         case int():
             return range(entry % n, entry % n + 1)
@@ -122,7 +120,7 @@ def _span(entry: Entry, n: int) -> range:
 
 
 def _without_integers(y: Any, entries: Sequence[Entry], ndim: int) -> Any:
-    """Without the axes that integers index, with new ones; an array's have so many axes."""
+    """Drop the axes that integers index, and add new ones."""
     dropped: list[int] = []
     new: list[int] = []
     axis = place = 0
@@ -139,7 +137,7 @@ def _without_integers(y: Any, entries: Sequence[Entry], ndim: int) -> Any:
 
 
 def _from_start(index: Any, n: Any) -> Any:
-    """Places counted from the start; those before it are beyond the end, and so out of bounds."""
+    """Count indices from the start; those before the start become out of bounds."""
     xp = numpy_like(index, n)
     if numpy_like(index).name == "NumPy" and (index >= 0).all():
         return index

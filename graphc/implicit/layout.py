@@ -1,4 +1,4 @@
-"""Arrays that may be structures, brought into other forms: of whole ones that is a library call."""
+"""Reshapes, transposes and casts of arrays that may be structured or whole."""
 
 from __future__ import annotations
 
@@ -8,103 +8,89 @@ from contextlib import suppress
 from typing import Any, ParamSpec
 
 from graphc.errors import MaterializeError
-from graphc.implicit.form import dtype_of
-from graphc.implicit.level import numpy_like
-from graphc.implicit.policy import materializing, untold
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.policy import deferred_reports, materializing
 from graphc.implicit.structured import Structured
-
-__all__ = [
-    "Lost",
-    "broadcast",
-    "cast",
-    "expanded",
-    "first_of",
-    "kept",
-    "reshaped",
-    "sparing",
-    "squeezed",
-    "structural",
-    "transposed",
-]
+from graphc.implicit.treedef import dtype_of
 
 P = ParamSpec("P")
 
 
-class Lost(Exception):  # noqa: N818 (no error: the next way is tried)
-    """A structure says of a step that it cannot keep itself through it."""
+class StructureLost(Exception):  # noqa: N818 (no error: the next way is tried)
+    """A step that a structured array cannot take without becoming whole."""
 
 
 def kept(x: Any) -> Any:
-    """What a structure gives for a step.
+    """Return a method's result, or raise where it is NotImplemented.
 
     Raises:
-        Lost: Nothing.
+        StructureLost: Nothing.
     """
     if x is NotImplemented:
-        raise Lost
+        raise StructureLost
     return x
 
 
 def structural(function: Callable[P, Any]) -> Callable[P, Any]:
-    """The same function, which gives NotImplemented where a step loses the structure."""
+    """Make a function return NotImplemented where a step loses the structure."""
 
     @functools.wraps(function)
     def attempt(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
             return function(*args, **kwargs)
-        except Lost:
+        except StructureLost:
             return NotImplemented
 
     return attempt
 
 
 def first_of(ways: Iterable[Callable[[], Any]]) -> Any:
-    """What the first of several ways gives that keeps the structure.
+    """Return the result of the first function that keeps the structure.
 
     Raises:
-        Lost: None does.
+        StructureLost: None does.
     """
     for way in ways:
-        with suppress(Lost):
+        with suppress(StructureLost):
             return kept(way())
-    raise Lost
+    raise StructureLost
 
 
 def sparing(ways: Sequence[Callable[[], Any]]) -> Any:
-    """The same of ways in which an operand may have to become whole: one in which none does first.
+    """Try the functions without making any operand whole, then with it.
 
     Raises:
-        Lost: None keeps the structure.
+        StructureLost: None keeps the structure.
     """
     for way in ways:
-        with suppress(Lost, MaterializeError), untold(), materializing("error"):
+        with suppress(StructureLost, MaterializeError), deferred_reports(), materializing("error"):
             return kept(way())
     return first_of(ways)
 
 
 def transposed(x: Any, axes: tuple[int, ...]) -> Any:
-    """Axis ``axes[i]`` as axis i."""
+    """Permute axes: axis ``axes[i]`` becomes axis i."""
     if axes == tuple(range(len(axes))):
         return x
     return kept(x.permuted(axes)) if isinstance(x, Structured) else numpy_like(x).transpose(x, axes)
 
 
 def reshaped(x: Any, shape: Sequence[Any]) -> Any:
-    """The elements in row-major order in another shape; of a structure, lengths must be known."""
+    """Reshape in row-major order; a structured array needs known lengths."""
     shape = tuple(shape)
     if not isinstance(x, Structured):
         return numpy_like(x).reshape(x, shape)
     if not all(isinstance(n, int) for n in (*shape, *x.shape)):
-        raise Lost
+        raise StructureLost
     return kept(x.reshaped(shape))
 
 
 def broadcast(x: Any, shape: Sequence[Any], axes: tuple[int, ...]) -> Any:
-    """Repeated to a shape, in which the array's axes are these."""
+    """Broadcast to a shape in which the array's axes are ``axes``."""
     shape = tuple(shape)
     if isinstance(x, Structured):
         if not all(isinstance(n, int) for n in (*shape, *x.shape)):
-            raise Lost
+            raise StructureLost
         return x if x.shape == shape else kept(x.broadcast(shape, axes))
     xp = numpy_like(x)
     new = tuple(axis for axis in range(len(shape)) if axis not in axes)
@@ -112,21 +98,21 @@ def broadcast(x: Any, shape: Sequence[Any], axes: tuple[int, ...]) -> Any:
 
 
 def cast(x: Any, dtype: Any) -> Any:
-    """In another dtype."""
+    """Cast to another dtype."""
     if dtype_of(x) == dtype:
         return x
     return kept(x.cast(dtype)) if isinstance(x, Structured) else numpy_like(x).cast(x, dtype)
 
 
 def squeezed(x: Any, axes: tuple[int, ...]) -> Any:
-    """Without axes of length 1."""
+    """Remove axes of length 1."""
     if not isinstance(x, Structured):
         return numpy_like(x).squeeze(x, axes) if axes else x
     return reshaped(x, [n for axis, n in enumerate(x.shape) if axis not in axes])
 
 
 def expanded(x: Any, axes: tuple[int, ...]) -> Any:
-    """With new axes of length 1, at these places of the result."""
+    """Insert axes of length 1 at these places of the result."""
     if not isinstance(x, Structured):
         return numpy_like(x).expand_dims(x, axes) if axes else x
     rest = iter(x.shape)

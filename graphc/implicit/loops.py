@@ -1,4 +1,4 @@
-"""Loops and branches that implicit arrays go into, and come out of, in their own form.
+"""Loops and branches whose operands and results stay implicit.
 
 A constant of a loop, an element of a stack or a carry that is implicit stands inside the step on
 its fields, where handlers find it. What a step or all branches give in one form is implicit
@@ -19,23 +19,21 @@ from graphc.ir import Node, TensorType, replaced
 from graphc.loop.branch import Switch, choice
 from graphc.loop.build import build
 from graphc.loop.loop import Loop
-from graphc.loop.step import stand_in
+from graphc.loop.step import LoopStep, stand_in
 from graphc.tensor import Tensor
-
-__all__: list[str] = []
 
 
 def _is_implicit(x: Node, known: Collection[Node] = ()) -> bool:
     return isinstance(x.op, Implicit) and x not in known
 
 
-def _implicit(form: Any, fields: Sequence[Node]) -> Tensor:
-    return Tensor.make(Implicit(form), *fields)
+def _implicit(treedef: Any, fields: Sequence[Node]) -> Tensor:
+    return Tensor.make(Implicit(treedef), *fields)
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """What stands in a step for an array from outside: a parameter, or one for each field.
+class _StepInput:
+    """The stand-in of an outer array within a step: one parameter, or one for each field.
 
     Attributes:
         like: An implicit array of the same form; None where it stays whole.
@@ -48,8 +46,8 @@ class _Entry:
     parameters: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, x: Node, axes: int, name: str | None, *, opened: bool) -> _Entry:
-        """One for an array that lacks so many of its first axes in the step."""
+    def of(cls, x: Node, axes: int, name: str | None, *, opened: bool) -> _StepInput:
+        """Return the stand-in of an array without its first ``axes`` axes."""
         outer = x.inputs if opened else (x,)
         names = _names(x, name) if opened else [name]
         fresh = [stand_in(y, label, axes) for y, label in zip(outer, names, strict=True)]
@@ -57,25 +55,25 @@ class _Entry:
 
     @property
     def value(self) -> Tensor:
-        """What the step is made of."""
+        """The array that the step computes with."""
         if self.like is None:
             return self.parameters[0]
-        return _implicit(self.like.op.form, self.parameters)  # type: ignore[attr-defined]
+        return _implicit(self.like.op.treedef, self.parameters)  # type: ignore[attr-defined]
 
     def kept(self, y: Node) -> bool:
-        """Whether something has the same form."""
+        """Whether a result of the step has the same structure and types."""
         value = self.value
         same = isinstance(y.op, Implicit) and y.op == value.op
         return same and stacks.alike(_types(value), _types(y))
 
 
 def _names(x: Node, name: str | None) -> list[str | None]:
-    form: Any = x.op.form  # type: ignore[attr-defined]
-    return [*form.paths(name)] if name else [None] * len(x.inputs)
+    treedef: Any = x.op.treedef  # type: ignore[attr-defined]
+    return [*treedef.paths(name)] if name else [None] * len(x.inputs)
 
 
-class _Entered:
-    """A loop whose step has fields in the place of implicit arrays.
+class _LoopOfFields:
+    """A loop whose step takes the fields of implicit arrays as separate arrays.
 
     Args:
         node: The loop.
@@ -92,18 +90,18 @@ class _Entered:
         self.xs = [self._entry(x, 1) for x in self.given.xs]
         self._settle()
 
-    def _entry(self, x: Node, axes: int) -> _Entry:
+    def _entry(self, x: Node, axes: int) -> _StepInput:
         opened = _is_implicit(x, self.known)
         if opened and axes:
-            opened = stacks.element(x.op.form, _types(x)) is not None  # type: ignore[attr-defined]
-        return _Entry.of(x, axes, x.name, opened=opened)
+            opened = stacks.element(x.op.treedef, _types(x)) is not None  # type: ignore[attr-defined]
+        return _StepInput.of(x, axes, x.name, opened=opened)
 
     def _settle(self) -> None:
-        """The carries that a step leaves in their form, and what it gives then."""
+        """Find the carries whose structure the step keeps, and the step's outputs for them."""
         init = self.given.init
         open_to = {i for i, x in enumerate(init) if _is_implicit(x, self.known)}
         while True:
-            carries = [_Entry.of(x, 0, x.name, opened=i in open_to) for i, x in enumerate(init)]
+            carries = [_StepInput.of(x, 0, x.name, opened=i in open_to) for i, x in enumerate(init)]
             made, outputs = self._outputs(carries)
             lost = {i for i in open_to if not carries[i].kept(outputs[i])}
             if not lost:
@@ -113,8 +111,8 @@ class _Entered:
         self.outputs = outputs
         self.changed = made != outputs
 
-    def _outputs(self, carries: Sequence[_Entry]) -> tuple[list[Node], list[Node]]:
-        """What a step gives, before and after handlers did what they can."""
+    def _outputs(self, carries: Sequence[_StepInput]) -> tuple[list[Node], list[Node]]:
+        """Return the step's outputs as written, and with handlers applied."""
         entries = [*carries, *self.xs, *self.consts]
         values = [entry.value for entry in entries]
         made = replaced(self.op.step.outputs, dict(zip(self.op.step.inputs, values, strict=True)))
@@ -122,7 +120,7 @@ class _Entered:
 
     @property
     def rows(self) -> list[Node | None]:
-        """Rows that are implicit outside as well; None in the place of others.
+        """Return the stacked rows that stay implicit outside; None in place of others.
 
         Rows of steps that are not done are zero, which fields of zeros need not be.
         """
@@ -132,7 +130,7 @@ class _Entered:
         return [y if _is_element(y) else None for y in rows]
 
     def results(self) -> list[Tensor] | None:
-        """The loop's results; None where nothing in it is another."""
+        """Return the loop's results; None where nothing changed."""
         entries = [*self.carries, *self.xs]
         rows = self.rows
         opened = [entry.like for entry in entries] + rows
@@ -140,16 +138,20 @@ class _Entered:
             return None
         op, outputs = self.op, self.outputs
         given: Any = self.given
+        step = LoopStep(
+            _flat([entry.parameters for entry in self.carries]),
+            _flat([entry.parameters for entry in self.xs]),
+            _flat([_fields(y, x.like) for x, y in zip(self.carries, outputs, strict=False)]),
+            _flat([_fields(y, row) for y, row in zip(op.rows_of(outputs), rows, strict=True)]),
+            outputs[-1] if op.stops else None,
+        )
         found = build(
             op,
             op.steps_of(given),
             given.count,
             _flat([entry.outer for entry in self.carries]),
             _flat([entry.outer for entry in self.xs]),
-            _flat([entry.parameters for entry in entries]),
-            _flat([_fields(y, x.like) for x, y in zip(self.carries, outputs, strict=False)]),
-            _flat([_fields(y, row) for y, row in zip(op.rows_of(outputs), rows, strict=True)]),
-            outputs[-1] if op.stops else None,
+            step,
         )
         consts: dict[Node, Node] = {}
         for entry in self.consts:
@@ -157,12 +159,12 @@ class _Entered:
         return self._put_together(iter(replaced(found, consts)), rows)
 
     def _put_together(self, parts: Iterator[Any], rows: Sequence[Node | None]) -> list[Tensor]:
-        """The loop's results, of those of its fields."""
+        """Assemble the loop's results from those of their fields."""
         likes = [*(entry.like for entry in self.carries), *rows, *[None] * self.op.stops]
         return [
             next(parts)
             if like is None
-            else _implicit(like.op.form, [*islice(parts, len(like.inputs))])  # type: ignore[attr-defined]
+            else _implicit(like.op.treedef, [*islice(parts, len(like.inputs))])  # type: ignore[attr-defined]
             for like in likes
         ]
 
@@ -180,25 +182,25 @@ def _types(x: Node) -> tuple[TensorType, ...]:
 
 
 def _is_element(y: Node) -> bool:
-    """Whether several of it are a stack."""
+    """Whether equal elements of this type can be stacked field by field."""
     if not _is_implicit(y):
         return False
-    form: Any = y.op.form  # type: ignore[attr-defined]
-    return stacks.of_elements(form, _types(y)) is not None
+    treedef: Any = y.op.treedef  # type: ignore[attr-defined]
+    return stacks.of_elements(treedef, _types(y)) is not None
 
 
 def _loop(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
-    """The results of a loop that implicit arrays go into or come out of."""
+    """Replace a loop with implicit operands or results by one over their fields."""
     if not isinstance(node.op, Loop):
         return None
     given = any(_is_implicit(x, known) for x in node.inputs)
     if not given and not any(map(_is_implicit, node.op.step.outputs)):
         return None
-    return _Entered(node, known).results()
+    return _LoopOfFields(node, known).results()
 
 
 def _switch(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
-    """The results of branches that implicit arrays go into.
+    """Replace a branch with implicit operands by one whose branches take their fields.
 
     As choices between arrays; what only one branch needs goes into that again later.
     """
@@ -218,7 +220,7 @@ def _switch(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
 
 
 def _is_plain(op: Switch) -> bool:
-    """Whether its branches are what it is given, one each."""
+    """Whether each branch returns one of the operands unchanged."""
     inputs = op.branches[0].inputs
     return len(op.branches) == len(inputs) and all(
         branch.outputs == (branch.inputs[i],) for i, branch in enumerate(op.branches)
@@ -226,7 +228,7 @@ def _is_plain(op: Switch) -> bool:
 
 
 def _chosen(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
-    """One of several implicit arrays of one form, field by field."""
+    """Select one of several implicit arrays of equal structure, field by field."""
     op: Any = node.op
     index, *given = node.inputs
     first = given[0]
@@ -236,7 +238,7 @@ def _chosen(node: Node, known: Collection[Node]) -> Sequence[Node] | None:
         return None
     columns: list[tuple[Node, ...]] = [*zip(*[x.inputs for x in given], strict=True)]
     fields = [xs[0] if len({*xs}) == 1 else choice(index, *xs, label=op.label) for xs in columns]
-    return [_implicit(first.op.form, fields)]  # type: ignore[attr-defined]
+    return [_implicit(first.op.treedef, fields)]  # type: ignore[attr-defined]
 
 
 def _are_of_one_rank(xs: Sequence[Node], ys: Sequence[Node]) -> bool:

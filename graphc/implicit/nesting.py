@@ -1,4 +1,4 @@
-"""Containers taken apart and put together again: what they are to JAX, without JAX."""
+"""Pytrees flattened and rebuilt by JAX's rules, without JAX."""
 
 from __future__ import annotations
 
@@ -12,18 +12,16 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.form import plan_of
-from graphc.ir import Node, here, where
-
-__all__ = ["LEAF", "Kind", "Parts", "Path", "Structure", "built", "container", "implicit", "layer"]
+from graphc.implicit.treedef import field_names_of
+from graphc.ir import Node
 
 Path = tuple[Any, ...]
-"""How a leaf is reached: keys of dicts, places in lists and tuples, names of attributes."""
+"""The path to a leaf: keys of dicts, indices of lists and tuples, names of attributes."""
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What a container is, but for what it holds.
+class ContainerType:
+    """The type of a container and how to rebuild it, without its contents.
 
     Attributes:
         build: Makes one of the kind and its parts.
@@ -32,7 +30,7 @@ class Kind:
         static: What else it takes to make one: static fields, a default factory, JAX's own record.
     """
 
-    build: Callable[[Kind, list[Any]], Any]
+    build: Callable[[ContainerType, list[Any]], Any]
     cls: type
     keys: Path
     static: Any = None
@@ -43,13 +41,13 @@ class Kind:
         return issubclass(self.cls, ImplicitArray)
 
 
-Parts = tuple[Kind, Sequence[Any]]
-"""A container taken apart by one layer."""
+Parts = tuple[ContainerType, Sequence[Any]]
+"""A container's type, and its contents one layer deep."""
 
 
 @dataclass(frozen=True)
 class Structure:
-    """How a tree is nested, without its leaves; those of equal nesting are equal and hash alike.
+    """The nesting of a tree without its leaves; equal nestings are equal and hash alike.
 
     Attributes:
         kind: What the outermost container is; None of a leaf.
@@ -63,15 +61,15 @@ class Structure:
         (True, False)
     """
 
-    kind: Kind | None
+    kind: ContainerType | None
     parts: tuple[Structure, ...] = ()
 
     def __len__(self) -> int:
-        """How many leaves it has."""
+        """The number of leaves."""
         return 1 if self.kind is None else sum(map(len, self.parts))
 
     def __bool__(self) -> bool:
-        """True, of one without leaves too."""
+        """True, also where there are no leaves."""
         return True
 
     def __repr__(self) -> str:
@@ -82,7 +80,7 @@ LEAF = Structure(None)
 
 
 def built(structure: Structure, leaves: Iterator[Any]) -> Any:
-    """A tree of these leaves."""
+    """Build a tree from its leaves."""
     if structure.kind is None:
         return next(leaves)
     parts = [built(part, leaves) for part in structure.parts]
@@ -90,29 +88,31 @@ def built(structure: Structure, leaves: Iterator[Any]) -> Any:
 
 
 def container(x: Any) -> Parts | None:
-    """A container taken apart; None for a leaf, such as an implicit array."""
+    """Take a container apart; return None for a leaf, such as an implicit array."""
     if isinstance(x, ImplicitArray | Node | np.ndarray):
         return None
     if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return Kind(_named_tuple, type(x), x._fields), x
+        return ContainerType(_named_tuple, type(x), x._fields), x
     take_apart = CONTAINERS.get(type(x), _registered)
     return take_apart(x)
 
 
 def layer(x: Any) -> Parts | None:
-    """A container or implicit array taken apart; None for any other leaf."""
+    """Take a container or an implicit array apart; return None for any other leaf."""
     array = implicit(x)
     if array is None:
         return container(x)
     cls = type(array)
-    plan = plan_of(cls)
+    names = field_names_of(cls)
     build = _implicit_array if array is x else _implicit_tensor
-    static = tuple(getattr(array, name) for name in plan.static)
-    return Kind(build, cls, plan.parts, static), [getattr(array, name) for name in plan.parts]
+    static = tuple(getattr(array, name) for name in names.static)
+    return ContainerType(build, cls, names.parts, static), [
+        getattr(array, name) for name in names.parts
+    ]
 
 
 def implicit(x: Any) -> ImplicitArray | None:
-    """The implicit array that it is, or that a symbolic array stands for."""
+    """Return an implicit array, also where a symbolic array stands for it; else None."""
     array = getattr(x, "array", None) if isinstance(x, Node) else x
     return array if isinstance(array, ImplicitArray) else None
 
@@ -120,40 +120,40 @@ def implicit(x: Any) -> ImplicitArray | None:
 # What makes a container of its parts.
 
 
-def _none(kind: Kind, parts: list[Any]) -> None:
+def _none(kind: ContainerType, parts: list[Any]) -> None:
     return None
 
 
-def _sequence(kind: Kind, parts: list[Any]) -> Any:
+def _sequence(kind: ContainerType, parts: list[Any]) -> Any:
     return kind.cls(parts)
 
 
-def _named_tuple(kind: Kind, parts: list[Any]) -> Any:
+def _named_tuple(kind: ContainerType, parts: list[Any]) -> Any:
     return kind.cls(*parts)
 
 
-def _mapping(kind: Kind, parts: list[Any]) -> Any:
+def _mapping(kind: ContainerType, parts: list[Any]) -> Any:
     return kind.cls(zip(kind.keys, parts, strict=True))
 
 
-def _default_dict(kind: Kind, parts: list[Any]) -> Any:
+def _default_dict(kind: ContainerType, parts: list[Any]) -> Any:
     return defaultdict(kind.static, zip(kind.keys, parts, strict=True))
 
 
-def _implicit_array(kind: Kind, parts: list[Any]) -> Any:
+def _implicit_array(kind: ContainerType, parts: list[Any]) -> Any:
     # Without its checks: a tree may hold what is no array.
     made: Any = object.__new__(kind.cls)
-    named = zip(plan_of(kind.cls).static, kind.static, strict=True)
+    named = zip(field_names_of(kind.cls).static, kind.static, strict=True)
     for name, value in [*zip(kind.keys, parts, strict=True), *named]:
         object.__setattr__(made, name, value)
     return made
 
 
-def _implicit_tensor(kind: Kind, parts: list[Any]) -> Any:
+def _implicit_tensor(kind: ContainerType, parts: list[Any]) -> Any:
     return _implicit_array(kind, parts).__graphc_tensor__()
 
 
-def _registered_object(kind: Kind, parts: list[Any]) -> Any:
+def _registered_object(kind: ContainerType, parts: list[Any]) -> Any:
     return sys.modules["jax.tree_util"].tree_unflatten(kind.static, parts)
 
 
@@ -167,33 +167,34 @@ def _sorted(x: dict[Any, Any]) -> Path:
         raise ArgumentError(
             f"The keys {list(x)} of a dict have no order: {error}.",
             "Use keys of one kind, or an OrderedDict.",
-            where(here()),
         ) from error
 
 
 def _dict(x: dict[Any, Any]) -> Parts:
     keys = _sorted(x)
-    return Kind(_mapping, dict, keys), [x[key] for key in keys]
+    return ContainerType(_mapping, dict, keys), [x[key] for key in keys]
 
 
 def _apart_default_dict(x: defaultdict[Any, Any]) -> Parts:
     keys = _sorted(x)
-    return Kind(_default_dict, defaultdict, keys, x.default_factory), [x[key] for key in keys]
+    return ContainerType(_default_dict, defaultdict, keys, x.default_factory), [
+        x[key] for key in keys
+    ]
 
 
 CONTAINERS: dict[type, Callable[[Any], Parts]] = {
-    type(None): lambda x: (Kind(_none, type(None), ()), ()),
-    list: lambda x: (Kind(_sequence, list, tuple(range(len(x)))), x),
-    tuple: lambda x: (Kind(_sequence, tuple, tuple(range(len(x)))), x),
+    type(None): lambda x: (ContainerType(_none, type(None), ()), ()),
+    list: lambda x: (ContainerType(_sequence, list, tuple(range(len(x)))), x),
+    tuple: lambda x: (ContainerType(_sequence, tuple, tuple(range(len(x)))), x),
     dict: _dict,
-    OrderedDict: lambda x: (Kind(_mapping, OrderedDict, tuple(x)), list(x.values())),
+    OrderedDict: lambda x: (ContainerType(_mapping, OrderedDict, tuple(x)), list(x.values())),
     defaultdict: _apart_default_dict,
 }
-"""The containers that need no registration; a class derived from one is another."""
+"""The containers known without registration; subclasses are not among them."""
 
 
 def _registered(x: Any) -> Parts | None:
-    """An object of a class that is registered with JAX; there can be none before JAX is loaded."""
+    """Take an object of a registered pytree class apart; there is none before JAX is loaded."""
     tree_util: Any = sys.modules.get("jax.tree_util")
     flatten = getattr(tree_util, "tree_flatten_with_path", None)
     if flatten is None:
@@ -202,11 +203,11 @@ def _registered(x: Any) -> Parts | None:
     if any(not path for path, _ in found):
         return None
     keys = tuple(_plain(path[0]) for path, _ in found)
-    return Kind(_registered_object, type(x), keys, record), [part for _, part in found]
+    return ContainerType(_registered_object, type(x), keys, record), [part for _, part in found]
 
 
 def _plain(key: Any) -> Any:
-    """The key, place or name in an object of JAX's that is one."""
+    """Return the key, index or name that a JAX path entry holds."""
     named = [getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name)]
     return named[0] if named else key
 

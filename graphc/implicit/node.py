@@ -1,4 +1,4 @@
-"""Implicit arrays in graphs: an operation that stands for the array, on its fields."""
+"""Implicit arrays in graphs: nodes whose inputs are their fields."""
 
 from __future__ import annotations
 
@@ -13,30 +13,29 @@ from graphc.config import config
 from graphc.errors import ImplicitArrayError
 from graphc.grad.reverse import cotangents
 from graphc.implicit.array import TENSOR, ImplicitArray
-from graphc.implicit.form import Form, dtype_of, lengths_of
-from graphc.implicit.policy import policy_of, tell, whole
+from graphc.implicit.policy import enforce_policy, policy_of, whole
 from graphc.implicit.registry import altered
 from graphc.implicit.stacks import of_elements
-from graphc.ir import Op, TensorType, dtype_name, here, replaced, where
+from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
+from graphc.ir import Node, Op, TensorType, dtype_name, replaced
+from graphc.ir.line import Code, Writer, call
 from graphc.tensor import Tensor, as_tensor
-from graphc.tensor.broadcast import repeated
-from graphc.tensor.vectorize import batched
-
-__all__ = ["Implicit", "ImplicitTensor", "as_implicit", "implicit"]
+from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.vectorize import batched
 
 
 @dataclass(frozen=True, slots=True)
 class Implicit(Op):
-    """The array that an implicit array of these fields stands for.
+    """The operation from an implicit array's fields to the array.
 
     What needs it is computed from the fields, before a graph is differentiated or compiled, where a
     handler says how. What is left takes it as a whole.
 
     Attributes:
-        form: The implicit array without its arrays.
+        treedef: The implicit array without its arrays.
     """
 
-    form: Form
+    treedef: Treedef
 
     stays_in_step: ClassVar[bool] = True
 
@@ -48,18 +47,21 @@ class Implicit(Op):
 
     @property
     def name(self) -> str:
-        return self.form.cls.__name__
+        return self.treedef.cls.__name__
+
+    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+        return call(self.name, inputs, "", write)
 
     def infer(self, *fields: TensorType) -> TensorType:
-        array = self.form.build(fields)
+        array = self.treedef.build(fields)
         return TensorType(dtype_name(array.dtype), lengths_of(array))
 
     def perform(self, *fields: np.ndarray[Any, Any]) -> Any:
-        return np.asarray(whole(self.form.build(fields)))
+        return np.asarray(whole(self.treedef.build(fields)))
 
     def expand(self, *fields: Tensor) -> Tensor:
-        """The whole array."""
-        return as_tensor(whole(self.form.build(fields)))  # type: ignore[no-any-return]
+        """Return the whole array."""
+        return as_tensor(whole(self.treedef.build(fields)))  # type: ignore[no-any-return]
 
     def pullback(self, g: Tensor, y: Tensor, *fields: Tensor) -> Sequence[Any]:
         return self.pullback_to([True] * len(fields), g, y, *fields)
@@ -67,43 +69,43 @@ class Implicit(Op):
     def pullback_to(
         self, wanted: Sequence[bool], g: Tensor, y: Tensor, *fields: Tensor
     ) -> Sequence[Any]:
-        """By those alone; the others are frozen, and of them there are no zeros."""
+        """Differentiate with respect to the requested fields alone; others get no zeros."""
         # One field may be computed from another: it is by each for itself.
         fresh = [x.type() for x in fields]
-        asked = [x for x, is_asked in zip(fresh, wanted, strict=True) if is_asked]
-        found = cotangents({self.expand(*fresh): g}, asked)
+        requested = [x for x, is_wanted in zip(fresh, wanted, strict=True) if is_wanted]
+        found = cotangents({self.expand(*fresh): g}, requested)
         own = replaced([x for x in found if x is not None], dict(zip(fresh, fields, strict=True)))
         left = iter(own)
         given = iter([None if x is None else next(left) for x in found])
         return [next(given) if is_asked else None for is_asked in wanted]
 
     def batch(self, size: Any, flags: Sequence[bool], *fields: Tensor) -> Any:
-        """A stack where its class has any, else of the whole."""
+        """Batch field by field where the class can be stacked, else the whole array."""
         own = [
             x.type.with_shape(x.type.shape[1:]) if flag else x.type
             for x, flag in zip(fields, flags, strict=True)
         ]
-        if of_elements(self.form, tuple(own)) is not None:
+        if of_elements(self.treedef, tuple(own)) is not None:
             given = zip(fields, flags, strict=True)
             return Tensor.make(self, *[x if flag else repeated(x, size) for x, flag in given])
         fresh = [type() if flag else x for x, flag, type in zip(fields, flags, own, strict=True)]
-        tell(self.form.build(fresh), "a batch")
+        enforce_policy(self.treedef.build(fresh), "a batch")
         swaps = {new: x for new, x in zip(fresh, fields, strict=True) if new is not x}
         (y,) = batched([self.expand(*fresh)], swaps)
         return y
 
     def token(self) -> str:
-        return f"implicit {self.form.token()}"
+        return f"implicit {self.treedef.token()}"
 
     def unwritten(self) -> Any:
-        """Classes and handlers of the user's, and a policy that has something to say."""
+        """The user's classes and handlers, and a policy other than ``"allow"``."""
         policy = policy_of()
-        parts = (self.form.unwritten(), altered() or None, policy if policy != "allow" else None)
+        parts = (self.treedef.unwritten(), altered() or None, policy if policy != "allow" else None)
         return parts if any(parts) else None
 
 
 class ImplicitTensor(Tensor):
-    """A symbolic array that is held as other ones: a tensor to every operation.
+    """A symbolic implicit array; every operation takes it as a tensor.
 
     Example:
         >>> import numpy as np, graphc, graphc.tensor as gt
@@ -120,32 +122,32 @@ class ImplicitTensor(Tensor):
 
     @property
     def name(self) -> str | None:
-        """What its fields are named after, as ``gt.implicit`` and ``graphc.shared`` do it."""
-        return self.op.form.root([x.name for x in self.inputs])
+        """The name, which its fields' names begin with."""
+        return self.op.treedef.root([x.name for x in self.inputs])
 
     @property
     def array(self) -> Any:
-        """The implicit array whose fields are symbolic arrays; differentiate by these."""
-        return self.op.form.build(self.inputs)
+        """The implicit array, whose fields are symbolic: differentiate with respect to those."""
+        return self.op.treedef.build(self.inputs)
 
     def dense(self) -> Tensor:
-        """The whole array, asked for on purpose: no policy forbids it."""
+        """The whole array; no policy forbids this explicit conversion."""
         return self.op.expand(*self.inputs)  # type: ignore[arg-type]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """With shared variables of its own where it has any."""
+        """Copy it with new shared variables."""
         return Tensor.make(self.op, *[deepcopy(x, memo) for x in self.inputs])
 
     def get_value(self, borrow: bool = False) -> Any:
-        """The present value of shared fields, an implicit array of NumPy's arrays.
+        """Return the current value of shared fields as an implicit array of NumPy arrays.
 
         Raises:
             ImplicitArrayError: Not all fields are shared variables.
         """
-        return self.op.form.build([x.get_value(borrow) for x in self._shared()])
+        return self.op.treedef.build([x.get_value(borrow) for x in self._shared()])
 
     def set_value(self, new_value: ImplicitArray, borrow: bool = False) -> None:
-        """Another value of shared fields, from the next call of any function on.
+        """Set the value of shared fields, from the next call of any function on.
 
         Args:
             new_value: Of the same class, static fields and nesting.
@@ -155,12 +157,11 @@ class ImplicitTensor(Tensor):
             ImplicitArrayError: Not all fields are shared variables, or the value has another form.
         """
         shared = self._shared()
-        form, leaves = Form.of(new_value)
-        if form != self.op.form:
+        treedef, leaves = Treedef.of(new_value)
+        if treedef != self.op.treedef:
             raise ImplicitArrayError(
                 f"A value of {_kind(new_value)} does not go into {self.array!r}.",
                 "Give it the same class, static fields and nesting.",
-                where(here()),
             )
         # All fit before one is set.
         held = [x.admitted(value, borrow) for x, value in zip(shared, leaves, strict=True)]
@@ -173,7 +174,6 @@ class ImplicitTensor(Tensor):
         raise ImplicitArrayError(
             f"{self!r} has no value of its own: its fields are not shared variables.",
             "Make it with graphc.shared(implicit_array).",
-            where(here()),
         )
 
 
@@ -185,25 +185,25 @@ Implicit.node_class = ImplicitTensor
 
 
 def as_implicit(x: ImplicitArray) -> Tensor:
-    """An implicit array as a symbolic one; its arrays become constants and leaves.
+    """Convert an implicit array to a symbolic one; its arrays become constants and leaves.
 
     Raises:
         ImplicitArrayError: Something that is no array among its fields.
     """
-    form, leaves = Form.of(x)
-    if form.parts and not leaves:
+    treedef, leaves = Treedef.of(x)
+    if treedef.parts and not leaves:
         # Nothing of it is an array: it is what its static fields say.
-        return Tensor.make(Implicit(form))
-    made = Tensor.make(Implicit(form), *[as_tensor(leaf) for leaf in leaves])
+        return Tensor.make(Implicit(treedef))
+    made = Tensor.make(Implicit(treedef), *[as_tensor(leaf) for leaf in leaves])
     return _nested(made)
 
 
 def _nested(x: Tensor) -> Tensor:
-    """Fields that are implicit themselves as part of its form."""
+    """Flatten fields that are implicit themselves."""
     if not any(isinstance(field.op, Implicit) for field in x.inputs):
         return x
-    form, leaves = Form.of(x.array)
-    return Tensor.make(Implicit(form), *leaves)
+    treedef, leaves = Treedef.of(x.array)
+    return Tensor.make(Implicit(treedef), *leaves)
 
 
 TENSOR.append(as_implicit)
@@ -212,7 +212,7 @@ TENSOR.append(as_implicit)
 def implicit(
     cls: Any, shape: Any = None, dtype: Any = None, name: str | None = None, **options: Any
 ) -> Any:
-    """A symbolic input that is an implicit array: a call gives one, and it stays in its own form.
+    """A symbolic input that is an implicit array: calls take one, and it is not made whole.
 
     Args:
         cls: A class of implicit arrays; or an implicit array, whose form and types are taken.
@@ -235,11 +235,11 @@ def implicit(
         (float32[100, 50], LowRank(float32[100, 4], float32[4, 50]))
     """
     wanted = _spec(cls, shape, dtype, options)
-    form, leaves = Form.of(wanted)
+    treedef, leaves = Treedef.of(wanted)
     types = [TensorType(dtype_of(x), lengths_of(x)) for x in leaves]
-    paths = form.paths(name) if name else [None] * len(types)
+    paths = treedef.paths(name) if name else [None] * len(types)
     fields = [type(path) for type, path in zip(types, paths, strict=True)]
-    return Tensor.make(Implicit(form), *fields)
+    return Tensor.make(Implicit(treedef), *fields)
 
 
 def _spec(cls: Any, shape: Any, dtype: Any, options: Any) -> ImplicitArray:
@@ -247,13 +247,12 @@ def _spec(cls: Any, shape: Any, dtype: Any, options: Any) -> ImplicitArray:
         return cls
     if not (isinstance(cls, type) and issubclass(cls, ImplicitArray)):
         raise ImplicitArrayError(
-            f"implicit({cls!r}): it is no class of implicit arrays.",
+            f"implicit({cls!r}): expected a class of implicit arrays.",
             "Give a subclass of graphc.implicit.ImplicitArray, or an array of one.",
-            where(here()),
         )
     if shape is None:
         problem = f"implicit({cls.__name__}): the shape is missing."
-        raise ImplicitArrayError(problem, "Give its lengths.", where(here()))
+        raise ImplicitArrayError(problem, "Give its lengths.")
     wanted = TensorType(dtype_name(dtype or config.floatX), shape)
     try:
         made = cls.spec(wanted.shape, wanted.dtype, **options)
@@ -263,13 +262,11 @@ def _spec(cls: Any, shape: Any, dtype: Any, options: Any) -> ImplicitArray:
         raise ImplicitArrayError(
             f"implicit({cls.__name__}, {shape}, ...) with the options {options}: {error}",
             f"See {cls.__name__}.spec for what it takes.",
-            where(here()),
         ) from error
     found = lengths_of(made), dtype_name(dtype_of(made))
     if found != (wanted.shape, wanted.dtype):
         raise ImplicitArrayError(
             f"{cls.__name__}.spec gave {found[1]}{list(found[0])} for {wanted!r}.",
-            "Let its fields have the shape and dtype that were asked for.",
-            where(here()),
+            "Return fields of the requested shape and dtype.",
         )
     return made

@@ -1,4 +1,4 @@
-"""graphc's operations on structures: each in terms of what a structure can do."""
+"""Handlers of graphc's operations on structured arrays, in terms of their methods."""
 
 from __future__ import annotations
 
@@ -11,38 +11,46 @@ import graphc.tensor as gt
 from graphc.grad.barriers import GradScale, GradStop, GradZero
 from graphc.implicit import dot, elementwise, index
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.form import Form, dtype_of
 from graphc.implicit.layout import broadcast, expanded, reshaped, squeezed, structural, transposed
-from graphc.implicit.policy import whole
+from graphc.implicit.policy import dense, whole
 from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
+from graphc.implicit.treedef import Treedef, dtype_of
 from graphc.ir import Constant, Node, Op, numpy_dtype
 from graphc.tensor import Tensor
-from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
-from graphc.tensor.broadcast import BroadcastTo
-from graphc.tensor.diagonal import Diagonal
-from graphc.tensor.dot import DotGeneral
-from graphc.tensor.elementwise import ROWS, Cast, Elementwise, Where
-from graphc.tensor.index import Index
-from graphc.tensor.join import Concatenate
-from graphc.tensor.reduce import All, Any_, Max, Min, Peak, Pit, Prod, Reduction, Sum
-from graphc.tensor.shape import Length, Reshape, Shape, length, lengths
-from graphc.tensor.specify import SpecifyShape
-from graphc.tensor.split import Split
-
-__all__: list[str] = []
+from graphc.tensor.arrays.broadcast import BroadcastTo
+from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.index import Index
+from graphc.tensor.arrays.join import Concatenate
+from graphc.tensor.arrays.reduce import (
+    All,
+    Any_,
+    Max,
+    MaxWithDefault,
+    Min,
+    MinWithDefault,
+    Prod,
+    Reduction,
+    Sum,
+)
+from graphc.tensor.arrays.split import Split
+from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
+from graphc.tensor.core.elementwise import ROWS, Cast, Elementwise, Where
+from graphc.tensor.core.shape import Length, Reshape, Shape, length, lengths
+from graphc.tensor.core.specify import SpecifyShape
+from graphc.tensor.linalg.dot import DotGeneral
 
 REDUCTIONS: dict[type[Reduction], str] = {
     Sum: "sum",
     Prod: "prod",
     Max: "max",
     Min: "min",
-    Peak: "max",
-    Pit: "min",
+    MaxWithDefault: "max",
+    MinWithDefault: "min",
     All: "all",
     Any_: "any",
 }
-"""What a structure calls them."""
+"""The methods of ``Structured`` that reductions are called by."""
 
 
 # Products.
@@ -121,7 +129,8 @@ def _length(x: ImplicitArray, *, axis: int) -> Any:
 
 @register(Index)
 def _index(x: Structured, *symbolic: Any, entries: Any) -> Any:
-    return index.indexed(x, entries, symbolic)
+    places = [dense(place, "an index") for place in symbolic]
+    return index.indexed(x, entries, places)
 
 
 @register(Split)
@@ -177,7 +186,7 @@ def _enter_reduction(op: type[Reduction]) -> None:
         if 0 in reduced and issubclass(op, Max | Min):
             return NotImplemented
         # What of an empty slice is no extreme of a structure's.
-        if None in reduced and op in {Peak, Pit}:
+        if None in reduced and op in {MaxWithDefault, MinWithDefault}:
             return NotImplemented
         return x.reduced(REDUCTIONS[op], axes)
 
@@ -196,8 +205,8 @@ for _op in REDUCTIONS:
 def _enter_barrier(op: type[Op]) -> None:
     @register(op)
     def through(x: ImplicitArray, **parameters: Any) -> Any:
-        form, leaves = Form.of(x)
-        return form.build([Tensor.make(op(**parameters), leaf) for leaf in leaves])
+        treedef, leaves = Treedef.of(x)
+        return treedef.build([Tensor.make(op(**parameters), leaf) for leaf in leaves])
 
 
 for _barrier in (GradStop, GradZero, GradScale):

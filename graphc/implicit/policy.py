@@ -1,4 +1,4 @@
-"""What is done where an implicit array must become whole, and what is remembered of it."""
+"""Policies for implicit arrays that must become whole, and reports of those that did."""
 
 from __future__ import annotations
 
@@ -12,30 +12,15 @@ from typing import Any
 
 from graphc.config import POLICIES, config
 from graphc.errors import ImplicitArrayError, MaterializeError, MaterializeWarning
-from graphc.implicit.array import OPENING, WHOLE, ImplicitArray, opening
-from graphc.implicit.form import dtype_of, lengths_of
-from graphc.implicit.level import opened
-from graphc.ir import here, where as where_is
-
-__all__ = [
-    "Materialization",
-    "dense",
-    "materializations",
-    "materialize_nested",
-    "materialized",
-    "materializing",
-    "policy_of",
-    "strictest",
-    "tell",
-    "tell_of",
-    "untold",
-    "whole",
-]
+from graphc.implicit.array import CONVERTED, OPENING, WHOLE, ImplicitArray, opening
+from graphc.implicit.namespace import opened
+from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.site import frames_up, user_line
 
 
 @dataclass(frozen=True)
 class Materialization:
-    """An implicit array that became whole, as nothing kept it in its own form.
+    """The report of an implicit array that became whole because nothing handled it.
 
     Attributes:
         what: The primitive or operation that needed it.
@@ -67,7 +52,7 @@ _warned: set[tuple[str, str, str | None]] = set()
 
 @contextmanager
 def materializing(policy: str) -> Iterator[None]:
-    """Within, what is done where an implicit array must become whole.
+    """Set the policy for implicit arrays that must become whole.
 
     It holds where programs are made: when ``graphc.function`` is called, or JAX traces. A policy of
     the array's class goes first, the configuration's, ``config.materialize``, last.
@@ -86,9 +71,7 @@ def materializing(policy: str) -> Iterator[None]:
     """
     if policy not in POLICIES:
         raise ImplicitArrayError(
-            f"materializing({policy!r}).",
-            f"It is one of {', '.join(map(repr, POLICIES))}.",
-            where_is(here()),
+            f"materializing({policy!r}).", f"It is one of {', '.join(map(repr, POLICIES))}."
         )
     token = _policy.set(policy)
     try:
@@ -98,14 +81,14 @@ def materializing(policy: str) -> Iterator[None]:
 
 
 def policy_of(cls: type[ImplicitArray] | None = None) -> str:
-    """The policy that holds now, for a class or where none is given by one."""
+    """Return the current policy; a class's own policy goes first."""
     own = None if cls is None else cls.materialize_policy
     return own or _policy.get() or config.materialize
 
 
 @contextmanager
 def materializations() -> Iterator[list[Materialization]]:
-    """Within, a list of what becomes whole while programs are made, in this thread.
+    """Collect reports of arrays that become whole while this thread makes programs.
 
     A program that is there already is not made again, so make functions within.
 
@@ -123,22 +106,24 @@ def materializations() -> Iterator[list[Materialization]]:
         _reports.reset(token)
 
 
-_untold: ContextVar[list[tuple[Materialization, str]] | None] = ContextVar("untold", default=None)
+_deferred: ContextVar[list[tuple[Materialization, str]] | None] = ContextVar(
+    "deferred_reports", default=None
+)
 
 
 @contextmanager
-def untold() -> Iterator[list[tuple[Materialization, str]]]:
-    """Within, a list of what ``tell_of`` is to be told where the attempt succeeds."""
+def deferred_reports() -> Iterator[list[tuple[Materialization, str]]]:
+    """Collect reports of an attempt, to be published if it succeeds."""
     found: list[tuple[Materialization, str]] = []
-    token = _untold.set(found)
+    token = _deferred.set(found)
     try:
         yield found
     finally:
-        _untold.reset(token)
+        _deferred.reset(token)
 
 
 def materialized(x: ImplicitArray, what: str, where: str | None = None) -> Any:
-    """The whole of an implicit array that something needs for want of a handler.
+    """Make an implicit array whole for an operation that has no handler.
 
     Args:
         x: Of any depth.
@@ -151,64 +136,84 @@ def materialized(x: ImplicitArray, what: str, where: str | None = None) -> Any:
     Raises:
         MaterializeError: The policy forbids it, or it failed.
     """
-    tell(x, what, where)
+    enforce_policy(x, what, where)
     return whole(x)
 
 
 def dense(x: Any, what: str, where: str | None = None) -> Any:
-    """The same for what may be an implicit array; anything else is given back."""
+    """Make an array whole if it is implicit; return anything else unchanged."""
     return materialized(x, what, where) if isinstance(x, ImplicitArray) else x
 
 
 def strictest(*policies: str) -> str:
-    """Of several policies the one that allows least."""
+    """Return the policy that allows least."""
     return max(policies, key=POLICIES.index)
 
 
-def tell(x: ImplicitArray, what: str, where: str | None = None) -> None:
-    """Do as the policy says, but for making it whole.
+def enforce_policy(
+    x: ImplicitArray, what: str, where: str | None = None, remedy: str | None = None
+) -> None:
+    """Report, warn or raise as the policy says, without making the array whole.
+
+    Args:
+        x: The array.
+        what: What needs it.
+        where: The user's line, by default where the user's code is now.
+        remedy: The way out, by default a handler of what needs it.
 
     Raises:
         MaterializeError: The policy forbids it.
     """
-    cls = type(x)
+    cls = _class_of(x)
     shape, dtype = lengths_of(x), dtype_of(x)
     known = [n for n in shape if n is not None]
     size = math.prod(known) * dtype.itemsize if len(known) == len(shape) else None
-    where = where_is(here()) if where is None else where
+    where = user_line() if where is None else where
     found = Materialization(what, cls.__qualname__, shape, str(dtype), size, where)
-    tell_of(found, policy_of(cls))
+    report(found, policy_of(cls), remedy)
 
 
-def tell_of(found: Materialization, policy: str) -> None:
-    """Report what becomes whole, and warn or raise if that is the policy.
+def _class_of(x: Any) -> type[ImplicitArray]:
+    while x.stands_aside:
+        x = x.array
+    return type(x)
+
+
+def report(found: Materialization, policy: str, remedy: str | None = None) -> None:
+    """Report an array that becomes whole, and warn or raise if that is the policy.
+
+    Args:
+        found: What becomes whole, and for what.
+        policy: The policy.
+        remedy: The way out, by default a handler of what needs it.
 
     Raises:
         MaterializeError: The policy forbids it.
     """
     if OPENING.get():
         return
-    attempt = _untold.get()
+    attempt = _deferred.get()
     if attempt is not None:
         attempt.append((found, policy))
     else:
-        for report in _reports.get():
-            report.append(found)
+        for reported in _reports.get():
+            reported.append(found)
     if policy == "error":
         raise MaterializeError(
-            f"{found.type}, {found.dtype}{list(found.shape)}, would become whole for "
-            f"{found.what}: nothing handles it in its own form.",
-            f"Register a handler of {found.what}, or allow it with graphc.implicit.materializing.",
+            f"{found.type}, {found.dtype}{list(found.shape)}, would become whole for {found.what}"
+            + ("." if remedy else ", which has no handler for it."),
+            f"{remedy or f'Register a handler of {found.what}'}, or allow it with "
+            "graphc.implicit.materializing.",
             found.where,
         )
     site = found.what, found.type, found.where
     if policy == "warn" and attempt is None and site not in _warned:
         _warned.add(site)
-        warnings.warn(str(found), MaterializeWarning, stacklevel=2)
+        warnings.warn(str(found), MaterializeWarning, stacklevel=frames_up())
 
 
 def whole(x: ImplicitArray) -> Any:
-    """The whole of an implicit array, asked for on purpose: no policy is.
+    """Make an implicit array whole on request: no policy applies.
 
     Raises:
         MaterializeError: Its class fails to make it, or makes another array.
@@ -217,7 +222,7 @@ def whole(x: ImplicitArray) -> Any:
 
 
 def materialize_nested(x: Any, full: bool = False) -> Any:
-    """What ``materialize`` gives, also where that works with fields that are implicit themselves.
+    """Materialize an implicit array whose fields may be implicit themselves.
 
     Args:
         x: An implicit array of any depth; anything else is given back.
@@ -248,21 +253,19 @@ def _opened(x: ImplicitArray) -> Any:
             raise
         raise MaterializeError(
             f"{type(x).__qualname__}.materialize() failed for {x!r}: {error}",
-            "Mend it; nothing stands in for the array.",
-            where_is(here()),
+            "Correct it: the array has no other definition.",
         ) from error
     if not hasattr(made, "shape") or (lengths_of(made), dtype_of(made)) != _type(x, made):
         raise MaterializeError(
             f"{type(x).__qualname__}.materialize() gave {_described(made)} for {x!r}, whose type "
             f"is {dtype_of(x)}{list(lengths_of(x))}.",
             "Let materialize, shape and dtype agree.",
-            where_is(here()),
         )
     return made
 
 
 def _type(x: Any, made: Any) -> tuple[tuple[int | None, ...], Any]:
-    """The type wanted; where one side does not know a length, the other's holds."""
+    """Return the expected type, whose unknown lengths are taken from the result."""
     wanted, given = lengths_of(x), lengths_of(made)
     if len(wanted) == len(given):
         pairs = zip(wanted, given, strict=True)
@@ -276,4 +279,36 @@ def _described(x: Any) -> str:
     return f"{dtype_of(x)}{list(lengths_of(x))}"
 
 
+_must_be_argument: ContextVar[bool] = ContextVar("must_be_argument", default=False)
+
+
+@contextmanager
+def arguments_only() -> Iterator[None]:
+    """Refuse conversions by functions of JAX: what a function captures is to be its argument."""
+    token = _must_be_argument.set(True)
+    try:
+        yield
+    finally:
+        _must_be_argument.reset(token)
+
+
+class ConversionError(TypeError):
+    """A function of JAX was given an implicit array, which can be made an argument instead."""
+
+
+def converted(x: ImplicitArray) -> Any:
+    """Make an implicit array whole for a function of JAX, as the policy allows.
+
+    Raises:
+        ConversionError: It is to be an argument.
+        MaterializeError: The policy forbids it.
+    """
+    if _must_be_argument.get() and not OPENING.get():
+        raise ConversionError(f"A function of JAX was given {x!r}.")
+    remedy = "Call a function that graphc.implicit.implicit makes, with the array as an argument"
+    enforce_policy(x, "a conversion by JAX", remedy=remedy)
+    return whole(x)
+
+
 WHOLE.append(whole)
+CONVERTED.append(converted)

@@ -1,4 +1,4 @@
-"""Handlers: what an operation gives for implicit arrays, found by the types of its operands.
+"""Handlers of operations on implicit arrays, found by the classes of the operands.
 
 One registry serves JAX's primitives and graphc's operations. Of the handlers that fit, those of the
 highest precedence are taken, of these the one whose annotations are nearest to the operands'
@@ -14,37 +14,29 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from importlib import import_module
 from typing import Any, TypeVar
 
+import graphc.tensor as gt
 from graphc.errors import AmbiguousHandlerError, ImplicitArrayError
+from graphc.implicit import jax_arrays
 from graphc.implicit.array import ImplicitArray
-from graphc.ir import Op, here, where
-from graphc.tensor.elementwise import Elementwise
-
-__all__ = [
-    "altered",
-    "described",
-    "dispatch",
-    "generation",
-    "handlers_for",
-    "parameters_of",
-    "register",
-    "unregister",
-]
+from graphc.ir import Op
+from graphc.lazy import load_all
+from graphc.site import user_line
+from graphc.tensor.core.elementwise import Elementwise
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 ANY = 1000
-"""The distance of what fits anything: farther than any class."""
+"""The distance of an annotation that accepts anything: farther than any class."""
 
 VIRTUAL = 500
-"""The distance of a class that says of itself that it has the operand, as ``jax.Array`` does."""
+"""The distance of a class with its own ``isinstance`` check, as ``jax.Array`` has."""
 
 
 @dataclass(frozen=True, eq=False)
 class Handler:
-    """A function, and which operands it takes.
+    """A function that handles an operation, and the operands that it takes.
 
     Attributes:
         function: What handles them.
@@ -61,7 +53,7 @@ class Handler:
     where: str | None
 
     def distances(self, operands: Sequence[Any]) -> tuple[int, ...] | None:
-        """How far its annotations are from the operands' classes; None where they do not fit."""
+        """Return each annotation's distance from the operand's class; None if one does not fit."""
         more = len(operands) - len(self.kinds)
         if more < 0 or (more and self.rest is None):
             return None
@@ -80,7 +72,7 @@ class Handler:
 
 
 FAR = 10**6
-"""The distance of a class that the operand is not of."""
+"""The distance of a class that the operand is no instance of."""
 
 
 def _distance(x: Any, cls: type) -> int:
@@ -109,8 +101,8 @@ def register(target: Any, precedence: int = 0) -> Callable[[F], F]:
 
     Args:
         target: A primitive of JAX's, or its name; or a class of operations, such as
-            ``graphc.tensor.dot.DotGeneral``, an elementwise function, such as ``gt.tanh``, or the
-            name of one that JAX has no primitive of.
+            ``graphc.tensor.linalg.DotGeneral``, an elementwise function, such as ``gt.tanh``, or
+            the name of one that JAX has no primitive of.
         precedence: Of handlers that fit, those of the highest are taken.
 
     Returns:
@@ -123,7 +115,7 @@ def register(target: Any, precedence: int = 0) -> Callable[[F], F]:
     Example:
         >>> from dataclasses import dataclass
         >>> import numpy as np, graphc, graphc.tensor as gt
-        >>> from graphc.tensor.dot import DotGeneral
+        >>> from graphc.tensor.linalg import DotGeneral
         >>> @dataclass(frozen=True)
         ... class Ones(ImplicitArray):
         ...     like: object
@@ -142,7 +134,7 @@ def register(target: Any, precedence: int = 0) -> Callable[[F], F]:
 
     def enter(function: F) -> F:
         kinds, rest = _annotated(function, local)
-        handler = Handler(function, precedence, kinds, rest, where(here()))
+        handler = Handler(function, precedence, kinds, rest, user_line())
         for key in keys:
             _enter(key, handler)
         return function
@@ -151,7 +143,7 @@ def register(target: Any, precedence: int = 0) -> Callable[[F], F]:
 
 
 def unregister(target: Any, function: Callable[..., Any]) -> None:
-    """Forget a handler.
+    """Remove a handler.
 
     Raises:
         ImplicitArrayError: It is none of that target.
@@ -160,7 +152,7 @@ def unregister(target: Any, function: Callable[..., Any]) -> None:
     left = [handler for handler in known if handler.function is not function]
     if len(left) == len(known):
         problem = f"{function!r} is no handler of {described(target)}."
-        raise ImplicitArrayError(problem, "", where(here()))
+        raise ImplicitArrayError(problem)
     HANDLERS[_key(target)] = left
     _changes["all"] += 1
     _changes["altered"] += 1
@@ -178,8 +170,7 @@ def _enter(key: Any, handler: Handler) -> None:
             continue
         raise ImplicitArrayError(
             f"Two handlers of {described(key)} take the same operands: {other} and {handler}.",
-            "Give one a precedence=, or forget the first with unregister.",
-            where(here()),
+            "Give one a precedence=, or remove the first with unregister.",
         )
     known.append(handler)
     _changes["all"] += 1
@@ -187,18 +178,18 @@ def _enter(key: Any, handler: Handler) -> None:
 
 
 def _place(function: Callable[..., Any]) -> Any:
-    """Where a function is defined; of one without code, itself."""
+    """Return where a function is defined, or the function itself if it has no code."""
     code = getattr(function, "__code__", None)
     return (code.co_qualname, code.co_filename, code.co_firstlineno) if code else function
 
 
 def altered() -> int:
-    """How often others than graphc entered a handler, or anybody forgot one."""
+    """Return how often users registered a handler, or anyone removed one."""
     return _changes["altered"]
 
 
 def generation() -> int:
-    """How often handlers were entered or forgotten: what was made before may be another now."""
+    """Return the number of changes to the registry, which outdate programs made before."""
     return _changes["all"]
 
 
@@ -206,7 +197,7 @@ _changes = {"all": 0, "altered": 0}
 
 
 def _key(target: Any) -> Any:
-    """What handlers are kept by."""
+    """Return the registry's key of a target."""
     if isinstance(target, str):
         return _named(target)
     is_operation = isinstance(target, type) and issubclass(target, Op)
@@ -217,24 +208,22 @@ def _key(target: Any) -> Any:
     raise ImplicitArrayError(
         f"{target!r} is neither a primitive of JAX's nor an operation.",
         "Give a primitive, as jax.lax.dot_general_p, its name, a class of operations as "
-        "graphc.tensor.dot.DotGeneral, or an elementwise function as gt.tanh.",
-        where(here()),
+        "graphc.tensor.linalg.DotGeneral, or an elementwise function as gt.tanh.",
     )
 
 
 def _named(name: str) -> Any:
-    primitives = import_module("graphc.implicit.jax.primitives")
-    found = primitives.named(name)
+    found = jax_arrays.primitive(name)
     if found is not None:
         return found
+    load_all()
     operations = {op.__name__: op for op in _operations(Op)} | _rows()
     if name in operations:
         return operations[name]
-    near = difflib.get_close_matches(name, [*primitives.names(), *operations], n=5)
+    near = difflib.get_close_matches(name, [*jax_arrays.primitive_names(), *operations], n=5)
     raise ImplicitArrayError(
         f"register({name!r}): neither JAX nor graphc has an operation of that name.",
         f"Near it are {', '.join(near)}." if near else "Give the primitive itself.",
-        where(here()),
     )
 
 
@@ -245,8 +234,7 @@ def _operations(op: type[Op]) -> Iterator[type[Op]]:
 
 
 def _rows() -> dict[str, Any]:
-    public = vars(import_module("graphc.tensor"))
-    return {name: x for name, x in public.items() if isinstance(x, Elementwise)}
+    return {name: x for name, x in vars(gt).items() if isinstance(x, Elementwise)}
 
 
 def _annotated(
@@ -285,7 +273,6 @@ def _unusable(function: Callable[..., Any], problem: str) -> ImplicitArrayError:
     return ImplicitArrayError(
         f"The handler {function.__qualname__} can't be found by its annotations: {problem}.",
         "Annotate operands with classes, unions of classes, or Any.",
-        where(here()),
     )
 
 
@@ -299,7 +286,8 @@ def handlers_for(target: Any, operands: Sequence[Any]) -> Iterator[Callable[...,
     Raises:
         AmbiguousHandlerError: Two fit equally well.
     """
-    if not any(isinstance(x, ImplicitArray) for x in operands):
+    given = [x for x in operands if isinstance(x, ImplicitArray)]
+    if not given or any(x.stands_aside for x in given):
         return
     for key in _keys(target):
         left = []
@@ -335,7 +323,6 @@ def _best(target: Any, operands: Sequence[Any], left: Sequence[Candidate]) -> Ca
             f"{described(target)} of ({types}) has handlers that fit equally well: "
             f"{nearest[0][0]} and {nearest[1][0]}.",
             "Give one a higher precedence=, or register one of exactly these classes.",
-            where(here()),
         )
     return nearest[0]
 
@@ -352,7 +339,7 @@ def parameters_of(op: Op) -> dict[str, Any]:
 
 
 def dispatch(target: Any, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:
-    """What the best handler gives that takes the operands, or a class of theirs by default.
+    """Call the best handler of the operands, else the default handler of their classes.
 
     Returns:
         NotImplemented where there is none.
@@ -364,16 +351,21 @@ def dispatch(target: Any, operands: Sequence[Any], parameters: dict[str, Any]) -
         found = handler(*operands, **parameters)
         if found is not NotImplemented:
             return found
-    classes = dict.fromkeys(type(x) for x in operands if isinstance(x, ImplicitArray))
-    for cls in classes:
+    for cls in default_classes(operands):
         found = cls.default_handler(target, *operands, **parameters)
         if found is not NotImplemented:
             return found
     return NotImplemented
 
 
+def default_classes(operands: Sequence[Any]) -> list[type[ImplicitArray]]:
+    """Return the classes whose default handlers take operands, in order."""
+    classes = dict.fromkeys(type(x) for x in operands if isinstance(x, ImplicitArray))
+    return [cls for cls in classes if cls.stands_aside] or list(classes)
+
+
 def described(target: Any) -> str:
-    """What messages call a primitive or an operation."""
+    """Return the name of a primitive or an operation for messages."""
     if isinstance(target, type):
         return target.__name__
     return str(getattr(target, "name", target))

@@ -13,64 +13,63 @@ from typing import Any
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray, derived
 from graphc.implicit.batches import is_elementwise
-from graphc.implicit.form import Form
+from graphc.implicit.policy import dense
 from graphc.implicit.registry import register
+from graphc.implicit.treedef import Treedef
 from graphc.ir import Node, TensorType, dtype_name
 from graphc.tensor import Tensor
-from graphc.tensor.index import HOLE, Entry, Index, Range
-from graphc.tensor.join import Concatenate
-from graphc.tensor.shape import Reshape
-from graphc.tensor.specify import SpecifyShape
-
-__all__ = ["alike", "element", "of_elements"]
+from graphc.tensor.arrays.index import HOLE, Entry, Index, Range
+from graphc.tensor.arrays.join import Concatenate
+from graphc.tensor.core.shape import Reshape
+from graphc.tensor.core.specify import SpecifyShape
 
 Types = tuple[TensorType, ...]
 
 
 @lru_cache(1024)
-def element(form: Form, types: Types) -> Types | None:
+def element(treedef: Treedef, types: Types) -> Types | None:
     """The types of the fields of each element of a stack; None for what is no stack.
 
     It is one if all its fields have the leading axis, and the whole has that whatever its length
-    is, and its elements are those of the fields' elements: so a batch is told from a matrix that is
+    is, and its elements are those of the fields' elements: so a batch differs from a matrix that is
     as long by accident, and from one whose rows depend on each other.
     """
     leading = {type.shape[:1] for type in types}
     if len(leading) != 1 or leading == {()}:
         return None
     parts = tuple([type.with_shape(type.shape[1:]) for type in types])
-    return parts if of_elements(form, parts) is not None else None
+    return parts if of_elements(treedef, parts) is not None else None
 
 
 @lru_cache(1024)
-def of_elements(form: Form, types: Types) -> TensorType | None:
+def of_elements(treedef: Treedef, types: Types) -> TensorType | None:
     """The type of one element of a stack of such fields; None where its class has no stacks."""
-    inside = _whole(form, types)
+    inside = _whole(treedef, types)
     # A length that none of its axes has, nor any product or sum that its class may form.
     n = 1 + 2 * max([1, *[n for type in types for n in type.shape if n is not None]])
-    several = _whole(form, tuple([type.with_shape((n, *type.shape)) for type in types]))
+    several = _whole(treedef, tuple([type.with_shape((n, *type.shape)) for type in types]))
     if inside is None or several != inside.with_shape((n, *inside.shape)):
         return None
     shapes = tuple([(type.shape, type.numpy_dtype) for type in types])
-    return inside if is_elementwise(form, shapes) else None
+    return inside if is_elementwise(treedef, shapes) else None
 
 
-def _whole(form: Form, types: Types) -> TensorType | None:
+def _whole(treedef: Treedef, types: Types) -> TensorType | None:
     """The type of what ``materialize`` gives; None where there is no such array."""
     try:
         shape, dtype = derived(
-            form, tuple([(type.shape, type.numpy_dtype) for type in types]), True
+            treedef, tuple([(type.shape, type.numpy_dtype) for type in types]), True
         )
     except ImplicitArrayError:
         return None
     return TensorType(dtype_name(dtype), shape)
 
 
-def _is_deep(form: Form, fields: Sequence[Node], depth: int) -> bool:
+def _is_deep(treedef: Treedef, fields: Sequence[Node], depth: int) -> bool:
     """Whether it is a stack of stacks, to a depth."""
     types: Types | None = tuple([field.type for field in fields])
     for _ in range(depth):
-        types = element(form, types) if types else None
+        types = element(treedef, types) if types else None
     return types is not None
 
 
@@ -78,15 +77,15 @@ def _is_deep(form: Form, fields: Sequence[Node], depth: int) -> bool:
 
 
 def _each(x: ImplicitArray, function: Any, depth: int = 1) -> Any:
-    """The same form of what a function makes of each field, a stack of that depth.
+    """Apply a function to each field of a stack with that many leading axes.
 
     NotImplemented of what is no stack before or after.
     """
-    form, fields = Form.of(x)
-    if not _is_deep(form, fields, 1):
+    treedef, fields = Treedef.of(x)
+    if not _is_deep(treedef, fields, 1):
         return NotImplemented
     made = [function(field) for field in fields]
-    return form.build(made) if _is_deep(form, made, depth) else NotImplemented
+    return treedef.build(made) if _is_deep(treedef, made, depth) else NotImplemented
 
 
 @register(Index, precedence=-1)
@@ -96,13 +95,15 @@ def _index(x: ImplicitArray, *symbolic: Any, entries: tuple[Entry, ...]) -> Any:
     if first is None or any(entry != Range() for entry in others):
         return NotImplemented
 
+    places = [dense(place, "an index") for place in symbolic]
+
     def part(field: Tensor) -> Tensor:
         op = Index((first, *[Range()] * (field.ndim - 1)))
-        return Tensor.make(op, field, *symbolic)
+        return Tensor.make(op, field, *places)
 
     if isinstance(first, Range):
         return _each(x, part)
-    return _each(x, part, depth=symbolic[0].ndim if first is HOLE else 0)
+    return _each(x, part, depth=places[0].ndim if first is HOLE else 0)
 
 
 @register(SpecifyShape, precedence=-1)
@@ -113,9 +114,11 @@ def _specify_shape(
     if any(n is None or n not in {-1, m} for n, m in zip(shape[1:], x.shape[1:], strict=True)):
         return NotImplemented
 
+    lengths = [dense(length, "a length") for length in symbolic]
+
     def of_length(field: Tensor) -> Tensor:
         op = SpecifyShape((shape[0], *[-1] * (field.ndim - 1)), title)
-        return Tensor.make(op, field, *symbolic)
+        return Tensor.make(op, field, *lengths)
 
     return _each(x, of_length)
 
@@ -128,24 +131,25 @@ def _reshape(x: ImplicitArray, *symbolic: Any, shape: tuple[int | None, ...]) ->
     deep = x.ndim - kept
     if {len(front), deep} != {1, 2} or None in rest or rest != x.shape[deep:]:
         return NotImplemented
-    form, fields = Form.of(x)
+    treedef, fields = Treedef.of(x)
     tails = [field.type.shape[deep:] for field in fields]
-    if not _is_deep(form, fields, deep) or any(None in tail for tail in tails):
+    if not _is_deep(treedef, fields, deep) or any(None in tail for tail in tails):
         return NotImplemented
     pairs = zip(fields, tails, strict=True)
-    made = [Tensor.make(Reshape((*front, *tail)), field, *symbolic) for field, tail in pairs]
-    return form.build(made) if _is_deep(form, made, len(front)) else NotImplemented
+    lengths = [dense(length, "a length") for length in symbolic]
+    made = [Tensor.make(Reshape((*front, *tail)), field, *lengths) for field, tail in pairs]
+    return treedef.build(made) if _is_deep(treedef, made, len(front)) else NotImplemented
 
 
 @register(Concatenate, precedence=-1)
 def _concatenate(*xs: ImplicitArray, axis: int) -> Any:
     """The elements of several."""
-    forms = [Form.of(x) for x in xs]
+    forms = [Treedef.of(x) for x in xs]
     (first, fields), *others = forms
-    if axis or not all(_is_deep(form, part, 1) for form, part in forms):
+    if axis or not all(_is_deep(treedef, part, 1) for treedef, part in forms):
         return NotImplemented
     rows = [[x.type.with_shape(x.type.shape[1:]) for x in part] for _, part in forms]
-    if any(form != first for form, _ in others) or not all(alike(rows[0], x) for x in rows):
+    if any(treedef != first for treedef, _ in others) or not all(alike(rows[0], x) for x in rows):
         return NotImplemented
     columns: Any = zip(fields, *[part for _, part in others], strict=True)
     return first.build([Tensor.make(Concatenate(0), *column) for column in columns])

@@ -1,6 +1,7 @@
 """Structures: what an implicit array does without being made whole, once for all libraries.
 
-``operations.py`` brings graphc's operations into these terms, ``jax/rules.py`` JAX's primitives.
+``operations.py`` brings graphc's operations into these terms, ``link/jax/implicit/rules.py`` JAX's
+primitives.
 """
 
 from __future__ import annotations
@@ -10,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.form import Form, dtype_of, lengths_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.ir import dtype_name, is_inexact
-
-__all__ = ["Structured", "is_scalar"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,8 +27,8 @@ class Structured(ImplicitArray):
     dtype that goes with this one's by the library's own promotion; what is called ``c`` has no
     axes. Results have the dtype that both promote to: whoever calls casts to what it needs.
 
-    Lengths of symbolic fields may be None. What is asked for in terms of lengths (``reshaped``,
-    ``part``, ``broadcast``) is asked for where those are known.
+    Lengths of symbolic fields may be None. Methods with lengths among their arguments
+    (``reshaped``, ``part``, ``broadcast``) are called where those are known.
 
     Example:
         >>> from dataclasses import dataclass
@@ -59,12 +58,12 @@ class Structured(ImplicitArray):
     @property
     def leaves(self) -> list[Any]:
         """The arrays of its fields and of what is nested in them, in order."""
-        return Form.of(self)[1]
+        return Treedef.of(self)[1]
 
     def each(self, function: Callable[..., Any], *others: Any) -> Any:
-        """The same structure of what a function makes of its arrays, and others' of equal form."""
-        form, leaves = Form.of(self)
-        return form.build(
+        """Apply a function to the arrays of structures with equal tree structure."""
+        treedef, leaves = Treedef.of(self)
+        return treedef.build(
             [function(*parts) for parts in zip(leaves, *[x.leaves for x in others], strict=True)]
         )
 
@@ -72,8 +71,8 @@ class Structured(ImplicitArray):
         """Whether another array is the same but for the values in its arrays."""
         if type(other) is not type(self):
             return False
-        (form, own), (others, given) = Form.of(self), Form.of(other)
-        return form == others and [*map(_kind, own)] == [*map(_kind, given)]
+        (treedef, own), (others, given) = Treedef.of(self), Treedef.of(other)
+        return treedef == others and [*map(_kind, own)] == [*map(_kind, given)]
 
     # Products.
 
@@ -97,7 +96,7 @@ class Structured(ImplicitArray):
         return NotImplemented
 
     def reshaped(self, shape: tuple[int, ...]) -> Any:
-        """The same elements in row-major order in another shape, which holds as many.
+        """Reshape in row-major order.
 
         By default what has at most one axis longer than 1 becomes whole: it is a single row, and
         takes no more room so.
@@ -143,7 +142,7 @@ class Structured(ImplicitArray):
     # Element by element.
 
     def cast(self, dtype: Any) -> Any:
-        """In another dtype, NumPy's object."""
+        """Cast to a NumPy dtype."""
         return NotImplemented
 
     def scaled(self, c: Any) -> Any:
@@ -175,7 +174,7 @@ class Structured(ImplicitArray):
         return NotImplemented
 
     def mapped(self, name: str) -> Any:
-        """What a NumPy function of that name, as ``"exp"``, makes of each element.
+        """Apply an elementwise function by its NumPy name, such as ``"exp"``.
 
         By default ``"negative"`` is times -1.
         """
@@ -200,7 +199,7 @@ class Structured(ImplicitArray):
     def reduced(self, name: str, axes: tuple[int, ...]) -> Any:
         """``"sum"``, ``"max"``, ``"min"``, ``"prod"``, ``"any"`` or ``"all"`` over axes, removed.
 
-        In this one's dtype, which the last two have as bool. Extremes are asked for of slices that
+        In this one's dtype, which the last two have as bool. Extremes are computed of slices that
         hold an element.
         """
         return NotImplemented

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from graphc.capture.plain import is_array as is_dense
+from graphc.capture.identity import is_array as is_dense
 from graphc.errors import ArgumentError
 from graphc.implicit.array import ImplicitArray, fields_of
 from graphc.implicit.nesting import (
@@ -23,7 +23,6 @@ from graphc.implicit.nesting import (
     implicit,
     layer,
 )
-from graphc.ir import here, where
 
 __all__ = [
     "Path",
@@ -144,7 +143,6 @@ def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
         raise ArgumentError(
             f"unflatten: {len(given)} leaves, and {len(structure)} places in {structure}.",
             "Give one for each.",
-            where(here()),
         )
     return built(structure, iter(given))
 
@@ -288,7 +286,7 @@ def _flattened(
 
 
 def _up_to(nesting: Structure, tree: Any, path: Path) -> Iterator[Any]:
-    """What a tree has in the places where the structure has leaves."""
+    """Return a tree's parts at the places where the structure has leaves."""
     if nesting.kind is None:
         yield tree
         return
@@ -298,7 +296,6 @@ def _up_to(nesting: Structure, tree: Any, path: Path) -> Iterator[Any]:
         raise ArgumentError(
             f"tree_map: tree{at} is {nesting} in the first, {structure(tree)} in another.",
             "Nest all of them as the first is.",
-            where(here()),
         )
     for key, inner, part in zip(nesting.kind.keys, nesting.parts, opened[1], strict=True):
         yield from _up_to(inner, part, (*path, key))

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 from graphc.errors import ArgumentError
-from graphc.ir import here, where
-
-__all__ = ["Wrapped", "wrap_jax"]
 
 
 class Wrapped:
-    """A JAX function that takes and gives symbolic arrays; a method where a class has it."""
+    """A JAX function of symbolic arrays; as a class attribute it becomes a method."""
 
     __wrapped__: Callable[..., Any]
 
@@ -23,7 +19,9 @@ class Wrapped:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # A program that has no JAX functions does not load JAX.
-        return import_module("graphc.interop.jax_captured").call(self.__wrapped__, args, kwargs)
+        from graphc.link.jax import wrap  # noqa: PLC0415
+
+        return wrap.call(self.__wrapped__, args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         bind = getattr(self.__wrapped__, "__get__", None)
@@ -34,13 +32,13 @@ class Wrapped:
 
 
 def wrap_jax(jax_function: Any = None) -> Any:
-    """A JAX function as one of symbolic arrays.
+    """Let a JAX function take and return symbolic arrays.
 
     It is part of the graph, with derivatives of any order and batches, which are JAX's own. The
     arrays that it captures (from closures, defaults, ``functools.partial``, ``self``, globals) are
     read each time it is called, and are inputs of the result like arguments: other values compile
-    nothing again, and there is a gradient by captured symbolic arrays. Captured arrays of fewer
-    than 10 elements and Python numbers are part of the program.
+    nothing again, and captured symbolic arrays have gradients. Captured arrays of fewer than 10
+    elements and Python numbers are part of the program.
 
     The function is called with JAX arrays, while JAX traces it. Within it 64-bit dtypes are on:
     ``jnp.zeros(3)`` is float64. It runs in JAX in every mode that can call it: as part of the
@@ -78,7 +76,5 @@ def wrap_jax(jax_function: Any = None) -> Any:
     if jax_function is None:
         return wrap_jax
     if not callable(jax_function):
-        raise ArgumentError(
-            f"wrap_jax: {jax_function!r} is no function.", "Give a function.", where(here())
-        )
+        raise ArgumentError(f"wrap_jax: {jax_function!r} is not a function.", "Give a function.")
     return Wrapped(jax_function)

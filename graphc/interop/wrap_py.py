@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, OperationError, ShapeError
-from graphc.ir import Node, Op, TensorType, TupleType, here, picks, where
+from graphc.ir import Node, Op, TensorType, TupleType, picks
 from graphc.loop.each import over_each
-from graphc.tensor.tensor import Tensor, as_tensor
-
-__all__ = ["as_op", "wrap_py"]
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 Lengths = tuple[int | None, ...]
 
@@ -55,28 +53,26 @@ class PythonCall(Op):
         for place, (wanted, given) in enumerate(zip(self.takes, types, strict=True)):
             if not _agree(wanted, given):
                 raise ShapeError(
-                    f"{self.name} takes {wanted!r} at place {place}, and is given {given!r}.",
+                    f"{self.name} takes {wanted!r} at place {place} and got {given!r}.",
                     "Reshape or index it.",
-                    where(here()),
                 )
         if self.infer_shape is None:
             return TupleType(self.gives)
-        shapes = self._told([x.shape for x in types])
+        shapes = self._inferred_shapes([x.shape for x in types])
         pairs = zip(self.gives, shapes, strict=True)
         return TupleType(tuple(_with_lengths(self.name, y, shape) for y, shape in pairs))
 
-    def _told(self, shapes: Sequence[Lengths]) -> list[Lengths]:
-        """What the user's function says of the results' shapes."""
+    def _inferred_shapes(self, lengths: Sequence[Lengths]) -> list[Lengths]:
+        """Return the shapes of the results that ``infer_shape`` declares."""
         assert self.infer_shape is not None
-        found = self.infer_shape(*shapes)
-        told = [found] if len(self.gives) == 1 and not _is_nested(found) else list(found)
-        if len(told) != len(self.gives):
+        found = self.infer_shape(*lengths)
+        shapes = [found] if len(self.gives) == 1 and not _is_nested(found) else list(found)
+        if len(shapes) != len(self.gives):
             raise ArgumentError(
                 f"{self.name}: infer_shape gave {found!r} for {len(self.gives)} results.",
                 "Return a tuple of lengths for each of them.",
-                where(here()),
             )
-        return [tuple(shape) for shape in told]
+        return [tuple(shape) for shape in shapes]
 
     def perform(self, *values: Any) -> tuple[Any, ...]:
         # A copy each: who writes into an argument must not change the program's arrays.
@@ -86,9 +82,9 @@ class PythonCall(Op):
             raise OperationError(
                 f"{self.name} gave {len(several)} arrays, and otypes= has {len(self.gives)}."
             )
-        told: Any = self.infer(*[TensorType(x.dtype, x.shape) for x in values])
-        pairs = zip(several, told.items, strict=True)
-        return tuple([_as_told(self.name, y, wanted) for y, wanted in pairs])
+        declared: Any = self.infer(*[TensorType(x.dtype, x.shape) for x in values])
+        pairs = zip(several, declared.items, strict=True)
+        return tuple([_as_declared(self.name, y, wanted) for y, wanted in pairs])
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Any:
         return over_each(self, size, batched, inputs)
@@ -104,25 +100,24 @@ def _agree(a: TensorType, b: TensorType) -> bool:
 
 
 def _with_lengths(name: str, y: TensorType, shape: Lengths) -> TensorType:
-    told = y.with_shape(shape)
-    if not _agree(y, told):
+    declared = y.with_shape(shape)
+    if not _agree(y, declared):
         raise ShapeError(
-            f"{name}: infer_shape says {told!r}, and otypes= {y!r}.",
-            "Let both say the same.",
-            where(here()),
+            f"{name}: infer_shape says {declared!r}, and otypes= {y!r}.",
+            "Declare the same shape in both.",
         )
     pairs = zip(y.shape, shape, strict=True)
     return y.with_shape(tuple(n if m is None else m for n, m in pairs))
 
 
-def _as_told(name: str, y: Any, wanted: TensorType) -> np.ndarray[Any, Any]:
-    """A result in the dtype that it was to have, if no value changes by that."""
+def _as_declared(name: str, y: Any, wanted: TensorType) -> np.ndarray[Any, Any]:
+    """Convert a result to its declared dtype, if no value changes by that."""
     found = np.asarray(y)
     given = TensorType(found.dtype, found.shape)
     if not np.can_cast(found.dtype, wanted.numpy_dtype, "same_kind"):
         raise DTypeError(
             f"{name} gave {given!r}, and otypes= has {wanted!r}.",
-            "Let it give that dtype, or declare the other one.",
+            "Return that dtype, or declare the other one.",
         )
     if not _agree(wanted, given):
         raise ShapeError(f"{name} gave {given!r}, where otypes= or infer_shape has {wanted!r}.")
@@ -133,7 +128,7 @@ def _as_told(name: str, y: Any, wanted: TensorType) -> np.ndarray[Any, Any]:
 def wrap_py(
     itypes: Any, otypes: Any, infer_shape: Callable[..., Any] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator: a Python function of NumPy arrays, as one of symbolic arrays.
+    """Make a decorator that lets a function of NumPy arrays take symbolic arrays.
 
     Each backend calls it while the program runs, with NumPy arrays of its own to write to. It may
     be called any number of times, or never, so its result is to depend on nothing but its
@@ -156,7 +151,7 @@ def wrap_py(
         ArgumentError: What is no type or no function; when called, another number of arrays.
         DTypeError: When called, an array of another dtype.
         ShapeError: When called, an array of another rank or known length; when run, a result that
-            is not as told.
+            is not as declared.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -174,9 +169,7 @@ def wrap_py(
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(function):
-            raise ArgumentError(
-                f"wrap_py: {function!r} is no function.", "Give a function.", where(here())
-            )
+            raise ArgumentError(f"wrap_py: {function!r} is not a function.", "Give a function.")
         op = PythonCall(function, takes, gives, infer_shape)
 
         @functools.wraps(function)
@@ -194,26 +187,22 @@ def _types(what: str, given: Any) -> tuple[TensorType, ...]:
     for type in found:
         if not isinstance(type, TensorType):
             raise ArgumentError(
-                f"wrap_py: {what} has {type!r}, which is no type.",
+                f"wrap_py: {what} has {type!r}, which is not a type.",
                 "Write gt.TensorType(dtype, shape), or give x.type.",
-                where(here()),
             )
     return found
 
 
 def _arguments(op: PythonCall, given: Sequence[Any]) -> list[Tensor]:
     if len(given) != len(op.takes):
-        raise ArgumentError(
-            f"{op.name} takes {len(op.takes)} arrays, and is given {len(given)}.", "", where(here())
-        )
+        raise ArgumentError(f"{op.name} takes {len(op.takes)} arrays and got {len(given)}.")
     found = []
     for x, wanted in zip(given, op.takes, strict=True):
         made = as_tensor(x) if isinstance(x, Node) else as_tensor(x, dtype=wanted.dtype)
         if made.dtype != wanted.dtype:
             raise DTypeError(
-                f"{op.name} takes {wanted!r}, and is given {made!r}.",
+                f"{op.name} takes {wanted!r} and got {made!r}.",
                 f"Cast it with .astype({wanted.dtype!r}).",
-                where(here()),
             )
         found.append(made)
     return found

@@ -1,4 +1,4 @@
-"""What a graph is: types, nodes, graphs, their keys and print. No operation, no backend."""
+"""Graphs: their types, nodes, structural keys and printed forms. No operation, no backend."""
 
 from graphc.ir.check import check, check_same_interface
 from graphc.ir.containers import (
@@ -30,33 +30,23 @@ from graphc.ir.node import (
     Constant,
     Input,
     Leaf,
+    MakeTuple,
     Node,
     Parameter,
     Pick,
-    Together,
     picks,
     toposort,
 )
 from graphc.ir.op import Check, Op, encode, is_own_class
 from graphc.ir.print import dprint, pprint, preview, tree
-from graphc.ir.site import (
-    INTERNAL,
-    Site,
-    derived_from,
-    frames_up,
-    here,
-    is_own,
-    mark_own,
-    where,
-)
 from graphc.ir.slot import Slot
 from graphc.ir.types import Shape, TensorType, TupleType, Type
+from graphc.ir.walk import dependent, ordered, reached, unfolded
 
 __all__ = [
     "DTYPES",
     "GATHERED",
     "GATHERERS",
-    "INTERNAL",
     "STATIC",
     "TINY",
     "Check",
@@ -64,50 +54,47 @@ __all__ = [
     "Graph",
     "Input",
     "Leaf",
+    "MakeTuple",
     "Node",
     "Op",
     "Parameter",
     "Pick",
     "Shape",
-    "Site",
     "Slot",
     "TensorType",
-    "Together",
     "TupleType",
     "Type",
     "check",
     "check_same_interface",
-    "derived_from",
+    "dependent",
     "dprint",
     "dtype_name",
     "encode",
     "flatten",
     "flatten_like",
-    "frames_up",
     "gathered",
-    "here",
     "is_complex",
     "is_container",
     "is_float",
     "is_inexact",
     "is_integer",
     "is_numeric",
-    "is_own",
     "is_own_class",
-    "mark_own",
     "numpy_dtype",
+    "ordered",
     "paths",
     "picks",
     "pprint",
     "preview",
     "promote",
+    "reached",
     "real_dtype",
     "rebuild",
     "refuse_missing",
     "replaced",
     "toposort",
     "tree",
+    "unfolded",
     "value_class",
-    "where",
     "wholes",
 ]

@@ -1,4 +1,4 @@
-"""What every graph keeps, and so every pass must leave true."""
+"""Invariants of graphs, which every pass preserves."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from graphc.ir.graph import Graph
 from graphc.ir.node import Node
 from graphc.ir.types import TupleType, Type
 
-__all__ = ["check", "check_same_interface"]
-
 
 def check(graph: Graph) -> None:
-    """Raise where a graph breaks what every graph keeps.
+    """Raise if a graph breaks an invariant.
 
     Each node's type is the one its operation infers from its inputs; making a node again gives
     the same object; no graph input comes twice; nodes stand after their inputs; no output is a
@@ -21,7 +19,7 @@ def check(graph: Graph) -> None:
         InvalidGraphError: Names the node and what it breaks.
     """
     if len(set(graph.inputs)) != len(graph.inputs):
-        raise InvalidGraphError(f"An input comes twice in {graph!r}.")
+        raise InvalidGraphError(f"{graph!r} has the same input twice.")
     given = set(graph.inputs)
     seen: set[Node] = set()
     for node in graph.nodes:
@@ -32,7 +30,7 @@ def check(graph: Graph) -> None:
         if node not in seen:
             raise InvalidGraphError(f"{node!r} is an output but not in the order.")
         if isinstance(node.type, TupleType):
-            raise InvalidGraphError(f"{node!r} is several values; pick one.", "", node.where)
+            raise InvalidGraphError(f"{node!r} is a tuple of values; pick one.", "", node.where)
 
 
 def _check_node(node: Node, seen: set[Node]) -> None:
@@ -51,7 +49,7 @@ def _check_node(node: Node, seen: set[Node]) -> None:
 
 
 def check_same_interface(before: Graph, after: Graph) -> None:
-    """Raise where a rewritten graph takes other inputs or gives results of other types.
+    """Raise if a rewritten graph has other inputs, or outputs of other types.
 
     A static length may become known; a dtype, a rank and a known length stay.
 

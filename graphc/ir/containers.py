@@ -1,4 +1,4 @@
-"""Nested tuples, lists, dicts and dataclasses of values, taken apart and put together again."""
+"""Nested tuples, lists, dicts and dataclasses of values: flattened and rebuilt."""
 
 from __future__ import annotations
 
@@ -6,17 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
-
-__all__ = [
-    "STATIC",
-    "flatten",
-    "flatten_like",
-    "is_container",
-    "paths",
-    "rebuild",
-    "value_class",
-    "wholes",
-]
 
 _VALUES: set[type] = set()
 
@@ -28,13 +17,13 @@ T = TypeVar("T", bound=type)
 
 
 def value_class(cls: T) -> T:
-    """Mark a dataclass whose objects are values, and no containers of values."""
+    """Mark a dataclass whose instances are values, not containers of values."""
     _VALUES.add(cls)
     return cls
 
 
 def flatten(container: Any) -> list[Any]:
-    """The values in a nested container, in order; anything else is one value.
+    """Return the values in a nested container, in order; any other object is one value.
 
     Example:
         >>> flatten({"a": 1, "b": (2, [3])})
@@ -46,7 +35,7 @@ def flatten(container: Any) -> list[Any]:
 
 
 def flatten_like(like: Any, container: Any) -> list[Any]:
-    """The values in a container of the structure of another, in that one's order.
+    """Return the values of a container with the structure of another, in that one's order.
 
     Raises:
         ValueError: Says where the structures differ.
@@ -59,11 +48,11 @@ def flatten_like(like: Any, container: Any) -> list[Any]:
         if not isinstance(container, Mapping) or set(container) != set(like):
             is_dict = isinstance(container, Mapping)
             keys = sorted(container, key=str) if is_dict else repr(container)
-            raise ValueError(f"a dict of the keys {sorted(like, key=str)} is wanted, not {keys}")
+            raise ValueError(f"expected a dict with the keys {sorted(like, key=str)}, got {keys}")
         pairs = [(like[key], container[key]) for key in like]
     elif isinstance(like, list | tuple):
         if not isinstance(container, list | tuple) or len(container) != len(like):
-            raise ValueError(f"a sequence of {len(like)} is wanted, not {container!r}")
+            raise ValueError(f"expected a sequence of {len(like)}, got {container!r}")
         pairs = list(zip(like, container, strict=True))
     elif is_container(like):
         return _flatten_object(type(like), like, container)
@@ -73,11 +62,11 @@ def flatten_like(like: Any, container: Any) -> list[Any]:
 
 
 def _flatten_object(cls: Any, like: Any, container: Any) -> list[Any]:
-    """The values in the fields of a dataclass, whose static fields are equal."""
+    """Return the values in the fields of a dataclass whose static fields equal the other's."""
     if type(container) is not cls:
         kind = type(container).__name__
         shape = f" of shape {tuple(container.shape)}" if hasattr(container, "shape") else ""
-        raise ValueError(f"a {cls.__name__} is wanted, not a {kind}{shape}")
+        raise ValueError(f"expected a {cls.__name__}, got a {kind}{shape}")
     values, static = _names(like.__class__)
     for name in static:
         _check_static(f"{cls.__name__}.{name}", getattr(like, name), getattr(container, name))
@@ -105,7 +94,7 @@ def _check_static(name: str, wanted: Any, given: Any) -> None:
 
 
 def paths(container: Any, root: str) -> list[str]:
-    """How each of the values in a container is reached from it, in the order of ``flatten``.
+    """Return the path of each value in a container, in the order of ``flatten``.
 
     Example:
         >>> paths({"a": 1, "b": (2, [3])}, "state")
@@ -125,7 +114,7 @@ def paths(container: Any, root: str) -> list[str]:
 
 
 def wholes(container: Any) -> Iterator[Any]:
-    """The objects in a nested container that have static fields, and so are more than their values.
+    """Return the objects in a nested container that have static fields beside their values.
 
     Example:
         >>> from dataclasses import dataclass, field
@@ -151,7 +140,7 @@ def wholes(container: Any) -> Iterator[Any]:
 
 
 def rebuild(like: Any, values: list[Any]) -> Any:
-    """Values in the structure of a container, as ``flatten`` took it apart.
+    """Return values in the structure of a container: the inverse of ``flatten``.
 
     Example:
         >>> rebuild({"a": 1, "b": (2, [3])}, [10, 20, 30])
@@ -162,7 +151,7 @@ def rebuild(like: Any, values: list[Any]) -> Any:
 
 
 def is_container(value: Any) -> bool:
-    """Whether it is taken apart: a tuple, list or dict, or an object of a dataclass.
+    """Return whether ``flatten`` opens it: a tuple, list, dict or instance of a dataclass.
 
     Example:
         >>> is_container(()), is_container(1.5)
@@ -179,7 +168,7 @@ def _is_container_class(cls: Any) -> bool:
 
 @cache
 def _names(cls: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of a dataclass's fields that are values, and of those that say what it is."""
+    """Return the names of a dataclass's value fields, and those of its static fields."""
     named = fields(cls)
     values = tuple(x.name for x in named if x.init and STATIC not in x.metadata)
     return values, tuple(x.name for x in named if STATIC in x.metadata)
@@ -220,7 +209,7 @@ def _map(container: Any, f: Callable[[Any], Any]) -> Any:
 
 
 def _unchecked(container: Any, parts: Mapping[str, Any]) -> Any:
-    """The same with other parts, which may be anything: nobody checks them."""
+    """Return an instance with other parts, without calling ``__init__`` or checking them."""
     made: Any = object.__new__(type(container))
     for field in fields(container):
         part = parts.get(field.name, getattr(container, field.name))

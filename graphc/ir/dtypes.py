@@ -1,4 +1,4 @@
-"""The dtypes of symbolic arrays, by name, and what they become together (NumPy 2's rules)."""
+"""The dtypes of symbolic arrays, by name, and how they promote (NumPy 2's rules)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,6 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError
-from graphc.ir.site import here, where
-
-__all__ = [
-    "DTYPES",
-    "dtype_name",
-    "is_complex",
-    "is_float",
-    "is_inexact",
-    "is_integer",
-    "is_numeric",
-    "numpy_dtype",
-    "promote",
-    "real_dtype",
-]
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 FLOATS = ("bfloat16", "float16", "float32", "float64")
@@ -32,7 +18,7 @@ DTYPES = ("bool", *INTEGERS, *FLOATS, *COMPLEX)
 
 @cache
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """NumPy's dtype of that name; ``bfloat16`` comes from ml_dtypes, which JAX brings along."""
+    """Return NumPy's dtype of that name; ``bfloat16`` is in ml_dtypes, which JAX depends on."""
     if name != "bfloat16":
         return np.dtype(name)
     try:
@@ -55,7 +41,7 @@ def _named(dtype: Any) -> str | None:
 
 
 def dtype_name(dtype: Any) -> str:
-    """The name of anything that NumPy takes for a dtype.
+    """Return the name of anything that NumPy accepts as a dtype.
 
     Raises:
         DTypeError: Strings, objects, dates and records have no place in a symbolic array.
@@ -68,46 +54,44 @@ def dtype_name(dtype: Any) -> str:
     name = _named(dtype)
     if name is None:
         raise DTypeError(
-            f"{dtype!r} is no dtype of symbolic arrays.",
-            f"Use one of {', '.join(DTYPES)}.",
-            where(here()),
+            f"{dtype!r} is not a dtype of symbolic arrays.", f"Use one of {', '.join(DTYPES)}."
         )
     return name
 
 
 def is_integer(dtype: str) -> bool:
-    """Whether values are integers, signed or not; bool is none."""
+    """Return whether values are integers, signed or unsigned; bool is not an integer."""
     return dtype in INTEGERS
 
 
 def is_float(dtype: str) -> bool:
-    """Whether values are real floating-point numbers."""
+    """Return whether values are real floating-point numbers."""
     return dtype in FLOATS
 
 
 def is_complex(dtype: str) -> bool:
-    """Whether values are complex numbers."""
+    """Return whether values are complex numbers."""
     return dtype in COMPLEX
 
 
 def is_inexact(dtype: str) -> bool:
-    """Whether values are rounded, real or complex: the dtypes that have derivatives."""
+    """Return whether values are floating-point, real or complex: the differentiable dtypes."""
     return dtype in INEXACT
 
 
 def is_numeric(dtype: str) -> bool:
-    """Whether values are numbers: everything but bool."""
+    """Return whether values are numbers: all dtypes but bool."""
     return dtype != "bool"
 
 
 def real_dtype(dtype: str) -> str:
-    """The dtype of the real part."""
+    """Return the dtype of the real part."""
     return {"complex64": "float32", "complex128": "float64"}.get(dtype, dtype)
 
 
 @cache
 def promote(*dtypes: str) -> str:
-    """The dtype that NumPy 2 computes in, given arrays of these.
+    """Return the common dtype of arrays of these dtypes, by NumPy 2's rules.
 
     Raises:
         DTypeError: There is none, as for bfloat16 and float16 in some releases of ml_dtypes.

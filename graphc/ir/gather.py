@@ -1,4 +1,4 @@
-"""The form of a graph in which it is differentiated, made one of a batch, and compiled."""
+"""Gathering: the normal form in which graphs are differentiated, batched and compiled."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from collections.abc import Callable, Collection, Sequence
 from graphc.ir.node import Node, toposort
 from graphc.ir.op import Op
 
-__all__ = ["GATHERED", "GATHERERS", "gathered"]
-
 GATHERED: set[type[Op]] = set()
 """Operations that have another form then; beside those that hold graphs."""
 
 GATHERERS: list[Callable[[Sequence[Node], Collection[Node]], Sequence[Node]]] = []
-"""What brings outputs into that form, given nodes that stay as they are; from higher layers.
+"""Functions that bring outputs into that form, given nodes that stay; from higher layers.
 
 Only operations that hold graphs, and those entered above, are any of their business."""
 
 
 def gathered(outputs: Sequence[Node], known: Collection[Node] = ()) -> Sequence[Node]:
-    """Outputs of equal values in that form.
+    """Return equal outputs in gathered form.
 
     Args:
         outputs: Arrays.

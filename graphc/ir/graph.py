@@ -1,4 +1,4 @@
-"""A graph: what is computed from what, as a value with a structural key."""
+"""Graphs: outputs as functions of inputs, values with a structural key."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 
 from graphc.errors import FrozenError, MissingInputError
 from graphc.ir.node import Input, Leaf, Node, Parameter, Wiring, rebuilt, toposort, wired
-
-__all__ = ["Graph", "replaced"]
 
 
 class Graph:
@@ -78,14 +76,14 @@ class Graph:
         return _rebuilt, (wiring, *ends)
 
     def key(self) -> str:
-        """A hash of the structure: equal in every process, and blind to names and to arrays.
+        """A hash of the structure, the same in every process; it ignores names and arrays.
 
         Graphs of equal keys are equal, but for the arrays that they hold as leaves.
         """
         return self._in_order()[0]
 
     def canonical(self) -> tuple[Node, ...]:
-        """The nodes in the key's own order: of graphs of equal keys they correspond, one by one.
+        """The nodes in the key's order: graphs of equal keys correspond node by node.
 
         The graph's inputs come first, and no node before its inputs.
 
@@ -105,7 +103,7 @@ class Graph:
         return keyed
 
     def users(self) -> dict[Node, list[Node]]:
-        """For each node, the nodes it is an input of."""
+        """Return the users of each node: the nodes that have it as an input."""
         users: dict[Node, list[Node]] = {node: [] for node in self.nodes}
         given = set(self.inputs)
         for node in self.nodes:
@@ -115,7 +113,7 @@ class Graph:
         return users
 
     def substitute(self, replacements: Mapping[Node, Node]) -> Graph:
-        """The graph with nodes replaced by others; replaced inputs are inputs no more."""
+        """Return the graph with nodes replaced; replaced inputs are no longer inputs."""
         inputs = [x for x in self.inputs if x not in replacements]
         return Graph(inputs, replaced(self.outputs, replacements))
 
@@ -126,7 +124,7 @@ def _rebuilt(wiring: Wiring, inputs: list[int], outputs: list[int]) -> Graph:
 
 
 def _keyed(graph: Graph) -> tuple[str, tuple[Node, ...]]:
-    """A hash of the nodes' tokens and wiring, in an order that is hardly that of their age.
+    """Return a hash of the nodes' tokens and wiring, almost independent of the nodes' ages.
 
     Commuting operands are visited in the order of their own digests. These take every leaf of a
     type for the same, and the older one comes first; which is which, the wiring by numbers tells.
@@ -171,7 +169,7 @@ def _number(token: str) -> int:
 
 
 def refuse_missing(missing: Sequence[Node], inputs: Iterable[Node]) -> None:
-    """Raise where a graph depends on inputs that it is not given.
+    """Raise if a graph depends on inputs that are not among its own.
 
     Raises:
         MissingInputError: Names them, and an input of the same name that is another one.
@@ -181,8 +179,8 @@ def refuse_missing(missing: Sequence[Node], inputs: Iterable[Node]) -> None:
     inner = next((x for x in missing if isinstance(x.op, Parameter)), None)
     if inner is not None:
         raise MissingInputError(
-            f"The outputs depend on {inner!r}, which is there in the step of a loop alone.",
-            "Let the step return what is needed, so that the loop gives it.",
+            f"The outputs depend on {inner!r}, which exists only inside the step of a loop.",
+            "Return it from the step, so that it is a result of the loop.",
             inner.where,
         )
     names = {x.op.given_name for x in inputs if isinstance(x.op, Input)} - {None}
@@ -199,7 +197,7 @@ def refuse_missing(missing: Sequence[Node], inputs: Iterable[Node]) -> None:
 
 
 def replaced(outputs: Sequence[Node], replacements: Mapping[Node, Node]) -> list[Node]:
-    """The outputs with nodes replaced by others, and what depends on them made again.
+    """Return the outputs with nodes replaced, and what depends on them rebuilt.
 
     Example:
         >>> import graphc.tensor as gt

@@ -1,35 +1,28 @@
-"""Nodes: one operation applied to inputs, with one output; frozen, equal ones one object."""
+"""Nodes: one operation applied to inputs. They are frozen, and equal nodes are one object."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Self
 from weakref import ref
 
 import numpy as np
 
-from graphc.errors import FrozenError, InvalidGraphError
+from graphc.errors import FrozenError, GraphcError, InvalidGraphError
 from graphc.ir.dtypes import dtype_name, numpy_dtype
+from graphc.ir.line import ATOM, NEGATIVE, Code, Writer
 from graphc.ir.op import Op, distinct, encode, is_plain, type_by_plain
-from graphc.ir.site import Site, derived_from, here, where
 from graphc.ir.types import TensorType, TupleType, Type
+from graphc.site import Site, derived_from, here, where
 
-__all__ = [
-    "Constant",
-    "Input",
-    "Leaf",
-    "Node",
-    "Parameter",
-    "Pick",
-    "Wiring",
-    "picks",
-    "rebuilt",
-    "toposort",
-    "wired",
-]
+LINE = 100
+"""About how many characters of an expression are shown of a node."""
+
+OPERAND = 40
+"""About how many are shown of each operand in an error."""
 
 TINY = 10
 """Arrays of fewer elements are compared by value; larger ones by identity, as leaves."""
@@ -39,7 +32,7 @@ _lock = threading.RLock()
 
 
 class _Entry(ref["Node"]):
-    """A weak reference to a node that knows under which key it stands in the table."""
+    """A weak reference to a node, with its key in the table of nodes."""
 
     __slots__ = ("key",)
     key: tuple[Any, ...]
@@ -55,7 +48,7 @@ def _forget(entry: _Entry) -> None:
 
 
 class Node:
-    """An operation applied to inputs. Make one with ``Node.make``, never with the class itself.
+    """An operation applied to inputs, made by ``Node.make`` and never by calling the class.
 
     Attributes:
         op: The operation, with its static parameters.
@@ -82,7 +75,6 @@ class Node:
             "Give names when you make inputs, or as keys of a dict of outputs."
             if name == "name"
             else "Build a new node, or replace parts with graphc.clone_replace.",
-            where(here()),
         )
 
     def __delattr__(self, name: str) -> None:
@@ -90,7 +82,7 @@ class Node:
 
     @classmethod
     def make(cls, op: Op, *inputs: Node) -> Self:
-        """The node of that operation on those inputs; equal arguments give the same object."""
+        """Return the node of an operation on inputs; equal arguments give the same object."""
         key = (distinct(op), *inputs)
         entry = _table.get(key)
         if entry is not None:
@@ -98,7 +90,10 @@ class Node:
             if known is not None:
                 return known  # type: ignore[return-value]
         types = [node.type for node in inputs]
-        made = type_by_plain(op, tuple(types)) if is_plain(op) else op.infer(*types)
+        try:
+            made = type_by_plain(op, tuple(types)) if is_plain(op) else op.infer(*types)
+        except GraphcError as error:
+            raise _naming(error, op, inputs) from error.__cause__
         with _lock:
             entry = _table.get(key)
             known = entry() if entry is not None else None
@@ -111,11 +106,11 @@ class Node:
 
     @classmethod
     def input(cls, type: Type, name: str | None = None) -> Self:
-        """A new input, distinct from every other one."""
+        """Return a new input, distinct from every other one."""
         return cls.make(Input(type, name))
 
     def with_inputs(self, inputs: Sequence[Node]) -> Node:
-        """The same operation on other inputs, made on behalf of the same line."""
+        """Return the same operation on other inputs, with the same user's line."""
         arranged = self.op.arranged(inputs)
         if arranged == self.inputs:
             return self
@@ -133,11 +128,7 @@ class Node:
         return where(self.site)
 
     def __repr__(self) -> str:
-        if isinstance(self.op, Input | Leaf):
-            return f"{self.op.name}: {self.type!r}"
-        if isinstance(self.op, Constant) and not self.inputs:
-            return f"{self.op.value!s}: {self.type!r}"
-        return f"{self.op.name}({', '.join(repr(x.type) for x in self.inputs)}): {self.type!r}"
+        return _shown(self, LINE)
 
     def __copy__(self) -> Self:
         return self
@@ -148,6 +139,24 @@ class Node:
     def __reduce__(self) -> tuple[Any, ...]:
         # Flat, because nested pickling would overflow the stack on a long chain.
         return _last, (wired([self])[0],)
+
+
+def _naming(error: GraphcError, op: Op, inputs: Sequence[Node]) -> GraphcError:
+    """Return the error of a type rule with the operands named beside their types."""
+    types = [repr(x.type) for x in inputs]
+    shown = [_shown(x, OPERAND) for x in inputs]
+    plain, named = (f"{op.name}({', '.join(each)})" for each in (types, shown))
+    problem = error.problem.replace(plain, named, 1)
+    if problem == error.problem and all(problem.count(x) == 1 for x in types):
+        for given, operand in zip(types, shown, strict=True):
+            problem = problem.replace(given, operand)
+    if problem == error.problem:
+        return error
+    return type(error)(problem, error.remedy, error.where)
+
+
+def _shown(node: Node, limit: int) -> str:
+    return f"{Writer(limit)(node)}: {node.type!r}"
 
 
 def _new(op: Op, inputs: tuple[Node, ...], made: Type, site: Site | None) -> Node:
@@ -172,14 +181,14 @@ Wiring = list[tuple[Op, list[int]]]
 
 
 def wired(outputs: Iterable[Node]) -> tuple[Wiring, dict[Node, int]]:
-    """Nodes as a flat list of operations and the places of inputs, and where each node stands."""
+    """Return nodes as a flat list of operations and input places, and each node's place."""
     nodes = toposort(outputs)
     place = {node: i for i, node in enumerate(nodes)}
     return [(node.op, [place[x] for x in node.inputs]) for node in nodes], place
 
 
 def rebuilt(wiring: Wiring) -> list[Node]:
-    """The nodes of a flat list."""
+    """Return the nodes of a flat list."""
     nodes: list[Node] = []
     for op, places in wiring:
         nodes.append(Node.make(op, *op.arranged([nodes[i] for i in places])))
@@ -191,7 +200,7 @@ def _last(wiring: Wiring) -> Node:
 
 
 class Input(Op):
-    """A value given at run time; inputs are distinct by identity, whatever their names.
+    """A value given at run time; inputs are compared by identity, not by name.
 
     Attributes:
         is_shared: Whether it has a value of its own, kept between calls.
@@ -203,7 +212,7 @@ class Input(Op):
 
     def __init__(self, type: Type, name: str | None = None) -> None:
         if name is not None and not isinstance(name, str):
-            raise InvalidGraphError(f"An input's name is a string: {name!r}.", "", where(here()))
+            raise InvalidGraphError(f"An input's name is a string, not {name!r}.")
         self.given_type = type
         self.given_name = name
 
@@ -214,12 +223,15 @@ class Input(Op):
     def infer(self) -> Type:
         return self.given_type
 
+    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+        return self.name, ATOM
+
     def token(self) -> str:
         return f"input {self.given_type!r}"
 
 
 class Parameter(Input):
-    """What a function of the user's is given while it is written down, as the step of a loop is."""
+    """An argument of a user's function while it is traced, such as the step of a loop."""
 
     __slots__ = ()
 
@@ -234,13 +246,25 @@ class Constant(Op):
 
     @classmethod
     def of(cls, value: np.ndarray[Any, Any]) -> Constant:
-        """The constant that holds this array's present value."""
+        """Return the constant that holds an array's present value."""
         return cls(value.tobytes(), dtype_name(value.dtype), value.shape)
 
     @property
     def value(self) -> np.ndarray[Any, Any]:
         """The array, read-only."""
         return np.frombuffer(self.data, numpy_dtype(self.dtype)).reshape(self.shape)
+
+    @property
+    def shown(self) -> str:
+        """The value as printed graphs show it, abbreviated beyond four elements."""
+        array = self.value
+        if array.ndim == 0 or array.size <= 4:
+            return str(array.tolist())
+        return f"[{', '.join(str(x) for x in array.ravel()[:3].tolist())}, ...]"
+
+    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+        text = self.shown
+        return text, NEGATIVE if text.startswith("-") else ATOM
 
     def infer(self) -> TensorType:
         return TensorType(self.dtype, self.shape)
@@ -274,6 +298,9 @@ class Leaf(Op):
     def infer(self) -> TensorType:
         return TensorType(self.array.dtype, self.array.shape)
 
+    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+        return self.name, ATOM
+
     def token(self) -> str:
         return f"leaf {self.infer()!r}"
 
@@ -282,7 +309,15 @@ class Leaf(Op):
 class Pick(Op):
     """One of several results."""
 
-    index: int
+    index: int = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return f"result[{self.index}]"
+
+    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+        (items,) = inputs
+        return items.op.result_as_code(self.index, items.inputs, write)
 
     def infer(self, items: TupleType) -> Type:
         return items.items[self.index]
@@ -295,8 +330,8 @@ class Pick(Op):
 
 
 @dataclass(frozen=True, slots=True)
-class Together(Op):
-    """Several arrays as one node: what an operation of several results is made of."""
+class MakeTuple(Op):
+    """A tuple of arrays as one node."""
 
     def infer(self, *items: Type) -> Type:
         return TupleType(items)
@@ -309,12 +344,12 @@ class Together(Op):
 
 
 def picks(several: Node) -> list[Any]:
-    """Each of several results."""
+    """Return a node for each result of an operation that has several."""
     return [Node.make(Pick(i), several) for i in range(len(several.type.items))]
 
 
 def toposort(outputs: Iterable[Node], known: Iterable[Node] = ()) -> list[Node]:
-    """Every node the outputs need, each once and after its inputs; not what lies behind known ones.
+    """Return the nodes the outputs need, inputs first; it stops at known nodes.
 
     Example:
         >>> import graphc.tensor as gt

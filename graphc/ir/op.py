@@ -1,4 +1,4 @@
-"""What an operation is: static parameters, a type rule, a NumPy reference and derivatives."""
+"""Operations: static parameters, a type rule, a NumPy reference and derivatives."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphc.errors import InvalidGraphError, UnsupportedOperationError
+from graphc.ir.line import ATOM, Code, Writer, call, operator
 from graphc.ir.types import Type
 
 if TYPE_CHECKING:
     from graphc.ir.graph import Graph
     from graphc.ir.node import Node
 
-__all__ = ["Check", "Op", "distinct", "encode", "is_own_class"]
-
 Check = tuple[int, int, int, int]
 """(i, axis, j, axis): input i's length on that axis equals input j's, where types cannot tell."""
 
 
 class Op:
-    """An operation: what is computed, never how. Subclasses are frozen dataclasses.
+    """An operation: static parameters, a type rule, a NumPy reference and derivatives.
+
+    Subclasses are frozen dataclasses; backends decide how they are computed.
 
     Subclass it with ``infer`` and ``perform``, add ``pullback`` to differentiate it, and build
     nodes with ``Tensor.make(MyOp(...), x, y)``.
@@ -66,35 +67,57 @@ class Op:
 
     @property
     def name(self) -> str:
-        """What messages and printed graphs call it."""
+        """The name in messages and printed graphs."""
         return type(self).__name__
 
+    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+        """Return the operation on inputs in NumPy's notation, and how tightly that binds.
+
+        Args:
+            inputs: Its inputs.
+            write: Gives the code of an input, in brackets where it binds less tightly than the
+                second argument.
+        """
+        code = operator(self.name, inputs, write)
+        return code or call(self.name, inputs, parameters_of(self), write)
+
+    def result_as_code(self, index: int, inputs: Sequence[Node], write: Writer) -> Code:
+        """Return one of several results as ``as_code`` returns all of them."""
+        code, binds = self.as_code(inputs, write)
+        return f"{code if binds >= ATOM else f'({code})'}[{index}]", ATOM
+
     def infer(self, *types: Any) -> Type:
-        """The type of the result, given those of the inputs; raises what they show wrong."""
+        """Return the type of the result for inputs of these types, or raise if they do not fit."""
         raise NotImplementedError(f"{type(self).__qualname__} has no type rule, infer.")
 
     def perform(self, *values: Any) -> Any:
-        """The result for NumPy arrays: the reference that every backend agrees with."""
+        """Return the result for NumPy arrays: the reference for all backends."""
         raise UnsupportedOperationError(
             f"{self.name} has no NumPy reference.", f"Give {type(self).__qualname__} a perform."
         )
 
     def pullback(self, g: Any, y: Any, *inputs: Any) -> Sequence[Node | None]:
-        """The gradient by each input, given that by the result; None where there is none."""
+        """Return the gradient with respect to each input, or None where there is none.
+
+        Args:
+            g: The gradient with respect to the result.
+            y: The result.
+            inputs: The inputs.
+        """
         raise UnsupportedOperationError(
             f"{self.name} has no derivative.", f"Give {type(self).__qualname__} a pullback."
         )
 
     def pullback_to(self, wanted: Sequence[bool], g: Any, y: Any, *inputs: Any) -> Sequence[Any]:
-        """The same; of inputs that no gradient is wanted by, it may be None."""
+        """Return the same; the gradients of inputs that are not wanted may be None."""
         return self.pullback(g, y, *inputs)
 
     def pushforward(self, tangents: Sequence[Any], y: Any, *inputs: Any) -> Any:
-        """The result's tangent given the inputs', or NotImplemented to derive it from pullback."""
+        """Return the result's tangent, or NotImplemented to derive it from pullback."""
         return NotImplemented
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Any) -> Any:
-        """The result for a batch of this length, the leading axis of inputs that are batched.
+        """Return the result for a batch, which is the leading axis of the batched inputs.
 
         It is the result's leading axis too; what is equal for all of the batch may lack it. Several
         results are a tuple of nodes, or a node that is one.
@@ -104,47 +127,47 @@ class Op:
         )
 
     def looks_at(self, *types: Any) -> Sequence[bool]:
-        """Which inputs the result depends on; there are wrapped functions that ignore some."""
+        """Return which inputs the result depends on; wrapped functions may ignore some."""
         return [True] * len(types)
 
     def is_commutative(self) -> bool:
-        """Whether its two operands may change places."""
+        """Return whether its two operands may be exchanged."""
         return False
 
     def arranged(self, inputs: Sequence[Node]) -> tuple[Node, ...]:
-        """The inputs in the order that stands for all orders of equal meaning."""
+        """Return the inputs in a canonical order, where several have the same meaning."""
         return tuple(inputs)
 
     def host_inputs(self) -> tuple[int, ...]:
-        """Which inputs decide the result's shape by their values."""
+        """Return the places of inputs whose values decide the result's shape."""
         return ()
 
     def checks(self, *types: Any) -> Sequence[Check]:
-        """The lengths that must be equal at run time and that the types leave open."""
+        """Return the pairs of lengths that must be equal, and that types leave unknown."""
         return ()
 
     def graphs(self) -> tuple[Graph, ...]:
-        """The graphs that it holds, such as the step of a loop."""
+        """Return the graphs that the operation holds, such as the step of a loop."""
         return ()
 
     def passes(self) -> Sequence[Sequence[int | None]]:
-        """For each of its graphs, which input of its own each of the graph's inputs is.
+        """Return, for each held graph, which of the operation's inputs each graph input is.
 
         None stands for another value, such as an element of a sequence.
         """
         return ()
 
     def with_graphs(self, graphs: Sequence[Graph]) -> Op:
-        """The same with others in their places, of the same inputs."""
+        """Return the operation with other graphs of the same inputs."""
         assert not graphs, self
         return self
 
     def token(self) -> str:
-        """Its class and parameters in a form that is the same in every process."""
+        """Return class and parameters as text that is the same in every process."""
         return _plain_token(self) if is_plain(self) else _token(self)
 
     def unwritten(self) -> Any:
-        """What it depends on beside its token, comparable within this process; None if nothing.
+        """Return what the operation depends on beside its token, or None.
 
         That is its class where it is not graphc's own: another one may have the same name.
         """
@@ -152,9 +175,17 @@ class Op:
         return None if is_own_class(cls) else cls
 
 
+def parameters_of(op: Op) -> str:
+    """Return the parameters of an operation as printed graphs show them: ``axes=(0,)``."""
+    if not dataclasses.is_dataclass(op):
+        return ""
+    _, _, inside = repr(op).partition("(")
+    return inside[:-1]
+
+
 @cache
 def is_own_class(cls: type) -> bool:
-    """Whether a class is graphc's, and not a user's."""
+    """Return whether a class is graphc's, not a user's."""
     return cls.__module__.startswith("graphc.")
 
 
@@ -165,7 +196,7 @@ def _class_name(cls: Any) -> str:
 
 @lru_cache(4096)
 def type_by_plain(op: Op, types: tuple[Type, ...]) -> Type:
-    """The result's type, worked out once for equal operations on equal types."""
+    """Return the result's type, inferred once for equal operations on equal types."""
     return op.infer(*types)
 
 
@@ -175,7 +206,7 @@ def _plain_token(op: Op) -> str:
 
 
 def is_plain(op: Op) -> bool:
-    """Whether it is graphc's own and of parameters that hold no data: what follows is remembered.
+    """Return whether an operation is graphc's own and holds no data, so its facts are cached.
 
     A user's type rule may go by more than it is given.
     """
@@ -191,7 +222,7 @@ def _is_plain_class(cls: Any) -> bool:
 def _token(op: Op) -> str:
     if not dataclasses.is_dataclass(op):
         raise InvalidGraphError(
-            f"{type(op).__qualname__} is no dataclass, so graphs of it cannot be compared.",
+            f"{type(op).__qualname__} is not a dataclass, so its graphs cannot be compared.",
             "Decorate it with @dataclass(frozen=True, slots=True), or define token().",
         )
     fields = (encode(getattr(op, field.name)) for field in dataclasses.fields(op))
@@ -199,7 +230,7 @@ def _token(op: Op) -> str:
 
 
 def distinct(op: Op) -> Any:
-    """The operation in a form that equals that of another one only if they compute the same.
+    """Return a form of the operation that equals another's only if both compute the same.
 
     Python says that 0.0 and -0.0 are equal, and 1, 1.0 and True, and that NaN is not itself.
     """
@@ -210,7 +241,7 @@ def distinct(op: Op) -> Any:
 
 @cache
 def _loose_fields(cls: Any) -> tuple[str, ...]:
-    """All parameters, where Python's equality of one could confuse two operations."""
+    """Return all parameters if Python's equality of one could confuse two operations."""
     is_own = is_own_class(cls)
     if not dataclasses.is_dataclass(cls) or cls.__eq__ is object.__eq__:
         return ()
@@ -221,7 +252,7 @@ def _loose_fields(cls: Any) -> tuple[str, ...]:
 
 
 def _words(cls: Any) -> set[str]:
-    """The words of its parameters' annotations."""
+    """Return the words of a class's annotations."""
     fields = dataclasses.fields(cls)
     return {word for field in fields for word in re.findall(r"\w+", str(field.type))}
 
@@ -266,7 +297,7 @@ def _form(cls: Any) -> Callable[[Any], str] | None:
 
 
 def encode(value: Any) -> str:
-    """A parameter of an operation as text, the same in every process.
+    """Return a parameter of an operation as text, the same in every process.
 
     Raises:
         InvalidGraphError: It is of a kind that has no such form, such as an array.

@@ -1,11 +1,9 @@
-"""The place of a leaf: what stands for an array in a program that any such array is given to."""
+"""Slots: the places of leaves in a program that is shared by functions with other arrays."""
 
 from __future__ import annotations
 
 from graphc.ir.node import Leaf
 from graphc.ir.types import Type
-
-__all__ = ["Slot"]
 
 
 class Slot(Leaf):

@@ -1,4 +1,4 @@
-"""Types of values: an array of a dtype and a static shape, or a tuple of values."""
+"""Types of values: arrays of a dtype and a static shape, and tuples of values."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from weakref import WeakValueDictionary
 
 from graphc.errors import FrozenError, ShapeError
 from graphc.ir.dtypes import DTYPES, dtype_name, numpy_dtype
-from graphc.ir.site import here, where
 
 if TYPE_CHECKING:
     import numpy as np
-
-__all__ = ["Shape", "TensorType", "TupleType", "Type"]
 
 Shape = tuple[int | None, ...]
 
 
 class Type:
-    """What a value is; types are interned, so that equal types are one object."""
+    """The type of a value; types are interned, so that equal types are one object."""
 
     __slots__ = ("__weakref__",)
 
@@ -32,7 +29,7 @@ class Type:
         raise FrozenError(f"{type(self).__name__}.{name} = {value!r}: types never change.")
 
     def admits(self, other: Type) -> bool:
-        """Whether every value of the other type is one of this."""
+        """Return whether every value of another type is one of this type."""
         raise NotImplementedError
 
 
@@ -45,9 +42,8 @@ def _length(length: Any) -> int | None:
         known = -1
     if known < 0 or isinstance(length, bool):
         raise ShapeError(
-            f"{length!r} is no static length.",
+            f"{length!r} is not a static length.",
             "Use an integer from 0 on, or None where the length is known at run time only.",
-            where(here()),
         )
     return int(known)
 
@@ -99,7 +95,7 @@ class TensorType(Type):
         return known
 
     def __call__(self, name: str | None = None) -> Any:
-        """A new symbolic input of this type."""
+        """Return a new symbolic input of this type."""
         return self.node_class.input(self, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -125,15 +121,15 @@ class TensorType(Type):
         return None not in self.shape
 
     def with_dtype(self, dtype: str) -> TensorType:
-        """The same shape in another dtype."""
+        """Return the type of the same shape and another dtype."""
         return TensorType(dtype, self.shape)
 
     def with_shape(self, shape: Shape) -> TensorType:
-        """The same dtype in another shape."""
+        """Return the type of the same dtype and another shape."""
         return TensorType(self.dtype, shape)
 
     def admits(self, other: Type) -> bool:
-        """Whether every array of the other type is one of this."""
+        """Return whether every array of another type is one of this type."""
         return (
             isinstance(other, TensorType)
             and self.dtype == other.dtype
@@ -168,7 +164,7 @@ class TupleType(Type):
         return f"({', '.join(map(repr, self.items))})"
 
     def admits(self, other: Type) -> bool:
-        """Whether every tuple of the other type is one of this."""
+        """Return whether every tuple of another type is one of this type."""
         return (
             isinstance(other, TupleType)
             and len(self.items) == len(other.items)

@@ -1,7 +1,8 @@
 """The contract of a backend: a name, its arrays, how it compiles, a lowering for each operation.
 
-A backend is a folder beside this file; its name in capitals is the mode. Every file of the folder
-is imported when the mode is first used, and enters its lowerings then.
+A backend is a folder beside this file; its name in capitals is the mode. Every file of its folder
+``lower`` is imported when the mode is first used, and enters its lowerings then. Other sub-folders
+hold what few programs need, and are imported by those.
 """
 
 from __future__ import annotations
@@ -19,31 +20,17 @@ import numpy as np
 
 from graphc.errors import ModeError, UnsupportedOperationError
 from graphc.implicit.node import Implicit
-from graphc.ir import (
-    Check,
-    Constant,
-    Graph,
-    Input,
-    Node,
-    Op,
-    Pick,
-    TensorType,
-    here,
-    is_own_class,
-    where,
-)
+from graphc.ir import Check, Constant, Graph, Input, Node, Op, Pick, TensorType, is_own_class
+from graphc.link.call_spec import CallSpec
 from graphc.link.checks import equal_lengths
+from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host, analyse
-from graphc.link.ledger import Ledger
-from graphc.link.outline import Outline
 from graphc.link.transformable import Transformable
-from graphc.tensor.elementwise import Elementwise
-from graphc.tensor.shape import Length, Shape
+from graphc.tensor.core.elementwise import Elementwise
+from graphc.tensor.core.shape import Length, Shape
 
 if TYPE_CHECKING:
     from graphc.link.program import Program
-
-__all__ = ["Backend", "Executable", "Gap", "as_numpy", "load", "names"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,15 +41,15 @@ a program with a single output, that output."""
 
 @dataclass(frozen=True)
 class Gap:
-    """What a backend cannot do, told where a program is compiled and in the documentation.
+    """Something a backend does not support, reported when a program is compiled and in the manual.
 
     Attributes:
-        what: In a few words.
-        reason: Why not.
-        remedy: What to do about it.
-        where: The devices on which it is so.
-        applies: Whether it is so under these options.
-        holds: Whether a node is such a thing.
+        what: Its name.
+        reason: Why it is unsupported.
+        remedy: What to do instead.
+        where: The devices without support.
+        applies: Whether these options choose such a device.
+        holds: Whether a node needs it.
     """
 
     what: str
@@ -81,10 +68,10 @@ class Backend:
         name: What ``mode=`` calls it.
         array: An array of any kind as this backend's, of that type; a copy unless it is its own.
         numpy: One of the backend's arrays as a NumPy array.
-        compile: Makes what runs a program; takes its outline, what gives the program itself, the
-            options of the mode, the arguments whose buffers may be reused, and a ledger.
+        compile: Makes what runs a program; takes its spec, what gives the program itself, the
+            options of the mode, the arguments whose buffers may be reused, and a context.
         kinds: The classes of arrays that it takes as they are.
-        eager: Values are at hand while the program runs, so that shapes may depend on them.
+        eager: Values are known while the program runs, so that shapes may depend on them.
         describe: The device and versions in a line, given the options.
         options: The options that a mode may have, and what each may be: anything where that is
             empty, which ``compile`` then checks.
@@ -96,7 +83,8 @@ class Backend:
     array: Callable[[Any, TensorType, Mapping[str, Any]], Any]
     numpy: Callable[[Any], Any]
     compile: Callable[
-        [Outline, Callable[[], Program], Mapping[str, Any], tuple[int, ...], Ledger], Executable
+        [CallSpec, Callable[[], Program], Mapping[str, Any], tuple[int, ...], CompileContext],
+        Executable,
     ]
     kinds: tuple[type, ...]
     eager: bool
@@ -119,7 +107,9 @@ class Backend:
         def enter(f: F) -> F:
             for op in ops:
                 self.lowerings[op] = f
-            if self.name in _loaded:
+            # Some of the backend's own modules are imported when they are first used.
+            is_own = str(getattr(f, "__module__", "")).startswith("graphc.")
+            if self.name in _loaded and not is_own:
                 self.entered.extend(ops)
             return f
 
@@ -134,7 +124,7 @@ class Backend:
         )
 
     def lowering(self, op: Op) -> Callable[..., Any] | None:
-        """What computes that operation here, given it and the inputs' values."""
+        """The function that computes an operation here, given it and the inputs' values."""
         if isinstance(op, Elementwise) and op in self.lowerings:
             return self.lowerings[op]
         for cls in type(op).__mro__:
@@ -156,7 +146,7 @@ class Backend:
         return x.dtype  # type: ignore[no-any-return]
 
     def own_dtype(self, type: TensorType) -> Any:
-        """What ``dtype`` of its own arrays of that type is equal to."""
+        """The value of ``dtype`` for its own arrays of that type."""
         return type.numpy_dtype
 
     def has(self, node: Node) -> bool:
@@ -164,13 +154,17 @@ class Backend:
         return type(node.op) in self.lowerings
 
     def bind(self, node: Node) -> Callable[..., Any]:
-        """What computes a node, given the values of its inputs."""
+        """The function that computes a node, given the values of its inputs."""
         found = self.lowering(node.op)
         assert found is not None, node
         return partial(found, node.op)
 
+    def prepared(self, graph: Graph) -> Graph:
+        """The graph as the backend compiles it, of operations that it has."""
+        return graph
+
     def analyse(self, graph: Graph) -> Host | None:
-        """What of a program is computed on the host; None where all values are at hand.
+        """The part of a program that is computed on the host; None where all values are known.
 
         Raises:
             DynamicShapeError: A shape depends on values that are not there while it compiles.
@@ -178,17 +172,17 @@ class Backend:
         return None if self.eager else analyse(graph)
 
     def facts(self, program: Program) -> Mapping[str, Any]:
-        """What of a program its outline is to tell this backend: plain values."""
+        """Plain values about a program that its call specification holds for this backend."""
         return {}
 
     def build(self, options: Mapping[str, Any]) -> str:
-        """What its executables depend on beside the program: versions, the device."""
+        """The build its executables belong to: versions and the device."""
         return self.describe(options)
 
     def around(
         self, node: Node, compute: Callable[..., Any], *, on_host: bool
     ) -> Callable[..., Any]:
-        """What computes a node, given what does where all lengths are known."""
+        """The function that computes a node, given the one for known lengths."""
         return compute
 
     def equal_lengths(self, node: Node, check: Check, operands: Sequence[Any]) -> None:
@@ -197,15 +191,15 @@ class Backend:
 
     def traceable(
         self,
-        outline: Outline,
+        spec: CallSpec,
         program: Callable[[], Program],
         options: Mapping[str, Any],
         execute: Executable,
     ) -> Executable:
-        """What gives a program's outputs in a list also while the library traces.
+        """A function that returns a program's outputs in a list, also while the library traces.
 
         Args:
-            outline: The program from outside.
+            spec: The program from outside.
             program: Gives the program.
             options: Of the mode.
             execute: What runs it, and reuses no buffer.
@@ -221,13 +215,13 @@ class Backend:
         return function.run
 
     def callback(self, node: Node) -> Callable[..., Any]:
-        """What computes a node that has no lowering by its NumPy reference."""
+        """The function that computes a node without a lowering by its NumPy reference."""
         raise UnsupportedOperationError(
             f"mode={self.name!r} can't call NumPy for {node!r}.", "Use mode='NUMPY'.", node.where
         )
 
     def notes(self, program: Program) -> Mapping[Node, str]:
-        """What is to be said in a plan of how nodes are run."""
+        """Notes for a plan on how nodes are run."""
         return {}
 
     def stand_ins(self, options: Mapping[str, Any]) -> Mapping[str, str]:
@@ -268,7 +262,9 @@ class Backend:
         for gap in self.gaps:
             nodes = [node for node in needed if gap.holds(node)] if gap.applies(options) else []
             if nodes:
-                title = f"mode={self.name!r} has no {gap.what}; {gap.reason}. It is in:"
+                title = (
+                    f"mode={self.name!r} does not support {gap.what}: {gap.reason}. It is used by:"
+                )
                 lines = [f"{node!r}   {node.where or ''}" for node in nodes]
                 found.append((title, gap.remedy, lines))
         if found:
@@ -277,17 +273,17 @@ class Backend:
                 for title, _, lines in found
             ]
             remedies = dict.fromkeys(remedy for _, remedy, _ in found)
-            raise UnsupportedOperationError("\n".join(problem), "\n".join(remedies))
+            raise UnsupportedOperationError("\n".join(problem), "\n".join(remedies), where="")
 
 
 def _needed(graph: Graph, elsewhere: Container[Node]) -> Iterator[Node]:
-    """What is computed or taken, but for what is elsewhere; so too in graphs that operations hold.
+    """The nodes that are computed or taken here, also in graphs that operations hold.
 
     Of constants those that are results.
     """
     passed, ends = set(graph.inputs), set(graph.outputs)
     for node in graph.nodes:
-        if node in elsewhere or (isinstance(node.op, Constant) and node not in ends):
+        if node not in ends if isinstance(node.op, Constant) else node in elsewhere:
             continue
         yield node
         if node in passed or node.op.by_numpy:
@@ -338,15 +334,14 @@ def load(name: str) -> Backend:
     if known is not None:
         return known
     if name not in names():
-        raise ModeError(
-            f"mode={name!r} names no backend.", f"There are {', '.join(names())}.", where(here())
-        )
+        raise ModeError(f"mode={name!r} names no backend.", f"There are {', '.join(names())}.")
     package = f"graphc.link.{name.lower()}"
     with _lock:
         try:
-            folder = importlib.import_module(package)
-            for module in pkgutil.iter_modules(folder.__path__):
-                importlib.import_module(f"{package}.{module.name}")
+            found: Backend = importlib.import_module(f"{package}.backend").backend
+            folder = importlib.import_module(f"{package}.lower")
+            for module in pkgutil.walk_packages(folder.__path__, f"{folder.__name__}."):
+                importlib.import_module(module.name)
         except ImportError as error:
             if error.name is not None and error.name.startswith("graphc"):
                 raise
@@ -354,6 +349,5 @@ def load(name: str) -> Backend:
                 f"mode={name!r} needs the package {error.name}, which is not installed: {error}.",
                 f"Install it: pip install 'graphc[{name.lower()}]'.",
             ) from error
-        found: Backend = importlib.import_module(f"{package}.backend").backend
         _loaded[name] = found
     return found

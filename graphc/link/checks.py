@@ -1,4 +1,4 @@
-"""What arguments and operands must be at run time, and what is said where they are not."""
+"""Checks of arguments and operands at run time, and their errors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 
 from graphc.errors import ArgumentError, GraphcError, RuntimeShapeError
 from graphc.ir import Check, Node
-
-__all__ = ["admit", "equal_lengths", "told_of"]
 
 T = TypeVar("T")
 
@@ -22,9 +20,9 @@ def admit(place: int, node: Node, value: Any) -> None:
     ):
         return
     raise ArgumentError(
-        f"The argument {repr(node.name) if node.name else place} is wanted as {node.type!r}; an "
-        f"array of shape {tuple(value.shape)} was given.",
-        "Give it that rank and those lengths, or declare the input otherwise.",
+        f"The argument {repr(node.name) if node.name else place}: expected {node.type!r}, got an "
+        f"array of shape {tuple(value.shape)}.",
+        "Give it that rank and those lengths, or declare the input differently.",
         node.where,
     )
 
@@ -44,11 +42,11 @@ def equal_lengths(node: Node, check: Check, operands: Sequence[Any]) -> None:
     )
 
 
-def told_of(title: str, step: Callable[..., T], *, numbered: bool = False) -> Callable[..., T]:
-    """The step of a loop, whose errors say in which loop it was, and as which of its steps."""
+def naming_step(title: str, step: Callable[..., T], *, numbered: bool = False) -> Callable[..., T]:
+    """The step of a loop, whose errors name the loop and the number of the step."""
     numbers = count()
 
-    def told(*values: Any) -> T:
+    def run(*values: Any) -> T:
         i = next(numbers)
         try:
             return step(*values)
@@ -57,4 +55,4 @@ def told_of(title: str, step: Callable[..., T], *, numbered: bool = False) -> Ca
             problem = f"{place}: {error.problem}"
             raise type(error)(problem, error.remedy, error.where) from error
 
-    return told
+    return run

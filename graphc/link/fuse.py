@@ -6,19 +6,18 @@ nothing is computed twice. It is done last, on the graph in its normal form.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from time import perf_counter
 
-from graphc.ir import Constant, Graph, Node, derived_from
+from graphc.ir import Constant, Graph, Node, reached
 from graphc.link.backend import Backend
 from graphc.link.patterns import PATTERNS, Pattern
 from graphc.rewrite.engine import Change
 from graphc.rewrite.passes import PassReport, Rewritten
 from graphc.rewrite.rule import FUSE, Rule
-from graphc.tensor.axes import Transpose
-from graphc.tensor.shape import Length
-
-__all__ = ["fuse"]
+from graphc.site import derived_from
+from graphc.tensor.core.axes import Transpose
+from graphc.tensor.core.shape import Length
 
 
 def fuse(graph: Graph, backend: Backend, rules: Container[Rule]) -> Rewritten:
@@ -77,7 +76,7 @@ def _found(
     patterns: Sequence[Pattern],
     users: dict[Node, set[Node]],
 ) -> Change | None:
-    """What may stand for a node."""
+    """A fused operation equal to a node, which the backend has; None for none."""
     for pattern in patterns:
         with derived_from(node.site):
             options = [*pattern.find(node)]
@@ -98,16 +97,15 @@ def _users(graph: Graph) -> dict[Node, set[Node]]:
 
 
 def _parts(node: Node, made: Node) -> set[Node]:
-    """What stands between a node and the inputs of what may take its place."""
+    """The nodes between a node and the inputs of the one that may take its place."""
     ends = {*made.inputs, *(x.inputs[0] for x in made.inputs if isinstance(x.op, Transpose))}
-    found: set[Node] = set()
-    waiting = [*node.inputs]
-    while waiting:
-        x = waiting.pop()
-        if x not in found and x not in ends and not isinstance(x.op, Constant):
-            found.add(x)
-            waiting += () if isinstance(x.op, Length) else x.inputs
-    return found
+
+    def inner(nodes: Iterable[Node]) -> list[Node]:
+        return [x for x in nodes if x not in ends and not isinstance(x.op, Constant)]
+
+    return {
+        *reached(inner(node.inputs), lambda x: [] if isinstance(x.op, Length) else inner(x.inputs))
+    }
 
 
 def _is_own(node: Node, made: Node, users: dict[Node, set[Node]], outputs: Sequence[Node]) -> bool:

@@ -1,4 +1,4 @@
-"""What must be known while a backend compiles: integers that decide shapes.
+"""The host part of a program: integers that decide shapes, known while a backend compiles.
 
 Lengths are Python integers while a backend traces; so is what is computed from them, from
 constants and from integer inputs whose value decides a shape, which are read on the host. How
@@ -9,32 +9,30 @@ of a length.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from graphc.errors import DynamicShapeError
-from graphc.ir import TINY, Constant, Graph, Leaf, Node, Op, Pick, TensorType, is_inexact
+from graphc.ir import TINY, Constant, Graph, Leaf, Node, Op, Pick, TensorType, is_inexact, reached
 from graphc.loop.loop import Loop
-from graphc.tensor.broadcast import BroadcastTo
-from graphc.tensor.create import Arange
-from graphc.tensor.index import Index, IndexUpdate, Nonzero
-from graphc.tensor.pad import Pad
-from graphc.tensor.reduce import Named
-from graphc.tensor.sets import Unique
-from graphc.tensor.shape import Length, Reshape, Shape
-from graphc.tensor.specify import SpecifyShape
-
-__all__ = ["Host", "analyse", "computed", "is_taken", "possible"]
+from graphc.tensor.arrays.broadcast import BroadcastTo
+from graphc.tensor.arrays.create import Arange
+from graphc.tensor.arrays.index import Index, IndexUpdate, Nonzero
+from graphc.tensor.arrays.reduce import Composite
+from graphc.tensor.arrays.sets import Unique
+from graphc.tensor.core.shape import Length, Reshape, Shape
+from graphc.tensor.core.specify import SpecifyShape
+from graphc.tensor.signal.pad import Pad
 
 BOUNDED = (Arange, BroadcastTo, Index, IndexUpdate, Pad, Reshape, SpecifyShape)
-"""What may have a length that is not known while a backend compiles, where it has a bound; so may
-loops."""
+"""Operations whose results, like those of loops, may have a length that is not known while a
+backend compiles, if it has a bound."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """What is computed on the host while a backend traces.
+    """The part of a program that is computed on the host while a backend traces.
 
     Attributes:
         nodes: Computed there, by the operations' NumPy references.
@@ -55,7 +53,7 @@ class Host:
 def analyse(
     graph: Graph, known: Collection[int] | None = None, varying: Collection[int] = ()
 ) -> Host:
-    """What a compiled graph needs on the host.
+    """Find the part of a graph that is computed on the host.
 
     Args:
         graph: A whole program, or a graph that an operation holds.
@@ -94,7 +92,7 @@ def computed(graph: Graph, demanded: Collection[Node], known: Collection[int]) -
         if isinstance(node.op, Length | Shape | Constant) or (
             node.inputs
             and (isinstance(node.op, Nonzero | Unique | Pick) or _is_small(node.type))
-            and not isinstance(node.op, Named)
+            and not isinstance(node.op, Composite)
             and all(x in nodes for x in node.inputs)
         ):
             nodes.add(node)
@@ -108,12 +106,12 @@ def _is_small(type: Any) -> bool:
 
 
 Demand = tuple[Node, Node, bool]
-"""What must be known, the operation that needs it, and whether a bound would do."""
+"""A node whose value must be known, the operation that needs it, and whether a bound would do."""
 
 
 @dataclass
 class _Analysis:
-    """What decides shapes in a graph, some of whose inputs may be read on the host.
+    """The nodes that decide shapes in a graph, some of whose inputs may be read on the host.
 
     Attributes:
         readable: Whether each input may be.
@@ -121,7 +119,7 @@ class _Analysis:
         demanded: What is needed there.
         fixed: What of that no bound can stand for.
         sources: Numbers of steps that are not known before; what follows from them has a bound.
-        wanted: What is needed of inputs that are not known, and not of this graph's making.
+        outside: Demands on inputs of this graph that are not known in it.
         follows: Whether a shape follows from how many steps a loop does.
     """
 
@@ -131,7 +129,7 @@ class _Analysis:
     demanded: set[Node] = field(default_factory=set)
     fixed: set[Node] = field(default_factory=set)
     sources: set[Node] = field(default_factory=set)
-    wanted: list[Demand] = field(default_factory=list)
+    outside: list[Demand] = field(default_factory=list)
     follows: bool = False
 
     def __post_init__(self) -> None:
@@ -162,23 +160,20 @@ class _Analysis:
             }
             for x in inner.demanded & outer.keys():
                 yield outer[x], node, x not in inner.fixed
-            for x, user, bounded in inner.wanted:
+            for x, user, bounded in inner.outside:
                 yield outer[x], user, bounded
 
     def _demand(self, node: Node, user: Node, bounded: bool) -> None:
         known = node in self.on_host
-        stack, seen = [node], set()
-        while stack:
-            x = stack.pop()
-            if x in seen:
-                continue
-            seen.add(x)
+
+        def following(x: Node) -> Iterable[Node]:
             if known:
                 ends = x in self.given or isinstance(x.op, Length | Shape)
             else:
                 ends = self._is_settled(x, user, bounded)
-            if not ends:
-                stack += x.inputs
+            return () if ends else x.inputs
+
+        seen = reached([node], following).keys()
         if known:
             self.demanded |= seen
             self.fixed |= set() if bounded else seen
@@ -189,7 +184,7 @@ class _Analysis:
             return True
         place = self.given.get(x)
         if place is not None and self.varying is not None and place not in self.varying:
-            self.wanted.append((x, user, bounded))
+            self.outside.append((x, user, bounded))
             return True
         if x in self.sources or is_taken(x):
             self.follows = True
@@ -202,7 +197,7 @@ class _Analysis:
 
 
 def possible(graph: Graph, readable: Sequence[bool]) -> set[Node]:
-    """What could be computed on the host, given which inputs may be read there."""
+    """The nodes that could be computed on the host, given which inputs may be read there."""
     given = set(graph.inputs)
     pairs = zip(graph.inputs, readable, strict=True)
     found = {x for x, can in pairs if can and _can_be_read(x)}
@@ -218,7 +213,7 @@ def possible(graph: Graph, readable: Sequence[bool]) -> set[Node]:
 
 def _has_no_reference(op: Op) -> bool:
     """Whether NumPy cannot compute it: names that a backend has, and loops that stop."""
-    return isinstance(op, Named) or (isinstance(op, Loop) and op.stops)
+    return isinstance(op, Composite) or (isinstance(op, Loop) and op.stops)
 
 
 def _can_be_read(x: Node) -> bool:
@@ -260,7 +255,8 @@ def _unknown_value(node: Node, user: Node) -> DynamicShapeError:
             f"How many elements a mask made of {node!r} selects is not known while the backend "
             "compiles.",
             "Write gt.where(mask, a, b) in place of x[mask], with an a that adds nothing where "
-            "the mask is false, or use mode='NUMPY'; a constant mask works, and so does "
+            "the mask is false; say how many there are, gt.nonzero(mask, size=..., "
+            "fill_value=...); or use mode='NUMPY'. A constant mask works, and so does "
             "x[mask].set(scalar).",
             user.where,
         )

@@ -8,27 +8,30 @@ from typing import Any
 
 import numpy as np
 
+from graphc.errors import InvalidGraphError
 from graphc.ir import (
     Constant,
     Graph,
     Input,
     Leaf,
+    MakeTuple,
     Node,
     Op,
     Pick,
     Slot,
     TensorType,
-    Together,
-    derived_from,
+    TupleType,
+    Type,
     is_inexact,
     numpy_dtype,
+    unfolded,
 )
 from graphc.link.backend import Backend
 from graphc.loop.step import Formal
-from graphc.tensor.elementwise import Cast, Elementwise
-from graphc.tensor.reduce import Named
-
-__all__ = ["bake", "inline", "narrowed"]
+from graphc.site import derived_from
+from graphc.tensor.arrays.reduce import Composite
+from graphc.tensor.core.elementwise import Cast, Elementwise
+from graphc.tensor.core.specify import specify_shape
 
 
 def inline(graph: Graph, backend: Backend) -> Graph:
@@ -37,30 +40,21 @@ def inline(graph: Graph, backend: Backend) -> Graph:
     So too in the graphs that operations hold.
     """
     done: dict[Node, Node] = {x: x for x in graph.inputs}
-    meanings: dict[Node, Node] = {}
-    waiting = list(reversed(graph.nodes))
-    while waiting:
-        node = waiting[-1]
-        if node in done:
-            waiting.pop()
-            continue
-        missing = [x for x in node.inputs if x not in done]
-        if missing:
-            waiting += missing
-            continue
-        made = _inside(node, backend).with_inputs([done[x] for x in node.inputs])
-        if isinstance(made.op, Pick) and isinstance(made.inputs[0].op, Together):
-            done[node] = made.inputs[0].inputs[made.op.index]
-            continue
-        meaning = meanings[made] if made in meanings else _meaning(made, backend)
-        if meaning is not None and meaning not in done:
-            # It may hold other names in turn.
-            meanings[made] = meaning
-            waiting.append(meaning)
-            continue
-        final = made if meaning is None else done[meaning]
-        done[node] = done[final] = final
-    return Graph(graph.inputs, [done[y] for y in graph.outputs])
+
+    def again(node: Node) -> Node:
+        return _inside(node, backend).with_inputs([done[x] for x in node.inputs])
+
+    # A definition may hold other named functions in turn.
+    outputs = unfolded(graph.outputs, done, again, lambda x: _meaning(x, backend), _endless)
+    return Graph(graph.inputs, outputs)
+
+
+def _endless(node: Node) -> InvalidGraphError:
+    return InvalidGraphError(
+        f"The definition of {node.op.name} gives {node!r} in terms of itself.",
+        "Define it by other operations.",
+        node.where,
+    )
 
 
 def _inside(node: Node, backend: Backend) -> Node:
@@ -73,16 +67,25 @@ def _inside(node: Node, backend: Backend) -> Node:
 
 
 def _meaning(node: Node, backend: Backend) -> Node | None:
-    """What a name stands for that the backend does not know."""
+    """The definition of a named function without a lowering here; None for all other nodes."""
     match node.op:
-        case Named() as op if not backend.has(node):
+        case Pick(index) if isinstance(node.inputs[0].op, MakeTuple):
+            return node.inputs[0].inputs[index]
+        case Composite() as op if not backend.has(node):
             expand: Callable[..., Node] = op.expand
         case Elementwise(expand=made) as op if made is not None and backend.lowering(op) is None:
             expand = made
         case _:
             return None
     with derived_from(node.site):
-        return expand(*node.inputs)
+        return _as_known(expand(*node.inputs), node.type)
+
+
+def _as_known(made: Node, type: Type) -> Node:
+    """A definition, with what the function's own type rule knows of its lengths."""
+    if isinstance(type, TupleType) and isinstance(made.op, MakeTuple):
+        return Node.make(made.op, *map(_as_known, made.inputs, type.items))
+    return specify_shape(made, type.shape) if isinstance(type, TensorType) else made
 
 
 def bake(graph: Graph, arrays: Mapping[Node, np.ndarray[Any, Any]]) -> Graph:

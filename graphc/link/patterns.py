@@ -1,4 +1,4 @@
-"""What graphs of several operations look like that some backends have one operation for.
+"""Patterns of several operations that some backends have one operation for.
 
 Each finds what may stand for a node. Where nodes can be written in many ways, the operation is
 written out and compared to them in their common normal form.
@@ -14,8 +14,11 @@ import numpy as np
 
 from graphc.ir import Constant, Graph, Node, is_complex, is_inexact, replaced, toposort
 from graphc.rewrite import optimize
-from graphc.rewrite.lengths import Known, length_of
+from graphc.rewrite.facts.lengths import Known, length_of
 from graphc.rewrite.rule import FUSE, StageRule, number_of, stage_rule
+from graphc.tensor.arrays.create import Arange
+from graphc.tensor.arrays.index import Index
+from graphc.tensor.arrays.join import Concatenate, concatenate
 from graphc.tensor.attention import (
     Attention,
     LayerNorm,
@@ -25,10 +28,8 @@ from graphc.tensor.attention import (
     halves_turned,
     pairs_turned,
 )
-from graphc.tensor.axes import ExpandDims, transpose
-from graphc.tensor.create import Arange
-from graphc.tensor.dot import DotGeneral, ProductAndSum
-from graphc.tensor.elementwise import (
+from graphc.tensor.core.axes import ExpandDims, transpose
+from graphc.tensor.core.elementwise import (
     Cast,
     Elementwise,
     Where,
@@ -39,20 +40,17 @@ from graphc.tensor.elementwise import (
     sqrt,
     subtract,
 )
-from graphc.tensor.index import Index
-from graphc.tensor.join import Concatenate, concatenate
-from graphc.tensor.shape import Length, Reshape, length
-from graphc.tensor.special import Softmax
-from graphc.tensor.trigonometric import cos, sin
-
-__all__ = ["PATTERNS", "Pattern"]
+from graphc.tensor.core.shape import Length, Reshape, length
+from graphc.tensor.core.trigonometric import cos, sin
+from graphc.tensor.linalg.dot import DotGeneral, ProductAndSum
+from graphc.tensor.special.special import Softmax
 
 Find = Callable[[Node], Iterator[Node]]
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What may stand for a node.
+    """A pattern of nodes that one operation may replace.
 
     Attributes:
         op: The operation.
@@ -117,7 +115,7 @@ def _normal(op: type[Normalization], node: Node) -> Iterator[Node]:
 
 
 def _by_root(node: Node) -> Iterator[tuple[Node, Node]]:
-    """What is divided by a root of slices along the last axis, and what that is the root of."""
+    """Quotients by a root over the last axis: the dividend, and the argument of the root."""
     if node.op not in {divide, multiply}:
         return
     for x, size in _either(node) if node.op is multiply else (node.inputs,):
@@ -226,7 +224,7 @@ def _masked(scores: Node) -> Iterator[tuple[tuple[Node, ...], float | None, Node
 
 
 def _scaled(y: Node) -> Iterator[tuple[str, tuple[Node, ...], Node]]:
-    """How it is scaled, by what, and what is scaled."""
+    """A product's kind of scaling, its scales, and the factor that they scale."""
     yield "", (), y
     if y.op is multiply:
         for scale, product in _either(y):
@@ -258,7 +256,7 @@ ROTATIONS: dict[Callable[..., Node], bool] = {
     _cosines_twice: False,
     pairs_turned: True,
 }
-"""How a rotation may be written, and whether it turns neighbours."""
+"""The forms of a rotation, and whether each turns neighbouring elements."""
 
 NEAR = 6
 """So many operations are between a rotation's result and the cosines of its angles at most."""
@@ -296,7 +294,7 @@ def _once(angles: Node) -> Node:
 
 
 def _speeds(angle: Node, n: Known) -> Iterator[Node]:
-    """What angles of n rows have as their factor, in float32, beside the row's number."""
+    """The float32 factors of angles, which are those times the number of each of n rows."""
     if angle.op is not multiply or angle.type.ndim != 2 or angle.type.dtype != "float32":
         return
     for speed, rows in _either(angle):

@@ -1,4 +1,4 @@
-"""What a backend's library does here, tried out: for ``graphc doctor``.
+"""Probes: small experiments on how a backend's library behaves here, for ``graphc doctor``.
 
 A backend's ``probes.py`` has a list of them; each takes a second at most, and changes no setting.
 """
@@ -10,11 +10,9 @@ import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["Finding", "Probe", "probed"]
-
 
 class Finding(NamedTuple):
-    """What was tried and found.
+    """The result of a probe.
 
     Attributes:
         what: The behaviour.
@@ -33,7 +31,7 @@ Probe = Callable[[], Finding]
 
 
 def probed(name: str) -> list[Finding]:
-    """What the probes of that backend find; one that fails is a finding too."""
+    """The findings of a backend's probes; one that fails is a finding too."""
     probes: tuple[Probe, ...] = importlib.import_module(f"graphc.link.{name.lower()}.probes").PROBES
     return [_result(probe) for probe in probes]
 

@@ -1,6 +1,6 @@
 """A graph as steps: run one by one while a backend traces, or as one straight-line function.
 
-Errors in them are told by the user's lines.
+Errors in them name the user's lines.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ from graphc.link.backend import Backend
 from graphc.link.checks import admit
 from graphc.link.host import Host
 from graphc.link.source import Source
-from graphc.tensor.elementwise import Cast, Elementwise, Where
-from graphc.tensor.shape import Length, Shape
-
-__all__ = ["Program", "Step"]
+from graphc.site import user_line
+from graphc.tensor.core.elementwise import Cast, Elementwise, Where
+from graphc.tensor.core.shape import Length, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,7 @@ class Program:
     Attributes:
         graph: What it computes.
         host: What is computed by NumPy while a backend traces; None where all is.
-        single: Whether its only output is wanted from what runs, and not a sequence.
+        single: Whether running it returns its only output itself, and not a sequence.
         steps: Its operations, in order.
         constants: The values of the graph's constants, and where they stand.
     """
@@ -101,7 +100,7 @@ class Program:
             raise _located(error, *found) if found else error from error
 
     def trace(self, *arguments: Any) -> tuple[Any, ...]:
-        """What ``run`` gives, step by step: better where it is called once, as in a trace."""
+        """The results of ``run``, step by step: faster where it is called once, as in a trace."""
         self.admit(arguments)
         values = [*arguments, *[None] * (len(self.places) - len(arguments))]
         for place, value in self.constants:
@@ -177,7 +176,7 @@ class _Lengths:
         return needed
 
     def root(self, place: _Place) -> _Place:
-        """What stands for all lengths known to be equal to one."""
+        """The representative of all lengths known to be equal to one."""
         parents = self.parents
         while (above := parents.get(place)) is not None:
             # Each step halves the way for the next one, or a long sum would take quadratic time.
@@ -223,11 +222,12 @@ def _by_numpy(node: Node) -> Callable[..., Any]:
 
 
 def _located(error: Exception, node: Node, values: Sequence[Any]) -> Exception:
-    """The error with the user's line, and the operation and its operands where it has none."""
-    if isinstance(error, GraphcError) and error.where is not None:
+    """The error with the node's line, and the operation and its operands where it names none."""
+    # An error that found its line itself has that of the call of the program.
+    if isinstance(error, GraphcError) and error.where not in {"", user_line()}:
         if not node.op.graphs() or node.where in {None, error.where}:
             return error
-        # Equal steps are one, with the line of the first: the loop's own tells which it is.
+        # Equal steps are one, with the line of the first: the loop's own line says which it is.
         where = f"{error.where}, in the {node.op.name} of {node.where}"
         return type(error)(error.problem, error.remedy, where)
     if isinstance(error, ShapeError):

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from graphc.ir import INTERNAL, Node
+from graphc.ir import Node
 from graphc.link.checks import admit, equal_lengths
+from graphc.site import INTERNAL
 
 if TYPE_CHECKING:
     from graphc.link.program import Program, Step
-
-__all__ = ["Source"]
 
 _numbers = itertools.count()
 

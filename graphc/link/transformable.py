@@ -1,4 +1,4 @@
-"""What a backend's library can differentiate and batch: functions whose rules are graphs again."""
+"""Functions that a backend's library differentiates and batches: their rules are graphs again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from graphc.ir import TensorType
-
-__all__ = ["Transformable"]
 
 
 class Transformable(Protocol):

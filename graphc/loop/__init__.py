@@ -1,11 +1,13 @@
 """One loop: the operation with its derivative, and what users write in its terms."""
 
+from graphc.loop.arguments import until
+from graphc.loop.build import ENDLESS
 from graphc.loop.choices import cond, ifelse, switch_case
 from graphc.loop.custom import custom_pullback
 from graphc.loop.from_graph import OpFromGraph
 from graphc.loop.functional import loop, while_loop
-from graphc.loop.loop import ENDLESS, Loop
-from graphc.loop.scan import foldl, foldr, map, reduce, scan, until
+from graphc.loop.loop import Loop
+from graphc.loop.scan import foldl, foldr, map, reduce, scan
 
 __all__ = [
     "ENDLESS",

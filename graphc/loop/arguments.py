@@ -1,4 +1,4 @@
-"""What users say of a loop: how many steps it does, what they do, and when it ends."""
+"""Arguments of loops: the number of steps, the step function and the condition that ends."""
 
 from __future__ import annotations
 
@@ -9,41 +9,30 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError
-from graphc.ir import Constant, Node, here, is_integer, where
-from graphc.tensor.captured import within
-from graphc.tensor.elementwise import cast, minimum
-from graphc.tensor.tensor import Tensor, as_tensor
-
-__all__ = [
-    "Count",
-    "called",
-    "fewest",
-    "number_of_steps",
-    "stopping",
-    "titled",
-    "unrolled",
-    "until",
-]
+from graphc.ir import Constant, Node, is_integer
+from graphc.tensor.core.captured import within
+from graphc.tensor.core.elementwise import cast, minimum
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 Count = int | Tensor
 """A number of steps: known, or an int64 scalar."""
 
 
 def titled(name: Any, kind: str) -> str:
-    """What messages call a loop.
+    """Return the name of a loop in messages.
 
     Raises:
-        ArgumentError: The name is no string.
+        ArgumentError: The name is not a string.
     """
     if name is not None and not isinstance(name, str):
-        raise ArgumentError(f"{kind}: the name {name!r} is no string.", "", where(here()))
+        raise ArgumentError(f"{kind}: the name {name!r} is not a string.")
     return kind if name is None else name
 
 
 def called(
     title: str, step: Callable[..., Any], given: Sequence[Any], order: str, what: str = "step"
 ) -> Any:
-    """What a function of the user's returns.
+    """Call a user's function and return its result.
 
     Args:
         title: What messages call the loop.
@@ -53,13 +42,12 @@ def called(
         what: What messages call the function.
 
     Raises:
-        ArgumentError: It is no function, or takes another number of arguments.
+        ArgumentError: It is not a function, or takes another number of arguments.
     """
     if not callable(step):
         raise ArgumentError(
-            f"{title}: the {what} {step!r} is no function.",
+            f"{title}: the {what} {step!r} is not a function.",
             f"Give a function. Its arguments are: {order}.",
-            where(here()),
         )
     try:
         signature(step).bind(*given)
@@ -71,7 +59,6 @@ def called(
             f"{title}: the {what} {getattr(step, '__name__', step)} does not take {len(given)} "
             f"arguments{names and f' ({names})'}: {error}.",
             f"Their order is: {order}.",
-            where(here()),
         ) from error
     with within(step):
         return step(*given)
@@ -81,7 +68,7 @@ def number_of_steps(title: str, given: Any, what: str = "n_steps") -> Count | No
     """A number of steps as it was given: None, an integer, or a symbolic one.
 
     Raises:
-        DTypeError: It is no integer scalar.
+        DTypeError: It is not an integer scalar.
         ArgumentError: It is negative.
     """
     if given is None:
@@ -96,7 +83,7 @@ def number_of_steps(title: str, given: Any, what: str = "n_steps") -> Count | No
     if isinstance(n, bool) or not isinstance(n, int):
         raise _no_integer(title, what, given)
     if n < 0:
-        raise ArgumentError(f"{title}: {what}={n}.", "Use a number from 0 on.", where(here()))
+        raise ArgumentError(f"{title}: {what}={n}.", "Use a number from 0 on.")
     return n
 
 
@@ -104,7 +91,6 @@ def _no_integer(title: str, what: str, given: Any) -> DTypeError:
     return DTypeError(
         f"{title}: {what}={given!r}.",
         "Give an integer, Python's or a symbolic scalar: gt.lscalar, x.shape[0], .astype('int64').",
-        where(here()),
     )
 
 
@@ -124,39 +110,38 @@ def stopping(title: str, condition: Any) -> Tensor:
     """Whether to stop, as a symbolic array.
 
     Raises:
-        DTypeError: It is no bool scalar.
+        DTypeError: It is not a bool scalar.
     """
     found: Tensor = as_tensor(condition)
     if found.dtype != "bool" or found.ndim:
         raise DTypeError(
-            f"{title}: the condition {found!r} is no bool scalar.",
+            f"{title}: the condition {found!r} is not a bool scalar.",
             "Compare: x > 0; and reduce: gt.all(...), gt.any(...).",
-            where(here()),
         )
     return found
 
 
 def unrolled(title: str, given: Any) -> int:
-    """How many steps may be written out at a time, as it was given.
+    """Return the number of steps that may be written out at a time.
 
     Raises:
-        ArgumentError: It is no positive integer.
+        ArgumentError: It is not a positive integer.
     """
     if given is None:
         return 1
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise ArgumentError(f"{title}: unroll={given!r}.", "Use a number from 1 on.", where(here()))
+        raise ArgumentError(f"{title}: unroll={given!r}.", "Use a number from 1 on.")
     return given
 
 
 class until:  # noqa: N801 (PyTensor's name; it reads as a statement)
-    """What a step of a scan returns, after its outputs, to end the scan after this step.
+    """A condition that ends a scan after this step, returned by the step after its outputs.
 
     Args:
         condition: A bool scalar: whether this step is the last one. Its outputs are kept.
 
     Raises:
-        DTypeError: It is no bool scalar.
+        DTypeError: It is not a bool scalar.
 
     Example:
         >>> import graphc, graphc.tensor as gt

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from graphc.errors import UnsupportedOperationError
-from graphc.ir import Node, TensorType, replaced, toposort
+from graphc.ir import Node, TensorType, toposort
 from graphc.loop.build import build
-from graphc.loop.step import opened
-from graphc.tensor.axes import expand_dims, moveaxis
-from graphc.tensor.broadcast import repeated
-from graphc.tensor.create import arange, zeros, zeros_like
-from graphc.tensor.elementwise import greater_equal, less, less_equal, logical_not, where
-from graphc.tensor.reduce import all, max
-from graphc.tensor.tensor import Tensor
-from graphc.tensor.vectorize import batched as over_batch
+from graphc.loop.step import LoopStep
+from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.create import arange, zeros, zeros_like
+from graphc.tensor.arrays.reduce import all, max
+from graphc.tensor.arrays.vectorize import batched as over_batch
+from graphc.tensor.core.axes import expand_dims, moveaxis
+from graphc.tensor.core.elementwise import greater_equal, less, less_equal, logical_not, where
+from graphc.tensor.core.tensor import Tensor
 
 if TYPE_CHECKING:
     from graphc.loop.loop import Loop
-
-__all__ = ["batched_loop"]
 
 
 def batched_loop(
@@ -68,23 +67,22 @@ class _Batched:
 
     def _follow(self) -> None:
         """The step for the batch, given which carries differ over it."""
-        op = self.op
-        fresh, outputs = opened(op.step)
+        step = self.op.opened()
         flags = [*self.leads, *self.flags.xs, *self.flags.consts]
         given = [*self.given.init, *self.given.xs, *self.given.consts]
         own = [*self.flags.init, *self.flags.xs, *self.flags.consts]
-        self.parameters = [
-            TensorType(x.dtype, (self._size_of(y, has), *x.type.shape))(x.name) if flag else x
-            for x, flag, y, has in zip(fresh, flags, given, own, strict=True)
-        ]
         swaps: dict[Any, Tensor] = {
-            x: new for x, new in zip(fresh, self.parameters, strict=True) if new is not x
+            x: TensorType(x.dtype, (self._size_of(y, has), *x.type.shape))(x.name)
+            for x, flag, y, has in zip(step.inputs, flags, given, own, strict=True)
+            if flag
         }
-        found = over_batch(outputs, swaps) if swaps else outputs
-        self.over = [_is_over(y, swaps) for y in outputs]
-        self.outputs: list[Any] = [
-            new if flag else y for y, new, flag in zip(outputs, found, self.over, strict=True)
-        ]
+        found = over_batch(step.outputs, swaps) if swaps else step.outputs
+        self.over = [_is_over(y, swaps) for y in step.outputs]
+        pairs = zip(step.outputs, found, self.over, strict=True)
+        outputs = [new if flag else y for y, new, flag in pairs]
+        consts = [swaps.get(x, x) for x in step.consts]
+        step = step.with_parameters([swaps.get(x, x) for x in step.parameters])
+        self.step = replace(step.with_outputs(outputs), consts=consts)
 
     def _size_of(self, given: Tensor, has: bool) -> int | None:
         """The size of the batch where it is known; of a value that has it, by its type too."""
@@ -93,10 +91,8 @@ class _Batched:
 
     def results(self) -> tuple[Tensor, ...]:
         """The final carries, the stacked rows, and the number of steps done."""
-        op, given, size = self.op, self.given, self.size
-        c, x = op.carries, op.carries + op.sequences
-        outside: dict[Node, Node] = dict(zip(self.parameters[x:], given.consts, strict=True))
-        self.outputs = [*replaced(self.outputs, outside)]
+        op, given, size, c = self.op, self.given, self.size, self.op.carries
+        step = self.step.replaced(dict(zip(self.step.consts, given.consts, strict=True)))
         self.init = [
             repeated(y, size) if lead and not flag else y
             for y, lead, flag in zip(given.init, self.leads, self.flags.init, strict=True)
@@ -105,12 +101,11 @@ class _Batched:
             moveaxis(y, 0, 1) if flag else y
             for y, flag in zip(given.xs, self.flags.xs, strict=True)
         ]
-        self.carries = list(self.parameters[:c])
-        self.elements = list(self.parameters[c:x])
-        self.nexts: list[Any] = [
+        nexts = [
             repeated(y, size) if lead and not over else y
-            for y, lead, over in zip(self.outputs, self.leads, self.over, strict=False)
+            for y, lead, over in zip(step.nexts, self.leads, self.over, strict=False)
         ]
+        self.step = replace(step, nexts=nexts)
         rows_over = [self.ragged or over for over in op.rows_of(self.over)]
         made = self._ragged() if self.ragged else self._even()
         stacked = [
@@ -122,23 +117,9 @@ class _Batched:
     def _steps(self) -> Any:
         return self.op.steps_of(self.given)
 
-    @property
-    def _rows(self) -> Sequence[Any]:
-        return self.op.rows_of(self.outputs)
-
     def _even(self) -> list[Tensor]:
         """The results where all elements of the batch do the same steps."""
-        return build(
-            self.op,
-            self._steps,
-            self.given.count,
-            self.init,
-            self.xs,
-            [*self.carries, *self.elements],
-            self.nexts,
-            self._rows,
-            self.outputs[-1] if self.op.stops else None,
-        )
+        return build(self.op, self._steps, self.given.count, self.init, self.xs, self.step)
 
     def _ragged(self) -> list[Tensor]:
         """The results where each element of the batch has its own number of steps."""
@@ -147,21 +128,19 @@ class _Batched:
     def _counted(self) -> list[Tensor]:
         index = TensorType("int64")("step")
         count: Any = self.given.count
-        active = less(index, count)
+        step = self._masked(less(index, count))
         return build(
             self.op,
             self._steps,
             max(count, initial=0),
             self.init,
             [*self.xs, arange(self._steps, dtype="int64")],
-            [*self.carries, *self.elements, index],
-            self._kept(active),
-            self._shown(active),
+            replace(step, xs=[*step.xs, index]),
         )
 
     def _stopping(self) -> list[Tensor]:
         """With two carries more: who is done, and after how many steps."""
-        size, count, stop = self.size, self.given.count, self.outputs[-1]
+        size, count, stop = self.size, self.given.count, self.step.stop
         done, taken = TensorType("bool", (None,))("done"), TensorType("int64", (None,))("taken")
         active = logical_not(done)
         ends = done | (stop if stop.ndim else repeated(stop, size))
@@ -170,28 +149,32 @@ class _Batched:
             begins = begins | less_equal(count, 0)
             ends = ends | greater_equal(taken + 1, count)
         c, r = self.op.carries, self.op.stacked
+        step = self._masked(active)
         made = build(
             self.op,
             self._steps,
             None if count is None else max(count, initial=0),
             [*self.init, begins, zeros((size,), "int64")],
             self.xs,
-            [*self.carries, done, taken, *self.elements],
-            [*self._kept(active), ends, taken + active],
-            self._shown(active),
-            all(ends),
+            replace(
+                step,
+                carries=[*step.carries, done, taken],
+                nexts=[*step.nexts, ends, taken + active],
+                stop=all(ends),
+            ),
         )
         return [*made[:c], *made[c + 2 : c + 2 + r], made[c + 1]]
 
-    def _kept(self, active: Tensor) -> list[Tensor]:
-        """The carries after a step, which stay as they are where it is not done."""
-        return [_chosen(active, *pair) for pair in zip(self.nexts, self.carries, strict=True)]
-
-    def _shown(self, active: Tensor) -> list[Tensor]:
-        """The rows, zero where the step is not done."""
-        rows = zip(self._rows, self.over[self.op.carries :], strict=False)
-        whole = [y if over else repeated(y, self.size) for y, over in rows]
-        return [_chosen(active, y, zeros_like(y)) for y in whole]
+    def _masked(self, active: Tensor) -> LoopStep:
+        """The step where inactive elements of the batch keep their carries and give zero rows."""
+        step = self.step
+        nexts = [_chosen(active, *pair) for pair in zip(step.nexts, step.carries, strict=True)]
+        over = self.over[self.op.carries :]
+        wide = [
+            y if flag else repeated(y, self.size) for y, flag in zip(step.rows, over, strict=False)
+        ]
+        rows = [_chosen(active, y, zeros_like(y)) for y in wide]
+        return replace(step, nexts=nexts, rows=rows)
 
 
 def _chosen(active: Tensor, new: Tensor, old: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 from graphc.errors import DTypeError, InvalidGraphError, ShapeError
 from graphc.grad.barriers import disconnected_grad
 from graphc.grad.forward import push
-from graphc.grad.reverse import cotangents
+from graphc.grad.reverse import cotangents, summed
 from graphc.ir import (
     Graph,
     Node,
@@ -17,26 +17,23 @@ from graphc.ir import (
     Pick,
     TensorType,
     TupleType,
-    here,
     is_inexact,
     is_integer,
     replaced,
     toposort,
-    where,
 )
+from graphc.ir.line import ATOM, PHRASE, Code, Writer, nth
 from graphc.loop.deciding import deciding
 from graphc.loop.evaluate import evaluate
-from graphc.loop.step import Formal, Outer, closed, stand_in
-from graphc.tensor.axes import expand_dims
-from graphc.tensor.broadcast import repeated
-from graphc.tensor.create import zeros_like
-from graphc.tensor.cumulative import cumsum
-from graphc.tensor.elementwise import cast, clip, equal, logical_and, where as select
-from graphc.tensor.reduce import any as any_of, sum as sum_of
-from graphc.tensor.tensor import Tensor, as_tensor
-from graphc.tensor.vectorize import batched as over_batch
-
-__all__ = ["Switch", "check_index", "choice", "common_type", "is_choice", "switch"]
+from graphc.loop.step import Formal, Outer, closed, stand_in, widened
+from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.create import zeros_like
+from graphc.tensor.arrays.cumulative import cumsum
+from graphc.tensor.arrays.reduce import any as any_of, sum as sum_of
+from graphc.tensor.arrays.vectorize import batched as over_batch
+from graphc.tensor.core.axes import expand_dims
+from graphc.tensor.core.elementwise import cast, clip, equal, logical_and, where as select
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +61,15 @@ class Switch(Op):
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """The switch's name in messages."""
         return self.label or "ifelse"
+
+    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+        return self.title, ATOM
+
+    def result_as_code(self, index: int, inputs: Sequence[Node], write: Writer) -> Code:
+        place = f"{nth(index)} " if len(self.branches[0].outputs) > 1 else ""
+        return f"the {place}result of {self.title}", PHRASE
 
     def graphs(self) -> tuple[Graph, ...]:
         return self.branches
@@ -77,17 +81,17 @@ class Switch(Op):
         return [range(1, 1 + len(branch.inputs)) for branch in self.branches]
 
     def host_inputs(self) -> tuple[int, ...]:
-        """What decides a shape in a branch."""
+        """The inputs whose values decide a shape in a branch."""
         return deciding(self)
 
     def infer(self, index: TensorType, *types: TensorType) -> TupleType:
         check_index(self.title, index)
         for branch in self.branches:
-            wanted = [x.type for x in branch.inputs]
-            for place, (a, b) in enumerate(zip(wanted, types, strict=True)):
+            expected = [x.type for x in branch.inputs]
+            for place, (a, b) in enumerate(zip(expected, types, strict=True)):
                 if not a.admits(b):
                     raise InvalidGraphError(
-                        f"{self.title}: a branch takes {a!r} at place {place}, and is given {b!r}."
+                        f"{self.title}: expected {a!r} as a branch's argument {place}, got {b!r}."
                     )
         results = zip(*(branch.outputs for branch in self.branches), strict=True)
         return TupleType(tuple(common_type(self.title, ys) for ys in results))
@@ -105,7 +109,7 @@ class Switch(Op):
         dummies = {j: stand_in(part, "cotangent") for j, part in given.items()}
         fresh, outputs = self.opened()
         found = [
-            cotangents(_summed([(ys[j], part) for j, part in dummies.items()]), fresh)
+            cotangents(summed((ys[j], part) for j, part in dummies.items()), fresh)
             for ys in outputs
         ]
         reached = [
@@ -144,12 +148,7 @@ class Switch(Op):
         if batched[0]:
             return tuple(self._of_each(size, batched[1:], index, xs))
         fresh, outputs = self.opened()
-        known = size if isinstance(size, int) else None
-        swaps: dict[Any, Tensor] = {
-            x: TensorType(x.dtype, (known, *x.type.shape))()
-            for x, flag in zip(fresh, batched[1:], strict=True)
-            if flag
-        }
+        swaps = widened(fresh, batched[1:], size)
         over = [
             any(not swaps.keys().isdisjoint(toposort([y])) for y in ys)
             for ys in zip(*outputs, strict=True)
@@ -213,13 +212,6 @@ class Switch(Op):
         return fresh, [replaced(branch.outputs, swaps) for branch in self.branches]
 
 
-def _summed(given: Sequence[tuple[Node, Tensor]]) -> dict[Node, Tensor]:
-    found: dict[Node, Tensor] = {}
-    for y, part in given:
-        found[y] = found[y] + part if y in found else part
-    return found
-
-
 def _or_zeros(part: Any, x: Any) -> Tensor:
     return zeros_like(x) if part is None else part
 
@@ -251,12 +243,8 @@ def common_type(title: str, ys: Sequence[Node]) -> TensorType:
         lines = [f"{x.type!r}" + (f" ({x.where})" if x.where else "") for x in (ys[0], y)]
         what = f"{title}: one branch gives {lines[0]}, another {lines[1]}"
         if y.type.dtype != first.dtype:
-            raise DTypeError(
-                f"{what}.", f"Cast one of them, as with .astype({first.dtype!r}).", where(here())
-            )
-        raise ShapeError(
-            f"{what}: the ranks differ.", "Reshape one of them, or index it.", where(here())
-        )
+            raise DTypeError(f"{what}.", f"Cast one of them, as with .astype({first.dtype!r}).")
+        raise ShapeError(f"{what}: the ranks differ.", "Reshape one of them, or index it.")
     shapes = zip(*(y.type.shape for y in ys), strict=True)
     return first.with_shape(tuple(ns[0] if len(set(ns)) == 1 else None for ns in shapes))  # type: ignore[no-any-return]
 
@@ -264,10 +252,9 @@ def common_type(title: str, ys: Sequence[Node]) -> TensorType:
 def check_index(title: str, index: TensorType) -> None:
     if index.ndim or not (index.dtype == "bool" or is_integer(index.dtype)):
         raise DTypeError(
-            f"{title}: the condition or index {index!r} is no bool or integer scalar.",
+            f"{title}: the condition or index {index!r} is not a bool or integer scalar.",
             "Reduce it, as with gt.all or gt.any; compare a floating one with a number; for a "
             "choice element by element, use gt.where.",
-            where(here()),
         )
 
 

@@ -3,37 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from graphc.errors import GraphcError
 from graphc.ir import TensorType, is_complex, is_inexact, is_integer, toposort
-from graphc.tensor.specify import specify_shape
-from graphc.tensor.tensor import Tensor, as_tensor
-
-__all__ = ["Traced", "after", "fitted", "is_number", "settled"]
+from graphc.loop.step import LoopStep
+from graphc.tensor.core.specify import specify_shape
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 ROUNDS = 8
-"""How often dtypes may become wider: there are no more between int8 and complex128."""
+"""The most times that dtypes may widen: there are no more between int8 and complex128."""
 
 
-class Traced(Protocol):
-    """A step written down.
-
-    Attributes:
-        carries: The inputs that stand for the carries before it.
-        nexts: The carries after it, in the same order.
-    """
-
-    @property
-    def carries(self) -> Sequence[Tensor]: ...
-
-    @property
-    def nexts(self) -> Sequence[Tensor]: ...
-
-
-T = TypeVar("T", bound=Traced)
+T = TypeVar("T", bound=LoopStep)
 Trace = Callable[[list[Tensor]], T]
 Dtypes = dict[int, str]
 
@@ -126,7 +110,7 @@ def _kind(dtype: str) -> int:
     return (dtype != "bool") + is_inexact(dtype) + is_complex(dtype)
 
 
-def _met(found: Traced, numbers: Iterable[int]) -> set[str]:
+def _met(found: LoopStep, numbers: Iterable[int]) -> set[str]:
     """The dtypes of what the numbers meet in a step."""
     own = {found.carries[i] for i in numbers}
     order = toposort([found.nexts[i] for i in numbers])
@@ -152,7 +136,7 @@ def _least_float(met: set[str]) -> str:
 
 
 def after(value: Any, carry: Tensor | None) -> Tensor:
-    """What a step gives for a carry, or for what is none: a number takes the carry's dtype."""
+    """A step's output as an array; a Python number takes the dtype of the carry, if any."""
     if carry is None or not is_number(value) or _kind(carry.dtype) < NUMBERS.index(type(value)):
         return as_tensor(value)  # type: ignore[no-any-return]
     return as_tensor(value, dtype=carry.dtype)  # type: ignore[no-any-return]

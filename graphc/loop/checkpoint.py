@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isqrt
 from typing import Any, Literal
 
 from graphc.errors import ArgumentError
-from graphc.ir import Node, here, where
 from graphc.loop.arguments import Count
 from graphc.loop.build import build
 from graphc.loop.loop import Loop
-from graphc.loop.step import stand_in
-from graphc.tensor.elementwise import cast, ceil, maximum, sqrt
-from graphc.tensor.join import concatenate
-from graphc.tensor.shape import lengths
-from graphc.tensor.tensor import Tensor
-
-__all__ = ["Checkpoint", "looped", "segment"]
+from graphc.loop.step import LoopStep, stand_in
+from graphc.tensor.arrays.join import concatenate
+from graphc.tensor.core.elementwise import cast, ceil, maximum, sqrt
+from graphc.tensor.core.shape import lengths
+from graphc.tensor.core.tensor import Tensor
 
 Checkpoint = int | Literal["sqrt"] | None
-"""How many steps a gradient does again from a stored carry; None stores what is read."""
+"""The number of steps that a gradient recomputes from a stored carry; None recomputes none."""
 
 
-def segment(title: str, asked: Any, steps: Count) -> Count | None:
-    """How many steps are between stored carries; None where that is all, or none are asked for.
+def segment(title: str, given: Any, steps: Count) -> Count | None:
+    """The number of steps between stored carries; None for all steps or no checkpoints.
 
     Raises:
-        ArgumentError: It is no positive integer and not ``"sqrt"``.
+        ArgumentError: It is not a positive integer and not ``"sqrt"``.
     """
-    if asked is None:
+    if given is None:
         return None
-    if asked != "sqrt" and (isinstance(asked, bool) or not isinstance(asked, int) or asked < 1):
+    if given != "sqrt" and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
         raise ArgumentError(
-            f"{title}: checkpoint={asked!r}.",
+            f"{title}: checkpoint={given!r}.",
             "Give the number of steps between stored states, or 'sqrt'.",
-            where(here()),
         )
-    k = _root(steps) if asked == "sqrt" else asked
+    k = _root(steps) if given == "sqrt" else given
     return None if isinstance(steps, int) and isinstance(k, int) and k >= steps else k
 
 
@@ -51,32 +47,20 @@ def _root(steps: Count) -> Count:
     return min(near, key=lambda k: abs(k - root)) if near else isqrt(max(steps - 1, 0)) + 1
 
 
-@dataclass(frozen=True)
-class _Step:
-    """What a loop does in a step, written with inputs."""
-
-    parameters: Sequence[Tensor]
-    nexts: Sequence[Node]
-    rows: Sequence[Node]
-
-
-def looped(  # noqa: PLR0913, PLR0917 (what a loop is made of)
+def looped(
     like: Loop,
     k: Count | None,
     steps: Count,
     init: Sequence[Tensor],
     xs: Sequence[Tensor],
-    parameters: Sequence[Tensor],
-    nexts: Sequence[Node],
-    rows: Sequence[Node],
+    step: LoopStep,
 ) -> list[Tensor]:
     """The final carries and stacked rows of a loop, in segments of k steps where k is given.
 
     As many whole segments as there are make a loop of loops; the steps left are another loop.
     """
     if k is None:
-        return build(like, steps, None, init, xs, parameters, nexts, rows)
-    step = _Step(parameters, nexts, rows)
+        return build(like, steps, None, init, xs, step)
     whole = steps // k
     left = steps - whole * k
     if like.reverse:
@@ -87,7 +71,7 @@ def looped(  # noqa: PLR0913, PLR0917 (what a loop is made of)
     if isinstance(left, int) and not left:
         return found
     c = len(init)
-    last = build(like, left, None, found[:c], xs_left, parameters, nexts, rows)
+    last = build(like, left, None, found[:c], xs_left, step)
     pairs = list(zip(found[c:], last[c:], strict=True))
     joined = [concatenate(pair[::-1] if like.reverse else pair) for pair in pairs]
     return [*last[:c], *joined]
@@ -99,15 +83,16 @@ def _of_segments(
     k: Count,
     init: Sequence[Tensor],
     xs: Sequence[Tensor],
-    step: _Step,
+    step: LoopStep,
 ) -> list[Tensor]:
     """The results of a loop over segments, each of them a loop over its steps."""
     c = len(init)
     parts = [x.reshape((whole, k, *lengths(x)[1:])) for x in xs]
-    carries = [stand_in(x, p.name) for x, p in zip(init, step.parameters, strict=False)]
+    carries = [stand_in(x, p.name) for x, p in zip(init, step.carries, strict=True)]
     elements = [stand_in(x, axes=1) for x in parts]
-    inner = build(like, k, None, carries, elements, step.parameters, step.nexts, step.rows)
+    inner = build(like, k, None, carries, elements, step)
     outer = replace(like, recompute=True, unroll=1)
-    found = build(outer, whole, None, init, parts, [*carries, *elements], inner[:c], inner[c:])
+    segment_step = LoopStep(carries, elements, inner[:c], inner[c:])
+    found = build(outer, whole, None, init, parts, segment_step)
     rows = [y.reshape((whole * k, *lengths(y)[2:])) for y in found[c:]]
     return [*found[:c], *rows]

@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphc.errors import ArgumentError
-from graphc.ir import flatten, flatten_like, here, is_container, rebuild, where
+from graphc.ir import flatten, flatten_like, is_container, rebuild
 from graphc.loop.arguments import called
 from graphc.loop.branch import check_index, choice, common_type
-from graphc.tensor.elementwise import not_equal
-from graphc.tensor.tensor import WEAK, Tensor, as_tensor, operands
-
-__all__ = ["cond", "ifelse", "switch_case"]
+from graphc.tensor.core.elementwise import not_equal
+from graphc.tensor.core.tensor import WEAK, Tensor, as_tensor, operands
 
 
 def ifelse(condition: Any, then_branch: Any, else_branch: Any, name: str | None = None) -> Any:
@@ -35,7 +33,7 @@ def ifelse(condition: Any, then_branch: Any, else_branch: Any, name: str | None 
         Arrays in the same container. A length is known where it is the same in both.
 
     Raises:
-        DTypeError: The condition is no bool or integer scalar, or the dtypes of two arrays differ.
+        DTypeError: The condition is not a bool or integer scalar, or two arrays differ in dtype.
         ShapeError: The ranks of two arrays differ.
         ArgumentError: The branches are containers of different structure.
 
@@ -57,7 +55,7 @@ def cond(
     false_fun: Callable[..., Any],
     *operands: Any,
 ) -> Any:
-    """What one of two functions gives, of which only the chosen one's results are computed.
+    """Apply one of two functions; only the chosen one is computed.
 
     The gradient is the chosen function's. Functions may use variables from around them.
 
@@ -71,7 +69,7 @@ def cond(
         Arrays in the container that ``true_fun`` gives.
 
     Raises:
-        DTypeError: The condition is no bool or integer scalar, or dtypes of results differ.
+        DTypeError: The condition is not a bool or integer scalar, or dtypes of results differ.
         ShapeError: The ranks of two results differ.
         ArgumentError: The results differ in structure.
 
@@ -88,7 +86,7 @@ def cond(
 
 
 def switch_case(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """What one of several functions gives, of which only the chosen one's results are computed.
+    """Apply one of several functions; only the chosen one is computed.
 
     Args:
         index: Which function, an integer scalar; one beyond the ends counts as the nearest, on
@@ -101,7 +99,7 @@ def switch_case(index: Any, branches: Sequence[Callable[..., Any]], *operands: A
         Arrays in the container that the first function gives.
 
     Raises:
-        DTypeError: The index is no integer scalar, or dtypes of results differ.
+        DTypeError: The index is not an integer scalar, or dtypes of results differ.
         ShapeError: The ranks of two results differ.
         ArgumentError: There are no branches, or their results differ in structure.
 
@@ -116,9 +114,7 @@ def switch_case(index: Any, branches: Sequence[Callable[..., Any]], *operands: A
     check_index("switch_case", number.type)
     functions = list(branches)
     if not functions:
-        raise ArgumentError(
-            "switch_case: there are no branches.", "Give at least one function.", where(here())
-        )
+        raise ArgumentError("switch_case: there are no branches.", "Give at least one function.")
     given = _arrays(operands)
     return _chosen("switch_case", number, _results("switch_case", functions, given), like=0)
 
@@ -166,7 +162,6 @@ def _unlike(title: str, model: Any, branch: Any) -> ArgumentError:
     return ArgumentError(
         f"{title}: one branch gives {model!r}, another {branch!r}: their structures differ.",
         "Give containers of the same kinds, lengths and keys.",
-        where(here()),
     )
 
 

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.errors import ArgumentError
-from graphc.ir import Graph, flatten, flatten_like, here, rebuild, where
+from graphc.ir import Graph, flatten, flatten_like, rebuild
 from graphc.loop.step import stand_in
 from graphc.loop.subgraph import Arrays, Subgraph, applied
-from graphc.tensor.tensor import as_tensor
-
-__all__ = ["custom_pullback"]
+from graphc.tensor.core.tensor import as_tensor
 
 
 def custom_pullback(
@@ -71,7 +69,7 @@ def custom_pullback(
             fresh = [stand_in(x, x.name) for x in xs]
             made = function(*fresh, **keywords)
             ys = [as_tensor(y) for y in flatten(made)]
-            own = Written(pullback, pushforward, len(xs), Frame(made, keywords))
+            own = WrittenDerivatives(pullback, pushforward, len(xs), CallStructure(made, keywords))
             label = getattr(function, "__name__", type(function).__name__)
             like = Subgraph(Graph([], []), len(xs), label, inline, own)
             return rebuild(made, applied(like, fresh, xs, ys))
@@ -84,14 +82,13 @@ def custom_pullback(
 def _check(function: Any) -> None:
     if not callable(function):
         raise ArgumentError(
-            f"custom_pullback: {function!r} is no function.",
+            f"custom_pullback: {function!r} is not a function.",
             "Write @graphc.custom_pullback(pullback) above the function.",
-            where(here()),
         )
 
 
-class Frame:
-    """How results are nested, and the keywords of a call; compared by identity if there are any."""
+class CallStructure:
+    """The nesting of results and the keywords of a call; compared by identity if there are any."""
 
     def __init__(self, made: Any, keywords: dict[str, Any]) -> None:
         self.nested = rebuild(made, [*range(len(flatten(made)))])
@@ -99,27 +96,27 @@ class Frame:
         self._identity: Any = object() if keywords else repr(self.nested)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Frame) and other._identity == self._identity
+        return isinstance(other, CallStructure) and other._identity == self._identity
 
     def __hash__(self) -> int:
         return hash(self._identity)
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenDerivatives:
     """Derivatives as functions of what the user's function takes and gives.
 
     Attributes:
         backwards: From the gradient by the result to those by the arguments.
         forwards: From the arguments' tangents to the result's.
         arguments: How many arguments there are.
-        frame: How the function is called.
+        structure: Nesting and keywords of its calls.
     """
 
     backwards: Callable[..., Any]
     forwards: Callable[..., Any] | None
     arguments: int
-    frame: Frame
+    structure: CallStructure
 
     @property
     def pullback(self) -> Callable[[Arrays, Arrays, Arrays], Arrays] | None:
@@ -130,25 +127,24 @@ class Written:
         return None if self.forwards is None else self._pushed
 
     def _nested(self, arrays: Arrays) -> Any:
-        return rebuild(self.frame.nested, list(arrays))
+        return rebuild(self.structure.nested, list(arrays))
 
     def _pulled_back(self, g: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
         given = xs[: self.arguments]
         nested = self._nested(g), self._nested(ys)
-        found = self.backwards(*nested, *given, **self.frame.keywords)
+        found = self.backwards(*nested, *given, **self.structure.keywords)
         parts = found if isinstance(found, list | tuple) else [found]
         return [None if part is None else as_tensor(part) for part in parts]
 
     def _pushed(self, tangents: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
         given, moved = xs[: self.arguments], tuple(tangents[: self.arguments])
         assert self.forwards is not None
-        found = self.forwards(moved, self._nested(ys), *given, **self.frame.keywords)
+        found = self.forwards(moved, self._nested(ys), *given, **self.structure.keywords)
         try:
-            parts = flatten_like(self.frame.nested, found)
+            parts = flatten_like(self.structure.nested, found)
         except ValueError as error:
             raise ArgumentError(
                 f"The pushforward gave another structure than the function: {error}.",
                 "Return the tangent of each result, None where there is none.",
-                where(here()),
             ) from error
         return [None if part is None else as_tensor(part) for part in parts]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from graphc.ir import Graph, Node, Op
-from graphc.tensor.shape import Length, Shape
-
-__all__ = ["deciding"]
+from graphc.ir import Graph, Node, Op, reached
+from graphc.tensor.core.shape import Length, Shape
 
 
 def deciding(op: Op) -> tuple[int, ...]:
@@ -25,16 +23,12 @@ def deciding(op: Op) -> tuple[int, ...]:
 def _places(graph: Graph) -> tuple[int, ...]:
     """The places of the graph's inputs whose values decide shapes."""
     given = {x: i for i, x in enumerate(graph.inputs)}
-    found: set[Node] = set()
-    stack = list(_demanded(graph))
-    while stack:
-        node = stack.pop()
-        if node in found:
-            continue
-        found.add(node)
+
+    def following(node: Node) -> Iterable[Node]:
         # A length is known, whatever the values.
-        if node not in given and not isinstance(node.op, Length | Shape):
-            stack += node.inputs
+        return () if node in given or isinstance(node.op, Length | Shape) else node.inputs
+
+    found = reached(_demanded(graph), following)
     return tuple(i for x, i in given.items() if x in found)
 
 

@@ -8,58 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from graphc.errors import GradientError
 from graphc.grad.forward import push
-from graphc.grad.reverse import cotangents, typed_like
+from graphc.grad.reverse import cotangents, summed, typed_like
 from graphc.ir import Node, TensorType, is_inexact, replaced, toposort
-from graphc.loop.build import ENDLESS, build
+from graphc.loop.build import ENDLESS, OpenedLoop, build
 from graphc.loop.residuals import Residuals
-from graphc.loop.step import opened, stand_in
-from graphc.tensor.create import arange, zeros_like
-from graphc.tensor.elementwise import greater_equal, less, minimum, where
-from graphc.tensor.pad import pad
-from graphc.tensor.tensor import Tensor
+from graphc.loop.step import LoopStep, stand_in
+from graphc.tensor.arrays.create import arange, zeros_like
+from graphc.tensor.core.elementwise import greater_equal, less, minimum, where
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.signal.pad import pad
 
 if TYPE_CHECKING:
-    from graphc.loop.loop import Loop, Parts
-
-__all__ = ["pulled_back", "pushed_forward"]
-
-
-class _Opened:
-    """A loop's step over new inputs, and the nodes that these stand for."""
-
-    def __init__(self, op: Loop, inputs: Sequence[Tensor]) -> None:
-        self.op = op
-        self.given: Parts[Tensor] = op.parts(inputs)
-        self.fresh, outputs = opened(op.step)
-        c, x = op.carries, op.carries + op.sequences
-        self.carries, self.xs, self.consts = self.fresh[:c], self.fresh[c:x], self.fresh[x:]
-        self.nexts, self.rows = outputs[:c], op.rows_of(outputs)
-        self.stop = outputs[-1] if op.stops else None
-        # What a step reads from outside stands for itself again, once derivatives are taken.
-        self.outside: dict[Node, Node] = dict(zip(self.consts, self.given.consts, strict=True))
-
-    @property
-    def steps(self) -> int | Tensor:
-        """How many steps there are."""
-        return self.op.steps_of(self.given)
-
-    def again(self, extra: Sequence[Node]) -> list[Tensor]:
-        """The results of the same loop with more stacked results."""
-        op, given = self.op, self.given
-        parts = [*self.nexts, *self.rows, *extra, *([] if self.stop is None else [self.stop])]
-        made = replaced(parts, self.outside)
-        c, r = op.carries, op.stacked + len(extra)
-        return build(
-            op,
-            self.steps,
-            given.count,
-            given.init,
-            given.xs,
-            [*self.carries, *self.xs],
-            made[:c],
-            made[c : c + r],
-            made[-1] if op.stops else None,
-        )
+    from graphc.loop.loop import Loop
 
 
 def pulled_back(
@@ -74,10 +34,10 @@ def pulled_back(
             "Give the most steps there can be: max_steps=... or n_steps=...",
             y.where,
         )
-    return _Backwards(op, g, inputs).parts()
+    return _Pullback(op, g, inputs).parts()
 
 
-class _Backwards:
+class _Pullback:
     """The reverse of a loop.
 
     Args:
@@ -88,7 +48,7 @@ class _Backwards:
 
     def __init__(self, op: Loop, g: Sequence[Tensor | None], inputs: Sequence[Tensor]) -> None:
         self.op = op
-        self.body = _Opened(op, inputs)
+        self.body = OpenedLoop.of(op, inputs)
         outputs = op.step.outputs[: op.carries + op.stacked]
         known = [p if is_inexact(y.type.dtype) else None for y, p in zip(outputs, g, strict=False)]
         self.final = known[: op.carries]
@@ -98,18 +58,14 @@ class _Backwards:
     def _differentiate(self) -> None:
         """The cotangents of what a step takes, for those carries that get any."""
         body = self.body
-        wrt = body.fresh
+        wrt = body.inputs
         self.by_row = {j: typed_like(body.rows[j], "cotangent") for j in self.stacked}
         reached = {i for i, part in enumerate(self.final) if part is not None}
         while True:
             self.by_carry = {i: typed_like(body.nexts[i], "cotangent") for i in sorted(reached)}
-            given: dict[Node, Tensor] = {}
-            for y, part in [
-                *((body.nexts[i], p) for i, p in self.by_carry.items()),
-                *((body.rows[j], p) for j, p in self.by_row.items()),
-            ]:
-                given[y] = given[y] + part if y in given else part
-            found = cotangents(given, wrt)
+            given = [(body.nexts[i], p) for i, p in self.by_carry.items()]
+            given += [(body.rows[j], p) for j, p in self.by_row.items()]
+            found = cotangents(summed(given), wrt)
             found = [
                 part if part is not None and is_inexact(x.dtype) else None
                 for x, part in zip(wrt, found, strict=True)
@@ -146,26 +102,26 @@ class _Backwards:
             *self.of_xs.values(),
         ]
         given = [*self.by_carry.values(), *self.by_row.values()]
-        residuals = Residuals.of(
-            wanted, given, body.carries, body.xs, body.nexts, body.rows, recompute=op.recompute
-        )
-        made = body.again([*(body.carries[i] for i in residuals.carries), *residuals.kept])
-        walk = _Walk(self, made[-1] if op.stops else body.given.count)
+        residuals = Residuals.of(wanted, given, body, recompute=op.recompute)
+        stored = [*(body.carries[i] for i in residuals.carries), *residuals.kept]
+        made = body.again(replace(body, rows=[*body.rows, *stored]))
+        walk = _BackwardLoop(self, made[-1] if op.stops else body.given.count)
         parts = walk.masked(replaced(wanted, residuals.swaps))
         sums = [typed_like(body.consts[i], "sum") for i in self.of_consts]
         c, s = len(self.by_carry), len(self.by_carry) + len(sums)
-        found = walk.run(
-            [*self._first(), *(made[i] for i in residuals.nexts)],
-            [*self.by_carry.values(), *sums, *residuals.nexts.values()],
-            [
+        step = LoopStep(
+            carries=[*self.by_carry.values(), *sums, *residuals.nexts.values()],
+            xs=(),
+            nexts=[
                 *parts[:c],
                 *(total + part for total, part in zip(sums, parts[c:s], strict=True)),
-                # What comes before this step is what the step before it leads to.
+                # The carry before this step is the one after the step before it.
                 *(residuals.carries[i] for i in residuals.nexts),
             ],
-            self._read(residuals, made),
-            parts[s:],
+            rows=parts[s:],
         )
+        init = [*self._first(), *(made[i] for i in residuals.nexts)]
+        found = walk.run(init, self._read(residuals, made), step)
         carried = [walk.cut_off(part) for part in found[:c]]
         return [*carried, *found[c:s], *found[s + len(residuals.nexts) :]]
 
@@ -177,7 +133,7 @@ class _Backwards:
         return [*finals, *(zeros_like(given.consts[i]) for i in self.of_consts)]
 
     def _read(self, residuals: Residuals, made: Sequence[Tensor]) -> dict[Tensor, Tensor]:
-        """What the way back may read step by step: for each input of its step, the sequence."""
+        """The sequences that the loop back may read, by what stands for their elements."""
         op, body = self.op, self.body
         stored = [*residuals.carries.values(), *residuals.kept.values()]
         traces = made[op.carries + op.stacked :][: len(stored)]
@@ -189,10 +145,10 @@ class _Backwards:
         }
 
 
-class _Walk:
-    """The way back, through all steps or the last ones."""
+class _BackwardLoop:
+    """The loop back, through all steps or the last ones."""
 
-    def __init__(self, back: _Backwards, count: Tensor | None) -> None:
+    def __init__(self, back: _Pullback, count: Tensor | None) -> None:
         self.op = back.op
         self.body = back.body
         self.count = count
@@ -231,20 +187,21 @@ class _Walk:
         return where(less(self.most, self.steps), 0, part)  # type: ignore[no-any-return]
 
     def run(
-        self,
-        init: Sequence[Tensor],
-        carries: Sequence[Tensor],
-        nexts: Sequence[Node],
-        xs: dict[Tensor, Tensor],
-        rows: Sequence[Node],
+        self, init: Sequence[Tensor], read: dict[Tensor, Tensor], step: LoopStep
     ) -> list[Tensor]:
-        """The results of the loop back; its rows are as many as there are steps."""
-        op, body = self.op, self.body
+        """The results of the loop back; its rows are as many as there are steps.
+
+        Args:
+            init: Its carries before its first step.
+            read: The sequences that it may read, by what stands for their elements.
+            step: Its step, but for the elements that it reads.
+        """
+        op = self.op
         if self.index is not None:
-            xs = {**xs, self.index: arange(self.steps, dtype="int64")}
-        made = replaced([*nexts, *rows], body.outside)
-        needed = set(toposort(made))
-        xs = {p: x for p, x in xs.items() if p in needed}
+            read = {**read, self.index: arange(self.steps, dtype="int64")}
+        step = step.replaced(self.body.constants)
+        needed = set(toposort(step.outputs))
+        xs = {p: x for p, x in read.items() if p in needed}
         steps: Any = self.steps
         front: Any = 0
         if self.is_short:
@@ -253,19 +210,10 @@ class _Walk:
             kept = slice(None, steps) if op.reverse else slice(front, None)
             xs = {p: x[kept] for p, x in xs.items()}
         like = replace(op, reverse=not op.reverse, stops=False)
-        split = len(init)
-        found = build(
-            like,
-            steps,
-            self.count,
-            init,
-            list(xs.values()),
-            [*carries, *xs],
-            made[:split],
-            made[split:],
-        )
+        found = build(like, steps, self.count, init, [*xs.values()], replace(step, xs=[*xs]))
         if not self.is_short:
             return found
+        split = len(init)
         side = (0, front) if op.reverse else (front, 0)
         return [*found[:split], *(_padded(row, side) for row in found[split:])]
 
@@ -278,10 +226,10 @@ def pushed_forward(
     op: Loop, tangents: Sequence[Tensor | None], inputs: Sequence[Tensor]
 ) -> list[Tensor | None]:
     """The tangents of a loop's results, by a loop that carries those of the carries too."""
-    return _Forwards(op, tangents, inputs).parts()
+    return _Pushforward(op, tangents, inputs).parts()
 
 
-class _Forwards:
+class _Pushforward:
     """A loop that carries tangents.
 
     Args:
@@ -294,7 +242,7 @@ class _Forwards:
         self, op: Loop, tangents: Sequence[Tensor | None], inputs: Sequence[Tensor]
     ) -> None:
         self.op = op
-        self.body = _Opened(op, inputs)
+        self.body = OpenedLoop.of(op, inputs)
         self.moved = op.parts(tangents)
         self._differentiate()
 
@@ -323,23 +271,21 @@ class _Forwards:
     def parts(self) -> list[Tensor | None]:
         """The tangent of each result."""
         op, body, moved, given = self.op, self.body, self.moved, self.body.given
-        outside = body.outside | {t: moved.consts[i] for i, t in self.of_consts.items()}
-        nexts: list[Any] = [*body.nexts, *self.nexts.values()]
-        ends = [*nexts, *self.rows.values(), *([] if body.stop is None else [body.stop])]
-        made = replaced(ends, outside)  # type: ignore[arg-type]
+        step = LoopStep(
+            carries=[*body.carries, *self.of_carries.values()],
+            xs=[*body.xs, *self.of_xs.values()],
+            nexts=[*body.nexts, *self.nexts.values()],
+            rows=[*self.rows.values()],
+            stop=body.stop,
+        )
+        consts: dict[Node, Any] = {t: moved.consts[i] for i, t in self.of_consts.items()}
         starts = [(moved.init[i], given.init[i]) for i in self.of_carries]
-        c, r = len(nexts), len(self.rows)
-        results = build(
-            op,
-            body.steps,
-            given.count,
+        results = body.again(
+            step.replaced(consts),
             [*given.init, *(zeros_like(x) if t is None else t for t, x in starts)],
             [*given.xs, *(moved.xs[i] for i in self.of_xs)],  # type: ignore[list-item]
-            [*body.carries, *self.of_carries.values(), *body.xs, *self.of_xs.values()],
-            made[:c],
-            made[c : c + r],
-            made[-1] if op.stops else None,
         )
+        c = len(step.nexts)
         finals = dict(zip(self.of_carries, results[op.carries :], strict=False))
         stacked = dict(zip(self.rows, results[c:], strict=False))
         found = [finals.get(i) for i in range(op.carries)]

@@ -7,13 +7,11 @@ from typing import Any
 
 from graphc.ir import Node, Op, TupleType, picks
 from graphc.loop.functional import loop
-from graphc.tensor.tensor import Tensor
-
-__all__ = ["over_each"]
+from graphc.tensor.core.tensor import Tensor
 
 
 def over_each(op: Op, size: Any, batched: Sequence[bool], inputs: Sequence[Tensor]) -> Any:
-    """What ``Op.batch`` gives, where each element is computed by itself.
+    """Return the batch of an operation that computes each element by itself.
 
     Args:
         op: The operation on one element.

@@ -9,9 +9,7 @@ import numpy as np
 
 from graphc.ir import Graph, Node, TensorType
 from graphc.loop.step import stand_in
-from graphc.tensor.reduce import Named
-
-__all__ = ["evaluate"]
+from graphc.tensor.arrays.reduce import Composite
 
 
 def evaluate(graph: Graph, *values: Any) -> Sequence[Any]:
@@ -27,7 +25,7 @@ def evaluate(graph: Graph, *values: Any) -> Sequence[Any]:
 
 
 def _performed(node: Node, values: Sequence[Any]) -> Any:
-    if not isinstance(node.op, Named):
+    if not isinstance(node.op, Composite):
         return node.op.perform(*values)
     inputs = [stand_in(x) for x in node.inputs]
     return evaluate(Graph(inputs, [node.op.expand(*inputs)]), *values)[0]

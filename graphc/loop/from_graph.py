@@ -8,22 +8,11 @@ from typing import Any
 
 from graphc.errors import ArgumentError, DTypeError, MissingInputError, ShapeError
 from graphc.grad.forward import push
-from graphc.grad.reverse import cotangents
-from graphc.ir import (
-    Graph,
-    Input,
-    Node,
-    here,
-    refuse_missing,
-    replaced,
-    toposort,
-    where,
-)
+from graphc.grad.reverse import cotangents, summed
+from graphc.ir import Graph, Input, Node, refuse_missing, replaced, toposort
 from graphc.loop.step import captured, stand_in
-from graphc.loop.subgraph import Arrays, Subgraph, applied, summed
-from graphc.tensor.tensor import Tensor, as_tensor
-
-__all__ = ["OpFromGraph"]
+from graphc.loop.subgraph import Arrays, Subgraph, applied
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 Override = Callable[..., Any] | Sequence[Callable[..., Any] | None] | None
 """One function for all derivatives, or one for each; None for the graph's own."""
@@ -52,7 +41,7 @@ class OpFromGraph:
         name: What printed graphs and messages call it.
 
     Raises:
-        ArgumentError: Inputs or outputs that are no symbolic arrays, or an input that comes twice;
+        ArgumentError: Inputs or outputs that are not symbolic arrays, or an input that comes twice;
             derivatives of another number than the inputs or outputs.
         MissingInputError: An output depends on an input that is not among the inputs.
 
@@ -96,9 +85,7 @@ class OpFromGraph:
         if len(set(self.inputs)) < len(self.inputs):
             twice = next(x for x in self.inputs if self.inputs.count(x) > 1)
             raise ArgumentError(
-                f"OpFromGraph: the input {twice!r} comes twice.",
-                "Make another input for it.",
-                where(here()),
+                f"OpFromGraph: the input {twice!r} comes twice.", "Make another input for it."
             )
         self._outside = captured(self.inputs, self.outputs)
         inner = toposort(self.outputs, self.inputs)
@@ -109,7 +96,6 @@ class OpFromGraph:
                 f"OpFromGraph: the outputs depend on {', '.join(map(repr, free))}, not among the "
                 "inputs.",
                 "Add it to the inputs, or leave out strict=True.",
-                where(here()),
             )
 
     def __call__(self, *inputs: Any) -> Any:
@@ -122,9 +108,7 @@ class OpFromGraph:
         """
         if len(inputs) != len(self.inputs):
             raise ArgumentError(
-                f"{self.name} takes {len(self.inputs)} arrays, and is given {len(inputs)}.",
-                "",
-                where(here()),
+                f"{self.name} takes {len(self.inputs)} arrays, and is given {len(inputs)}."
             )
         given = [self._fitted(x, y) for x, y in zip(self.inputs, inputs, strict=True)]
         # What comes from outside is named too, so that derivatives know which it is.
@@ -137,14 +121,14 @@ class OpFromGraph:
 
     def _fitted(self, x: Tensor, given: Any) -> Tensor:
         """An array for one of the inputs."""
-        wanted = x.type
+        expected = x.type
         made = as_tensor(given) if isinstance(given, Node) else as_tensor(given, dtype=x.dtype)
         what = f"{self.name} takes {x!r}, and is given {made!r}"
-        if made.dtype != wanted.dtype:
-            raise DTypeError(f"{what}.", f"Cast it with .astype({x.dtype!r}).", where(here()))
-        pairs = zip(wanted.shape, made.type.shape, strict=False)
+        if made.dtype != expected.dtype:
+            raise DTypeError(f"{what}.", f"Cast it with .astype({x.dtype!r}).")
+        pairs = zip(expected.shape, made.type.shape, strict=False)
         if made.ndim != x.ndim or any(n != m and None not in {n, m} for n, m in pairs):
-            raise ShapeError(f"{what}.", "Reshape or index it.", where(here()))
+            raise ShapeError(f"{what}.", "Reshape or index it.")
         return made  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
@@ -154,11 +138,7 @@ class OpFromGraph:
 
 def _listed(what: str, given: Any) -> list[Tensor]:
     if not isinstance(given, list | tuple) or not all(isinstance(x, Tensor) for x in given):
-        raise ArgumentError(
-            f"OpFromGraph: {what}={given!r}: a list of symbolic arrays is wanted.",
-            "",
-            where(here()),
-        )
+        raise ArgumentError(f"OpFromGraph: {what}={given!r}: expected a list of symbolic arrays.")
     return list(given)
 
 
@@ -172,13 +152,10 @@ def _frozen(name: str, override: Any, number: int) -> Any:
             raise ArgumentError(
                 f"OpFromGraph: {name} has {len(each)} functions for {number}.",
                 "Give one for each, None for the graph's own derivative.",
-                where(here()),
             )
     for function in each:
         if function is not None and not callable(function):
-            raise ArgumentError(
-                f"OpFromGraph: {name} has {function!r}, which is no function.", "", where(here())
-            )
+            raise ArgumentError(f"OpFromGraph: {name} has {function!r}, which is not a function.")
     return tuple(each) if isinstance(override, list | tuple) else override
 
 
@@ -241,14 +218,13 @@ class Overrides:
 
 
 def _all_of(override: Any, *given: list[Any]) -> Arrays:
-    """What one function for all gives; an operation takes the arrays one by one."""
+    """Call one function for all derivatives; an operation takes the arrays one by one."""
     if not isinstance(override, OpFromGraph):
         found = override(*given)
         if not isinstance(found, list | tuple):
             raise ArgumentError(
                 f"OpFromGraph: a derivative of its own gave {found!r}.",
                 "Return a list, with None where there is no derivative.",
-                where(here()),
             )
         return found
     made = override(*[x for group in given for x in group])

@@ -7,20 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import Graph, flatten, flatten_like, here, is_container, paths, rebuild, where
+from graphc.ir import Graph, flatten, flatten_like, is_container, paths, rebuild
 from graphc.loop.arguments import Count, called, number_of_steps, stopping, titled, unrolled
-from graphc.loop.build import build
+from graphc.loop.build import ENDLESS, build
 from graphc.loop.carries import after, fitted, is_number, settled
 from graphc.loop.checkpoint import Checkpoint, looped, segment
-from graphc.loop.loop import ENDLESS, Loop
-from graphc.loop.step import stand_in
+from graphc.loop.loop import Loop
+from graphc.loop.step import LoopStep, stand_in
 from graphc.loop.taps import rows_of
-from graphc.tensor.elementwise import logical_not, where as choose
-from graphc.tensor.index import flip
-from graphc.tensor.shape import length
-from graphc.tensor.tensor import Tensor, as_tensor
-
-__all__ = ["loop", "while_loop"]
+from graphc.tensor.arrays.index import flip
+from graphc.tensor.core.elementwise import logical_not, where as choose
+from graphc.tensor.core.shape import length
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 
 def loop(  # noqa: PLR0913, PLR0917
@@ -62,7 +60,7 @@ def loop(  # noqa: PLR0913, PLR0917
     Raises:
         ArgumentError: No way to know the number of steps; a step that returns no pair, or a carry
             of another structure.
-        DTypeError: A carry whose dtype is another after a step; a condition that is no bool.
+        DTypeError: A carry whose dtype is another after a step; a condition that is not a bool.
         ShapeError: A carry whose shape is another after a step; sequences of other lengths.
 
     Example:
@@ -90,13 +88,12 @@ def loop(  # noqa: PLR0913, PLR0917
         unroll=unrolled(title, unroll),
         label=title,
     )
-    writing = _Writing(title, step, init, xs, until)
+    writing = _StepOfContainers(title, step, init, xs, until)
     first, traced = settled(writing.first, lambda init: writing.traced(init, elements))
     if n == ENDLESS and traced.rows:
         raise ArgumentError(
             f"{title}: rows are stacked, and nothing says how many there can be.",
             "Give the most steps there can be: max_steps=..., or return None in place of a row.",
-            where(here()),
         )
     found = _run(like, n, checkpoint, first, elements, traced)
     rows = found[len(first) :]
@@ -114,7 +111,7 @@ def while_loop(
     max_steps: Any = None,
     name: str | None = None,
 ) -> Any:
-    """A body applied to a carry for as long as a condition holds, which is asked before each step.
+    """A body applied to a carry while a condition holds, which is checked before each step.
 
     Args:
         cond: Takes the carry; returns a bool scalar.
@@ -130,7 +127,7 @@ def while_loop(
 
     Raises:
         ArgumentError: A carry of another structure after the body.
-        DTypeError: A carry whose dtype is another after the body; a condition that is no bool.
+        DTypeError: A carry whose dtype is another after the body; a condition that is not a bool.
         ShapeError: A carry whose shape is another after the body.
         GradientError: When a gradient goes through it and there are no ``max_steps``.
 
@@ -156,37 +153,27 @@ def while_loop(
     def ends(carry: Any) -> Tensor:
         return logical_not(goes_on(carry))
 
-    writing = _Writing(title, step, init, None, ends)
+    writing = _StepOfContainers(title, step, init, None, ends)
     first, traced = settled(writing.first, lambda init: writing.traced(init, []))
     count = choose(goes_on(_filled(init, first)), as_tensor(n, dtype="int64"), 0)
     like = Loop(Graph([], []), label=title)
-    found = build(like, n, count, first, [], traced.carries, traced.nexts, [], traced.stop)
+    found = build(like, n, count, first, [], traced)
     return _filled(init, found[: len(first)])
 
 
-@dataclass(frozen=True)
-class _Traced:
-    """A step written down.
+@dataclass(frozen=True, kw_only=True)
+class _ContainerStep(LoopStep):
+    """A step of containers as one of arrays.
 
     Attributes:
-        carries: What stands for the carries.
-        elements: What stands for the elements of the sequences.
-        nexts: The carries after it.
-        rows: What it adds to the stacked results.
-        like_rows: The container of these.
-        stop: Whether it is the last one.
+        like_rows: The container of the rows.
     """
 
-    carries: list[Tensor]
-    elements: list[Tensor]
-    nexts: list[Tensor]
-    rows: list[Tensor]
     like_rows: Any
-    stop: Tensor | None
 
 
-class _Writing:
-    """How a step of containers is written down as one of arrays."""
+class _StepOfContainers:
+    """A user's step of containers, which it traces as a step of arrays."""
 
     def __init__(
         self,
@@ -200,7 +187,7 @@ class _Writing:
         self.first = [x if is_number(x) else _array(title, "carry", x) for x in _leaves(init)]
         self.names = _names(init)
 
-    def traced(self, init: Sequence[Tensor], xs: Sequence[Tensor]) -> _Traced:
+    def traced(self, init: Sequence[Tensor], xs: Sequence[Tensor]) -> _ContainerStep:
         """The step for a first carry and sequences of these types."""
         carries = [stand_in(x, name or x.name) for x, name in zip(init, self.names, strict=True)]
         elements = [stand_in(x, x.name and f"{x.name}[t]", 1) for x in xs]
@@ -210,7 +197,6 @@ class _Writing:
             raise ArgumentError(
                 f"{self.title}: a step returns {given!r}.",
                 "Return a pair: the next carry, and a row of the stacked results or None.",
-                where(here()),
             )
         following, row = given
         nexts = [
@@ -223,7 +209,7 @@ class _Writing:
             given = [_filled(self.init, nexts)]
             ends = called(self.title, self.until, given, "the carry", "condition")
             stop = stopping(self.title, ends)
-        return _Traced(carries, elements, nexts, rows, row, stop)
+        return _ContainerStep(carries, elements, nexts, rows, stop, like_rows=row)
 
     def _matched(self, given: Any) -> list[Any]:
         """The arrays of a carry after a step, in the order of the first one."""
@@ -236,7 +222,6 @@ class _Writing:
             raise ArgumentError(
                 f"{self.title}: the carry after a step has another structure: {error}.",
                 "Return it with the same keys, lengths and classes as it has at first.",
-                where(here()),
             ) from error
         return [y for y in found if y is not None]
 
@@ -247,32 +232,29 @@ def _run(
     checkpoint: Checkpoint,
     init: list[Tensor],
     xs: list[Tensor],
-    step: _Traced,
+    step: LoopStep,
 ) -> list[Tensor]:
-    parameters = [*step.carries, *step.elements]
     if step.stop is None:
         k = segment(like.title, checkpoint, n)
-        return looped(like, k, n, init, xs, parameters, step.nexts, step.rows)
+        return looped(like, k, n, init, xs, step)
     if checkpoint is not None:
         raise ArgumentError(
             f"{like.title}: both checkpoint= and until=.",
             "Do a number of steps that is known before, or leave checkpoint= out.",
-            where(here()),
         )
-    return build(like, n, None, init, xs, parameters, step.nexts, step.rows, step.stop)
+    return build(like, n, None, init, xs, step)
 
 
 def _steps(title: str, xs: Sequence[Tensor], n_steps: Any, stops: bool, max_steps: Any) -> Count:
-    """How many steps there are, or the most there can be."""
-    asked = number_of_steps(title, n_steps)
+    """The number of steps, or the most there can be."""
+    given = number_of_steps(title, n_steps)
     most = number_of_steps(title, max_steps, "max_steps")
-    if most is not None and (asked is not None or not stops):
+    if most is not None and (given is not None or not stops):
         raise ArgumentError(
             f"{title}: max_steps={max_steps!r} {'and n_steps' if stops else 'without until'}.",
             "Give n_steps alone.",
-            where(here()),
         )
-    if asked is None and most is None:
+    if given is None and most is None:
         lengths = [length(x, 0) for x in xs]
         known = [n for n in lengths if isinstance(n, int)]
         if lengths:
@@ -282,9 +264,8 @@ def _steps(title: str, xs: Sequence[Tensor], n_steps: Any, stops: bool, max_step
         raise ArgumentError(
             f"{title}: neither xs nor n_steps says how many steps there are.",
             "Give n_steps=..., or until=... and max_steps=....",
-            where(here()),
         )
-    return asked if most is None else most  # type: ignore[return-value]
+    return given if most is None else most  # type: ignore[return-value]
 
 
 def _cut(title: str, xs: Sequence[Tensor], n: Count) -> list[Tensor]:
@@ -297,7 +278,6 @@ def _cut(title: str, xs: Sequence[Tensor], n: Count) -> list[Tensor]:
             raise ShapeError(
                 f"{subject} has {have} elements for {n} steps.",
                 f"Cut it, x[:{n}], or do {have} steps.",
-                where(here()),
             )
         found.append(x if have is n else rows_of(subject, x, n))
     return found
@@ -308,7 +288,7 @@ def _leaves(container: Any) -> list[Any]:
 
 
 def _names(container: Any) -> list[str | None]:
-    """What messages call the arrays of a carry: how a step reads them, if there are several."""
+    """Names for the arrays of a carry in messages: how a step reads them, if there are several."""
     if not is_container(container):
         return [] if container is None else [None]
     values = flatten(container)
@@ -326,14 +306,12 @@ def _array(title: str, what: str, x: Any, like: Tensor | None = None) -> Tensor:
         found = after(x, like)
     except DTypeError as error:
         raise ArgumentError(
-            f"{title}: {x!r} in a {what} is no array.",
+            f"{title}: {x!r} in a {what} is not an array.",
             "Use arrays and numbers, in tuples, lists, dicts and dataclasses.",
-            where(here()),
         ) from error
     if what == "sequence" and not found.ndim:
         raise ShapeError(
             f"{title}: a sequence is a scalar, {found!r}.",
             "A sequence has its steps on axis 0; what every step takes is used as it is.",
-            where(here()),
         )
     return found

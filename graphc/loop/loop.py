@@ -8,42 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from graphc.errors import ArgumentError, GraphcError, InvalidGraphError, RuntimeShapeError
 from graphc.ir import Graph, Node, Op, TensorType, TupleType
+from graphc.ir.line import ATOM, PHRASE, Code, Writer, nth
 from graphc.loop.batch import batched_loop
-from graphc.loop.build import ENDLESS
 from graphc.loop.deciding import deciding
 from graphc.loop.derivative import pulled_back, pushed_forward
 from graphc.loop.evaluate import evaluate
-from graphc.tensor.specify import SpecifyShape
-from graphc.tensor.tensor import Tensor
-
-__all__ = ["ENDLESS", "Loop", "Parts"]
+from graphc.loop.step import LoopInputs, LoopStep, opened
+from graphc.tensor.core.specify import SpecifyShape
+from graphc.tensor.core.tensor import Tensor
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Parts(Generic[T]):
-    """What a loop takes, apart.
-
-    Attributes:
-        steps: The number of steps where it is an input.
-        count: How many of them are done where that is an input.
-        init: The carries at first.
-        xs: The sequences.
-        consts: What every step takes.
-    """
-
-    steps: T | None
-    count: T | None
-    init: Sequence[T]
-    xs: Sequence[T]
-    consts: Sequence[T]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +74,48 @@ class Loop(Op):
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """The loop's name in messages."""
         return self.label or "loop"
+
+    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+        return self.title, ATOM
+
+    def result_as_code(self, index: int, inputs: Sequence[Node], write: Writer) -> Code:
+        if index == self.carries + self.stacked:
+            return f"the number of steps of {self.title}", PHRASE
+        if index >= self.carries:
+            return f"the {nth(index - self.carries)} result of {self.title}", PHRASE
+        carry = "last carry" if self.carries == 1 else f"last value of carry {index}"
+        return f"the {carry} of {self.title}", PHRASE
 
     @property
     def stacked(self) -> int:
-        """How many stacked results there are."""
+        """The number of stacked results."""
         return len(self.step.outputs) - self.carries - self.stops
 
-    def parts(self, given: Sequence[T]) -> Parts[T]:
-        """Its inputs, or something for each, apart."""
+    def parts(self, given: Sequence[T]) -> LoopInputs[T]:
+        """Its inputs, or a value for each, sorted by what they are for."""
         left: Iterator[T] = iter(given)
         steps = next(left) if self.steps is None else None
         count = next(left) if self.counted else None
         init = tuple(next(left) for _ in range(self.carries))
         xs = tuple(next(left) for _ in range(self.sequences))
-        return Parts(steps, count, init, xs, tuple(left))
+        return LoopInputs(steps, count, init, xs, tuple(left))
+
+    @property
+    def formal(self) -> LoopStep:
+        """The step over its formal parameters."""
+        return self._sorted(self.step.inputs, self.step.outputs)
+
+    def opened(self) -> LoopStep:
+        """The step over new inputs."""
+        return self._sorted(*opened(self.step))
+
+    def _sorted(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> LoopStep:
+        c, x = self.carries, self.carries + self.sequences
+        stop = outputs[-1] if self.stops else None
+        rows = self.rows_of(outputs)
+        return LoopStep(inputs[:c], inputs[c:x], outputs[:c], rows, stop, inputs[x:])
 
     def graphs(self) -> tuple[Graph, ...]:
         return (self.step,)
@@ -129,8 +135,8 @@ class Loop(Op):
         (step,) = graphs
         return replace(self, step=step)
 
-    def steps_of(self, given: Parts[T]) -> int | T:
-        """How many steps there are: the number, or the input that says it."""
+    def steps_of(self, given: LoopInputs[T]) -> int | T:
+        """The number of steps, an integer or the input that has it."""
         return given.steps if self.steps is None else self.steps  # type: ignore[return-value]
 
     def rows_of(self, outputs: Sequence[Any]) -> Sequence[Any]:
@@ -140,12 +146,12 @@ class Loop(Op):
     def infer(self, *types: TensorType) -> TupleType:
         given_types = self.parts(types)
         init, xs, consts = given_types.init, given_types.xs, given_types.consts
-        wanted = [x.type for x in self.step.inputs]
+        expected = [x.type for x in self.step.inputs]
         given = [*init, *[x.with_shape(x.shape[1:]) for x in xs], *consts]
-        for place, (a, b) in enumerate(zip(wanted, given, strict=True)):
+        for place, (a, b) in enumerate(zip(expected, given, strict=True)):
             if not a.admits(b):
                 raise InvalidGraphError(
-                    f"{self.title}: the step takes {a!r} at place {place}, and is given {b!r}."
+                    f"{self.title}: expected {a!r} as the step's argument {place}, got {b!r}."
                 )
         outputs = [y.type for y in self.step.outputs]
         known = [x.shape[0] for x in xs if x.shape[0] is not None]
@@ -160,7 +166,7 @@ class Loop(Op):
     def run(
         self, step: Callable[..., Sequence[Any]], values: Sequence[Any]
     ) -> tuple[np.ndarray[Any, Any], ...]:
-        """What it gives for NumPy arrays, with the step as a function of these.
+        """Run the loop on NumPy arrays, with the step as a function of these.
 
         Raises:
             ArgumentError: A negative number of steps.
@@ -169,7 +175,7 @@ class Loop(Op):
         given = self.parts(values)
         n = self.number_of_steps(given)
         done = n if given.count is None else int(given.count)
-        carry, rows = list(given.init), _Rows(self, n)
+        carry, rows = list(given.init), _StackedResults(self, n)
         taken = 0
         for i in range(done)[:: -1 if self.reverse else 1]:
             outputs = step(*carry, *[x[i, ...] for x in given.xs], *given.consts)
@@ -185,7 +191,7 @@ class Loop(Op):
         return (*carry, *rows.arrays, *count)
 
     def _blank_rows(
-        self, step: Callable[..., Sequence[Any]], carry: Sequence[Any], given: Parts[Any]
+        self, step: Callable[..., Sequence[Any]], carry: Sequence[Any], given: LoopInputs[Any]
     ) -> Sequence[Any]:
         """Rows of the right shapes, where no step is done."""
         wanted = self.rows_of(self.step.outputs)
@@ -198,8 +204,8 @@ class Loop(Op):
         known = {_plain(y): x for y, x in zip(self.step.outputs, carry, strict=False)}
         return [known.get(_plain(y), np.zeros([n or 0 for n in y.type.shape])) for y in wanted]
 
-    def number_of_steps(self, given: Parts[Any]) -> int:
-        """How many there are, by the inputs' values, which must fit each other."""
+    def number_of_steps(self, given: LoopInputs[Any]) -> int:
+        """The number of steps by the inputs' values, which must fit each other."""
         n = int(self.steps_of(given))
         if n < 0:
             raise ArgumentError(f"{self.title}: {n} steps.", "Use a number from 0 on.")
@@ -239,8 +245,8 @@ def _plain(y: Node) -> Node:
     return y.inputs[0] if isinstance(y.op, SpecifyShape) else y
 
 
-class _Rows:
-    """The stacked results while they are filled; made at the first row, zero where none comes."""
+class _StackedResults:
+    """The stacked results while they are filled: made at the first row, zero elsewhere."""
 
     def __init__(self, op: Loop, n: int) -> None:
         self.dtypes = [y.type.numpy_dtype for y in op.rows_of(op.step.outputs)]

@@ -1,70 +1,57 @@
-"""A scan as it was asked for, and the loop that it is."""
+"""Scans: their arguments, and the loops that they become."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphc.errors import ArgumentError, DTypeError
-from graphc.ir import Graph, Input, Node, here, replaced, toposort, where
+from graphc.ir import Graph, Input, Node, toposort
 from graphc.loop.arguments import called, fewest, unrolled, until
 from graphc.loop.build import build
 from graphc.loop.carries import after, fitted, is_number, settled
 from graphc.loop.checkpoint import Checkpoint, looped, segment
 from graphc.loop.loop import Loop
-from graphc.loop.step import stand_in
+from graphc.loop.step import LoopStep, stand_in
 from graphc.loop.taps import State, TappedSequence, state
-from graphc.tensor.index import flip
-from graphc.tensor.tensor import Tensor, as_tensor
-
-__all__ = ["Recurrence"]
+from graphc.tensor.arrays.index import flip
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 ARGUMENTS = "elements of the sequences, past outputs, non-sequences"
-"""What a step is given, in this order."""
+"""A step's arguments, in their order."""
 
 
 @dataclass(frozen=True)
 class _Returned:
-    """What a step returned, apart."""
+    """The values a step returned, sorted."""
 
     outputs: list[Any]
     updates: dict[Any, Any]
     stop: Tensor | None
 
 
-@dataclass(frozen=True)
-class _Traced:
-    """A step written down.
+@dataclass(frozen=True, kw_only=True)
+class _ScanStep(LoopStep):
+    """A step of a scan.
 
     Attributes:
-        states: What each output is; those of a scan without any are maps.
-        carries: What stands for the carries.
-        elements: What stands for the elements of the sequences.
-        nexts: The carries after it.
-        outputs: Its outputs.
-        updates: The shared variables' values after it.
-        stop: Whether it is the last one.
+        states: The description of each output; those of a scan without any are maps.
+        updates: The shared variables' values after the step.
     """
 
     states: list[State]
-    carries: list[Tensor]
-    elements: list[Tensor]
-    nexts: list[Tensor]
-    outputs: list[Tensor]
     updates: dict[Any, Tensor]
-    stop: Tensor | None
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What a scan gives.
+class _ScanResults:
+    """The results of a scan.
 
     Attributes:
         states: What each output is.
         finals: For each output that has carries, its last value.
-        traces: Each output at all steps; None where only the last value is wanted.
+        traces: Each output at all steps; None where only the last value is returned.
         updates: The shared variables' last values.
     """
 
@@ -86,7 +73,7 @@ class _Found:
 
 @dataclass
 class Recurrence:
-    """A scan as it was asked for."""
+    """A scan's arguments, and how a loop is made of them."""
 
     title: str
     fn: Callable[..., Any]
@@ -103,20 +90,19 @@ class Recurrence:
 
     def run(
         self,
-        asked: int | Tensor | None = None,
+        n_steps: int | Tensor | None = None,
         truncate: int = -1,
         checkpoint: Checkpoint = None,
         unroll: int | None = None,
-    ) -> _Found:
+    ) -> _ScanResults:
         """The outputs of a number of steps, by default as many as the sequences have elements."""
-        n = fewest([x.steps for x in self.sequences]) if asked is None else asked
+        n = fewest([x.steps for x in self.sequences]) if n_steps is None else n_steps
         if n is None:
             raise ArgumentError(
                 f"{self.title}: neither a sequence nor n_steps says how many steps there are.",
                 "Give n_steps, also as the most there can be where a step returns until(...).",
-                where(here()),
             )
-        xs = [y for x in self.sequences for y in x.windows(n, self.backwards, asked is not None)]
+        xs = [y for x in self.sequences for y in x.windows(n, self.backwards, n_steps is not None)]
         init, step = settled(self.first, lambda init: self._traced(init, xs))
         if self.strict:
             self._refuse_shared(step)
@@ -135,7 +121,7 @@ class Recurrence:
         found = self._looped(like, n, checkpoint, init, xs, step)
         return self._found(step, found, turned)
 
-    def _traced(self, init: Sequence[Tensor], xs: Sequence[Tensor]) -> _Traced:
+    def _traced(self, init: Sequence[Tensor], xs: Sequence[Tensor]) -> _ScanStep:
         """The step for first values of these types."""
         names = [name for x in self.sequences for name in x.names()]
         elements = [stand_in(x, name, 1) for x, name in zip(xs, names, strict=True)]
@@ -154,7 +140,15 @@ class Recurrence:
         nexts = [
             x for s, y, part in zip(states, outputs, own, strict=True) for x in s.moved(y, part)
         ]
-        return _Traced(states, carries, elements, nexts, outputs, returned.updates, returned.stop)
+        return _ScanStep(
+            carries=carries,
+            xs=elements,
+            nexts=nexts,
+            rows=[y for s, y in zip(states, outputs, strict=True) if s.traced],
+            stop=returned.stop,
+            states=states,
+            updates=returned.updates,
+        )
 
     def _shares(self, carries: Sequence[Tensor]) -> list[list[Tensor]]:
         """The carries of each output."""
@@ -162,7 +156,7 @@ class Recurrence:
         return [[next(left) for _ in s.names()] for s in self.states]
 
     def _states(self, outputs: int) -> list[State]:
-        """What each of a step's outputs is."""
+        """The description of each output of a step."""
         states = self.states or [state(self.title, i, None) for i in range(outputs)]
         if len(states) == outputs:
             return states
@@ -170,11 +164,10 @@ class Recurrence:
             f"{self.title}: a step returns {_counted(outputs, 'output', 'outputs')}, and "
             f"outputs_info has {_counted(len(states), 'entry', 'entries')}.",
             "Give an entry for each output: None for one that a step does not read.",
-            where(here()),
         )
 
     def _returned(self, given: Any) -> _Returned:
-        """What a step returned: outputs, updates of shared variables, and whether to stop."""
+        """A step's return value: outputs, updates of shared variables, and whether to stop."""
         parts = list(given) if isinstance(given, list | tuple) else [given]
         stop, updates = None, {}
         if parts and isinstance(parts[-1], until):
@@ -187,7 +180,11 @@ class Recurrence:
             raise ArgumentError(
                 f"{self.title}: a step returns {given!r}.",
                 "The order is outputs, updates, until(...), of which any may be left out.",
-                where(here()),
+            )
+        if not parts and not updates:
+            raise ArgumentError(
+                f"{self.title}: a step returns {given!r}, and so nothing that a loop computes.",
+                "Return an array, or updates of shared variables.",
             )
         return _Returned(parts, self._updates(updates), stop)
 
@@ -196,9 +193,8 @@ class Recurrence:
         for variable, new in given.items():
             if not _is_shared(variable):
                 raise ArgumentError(
-                    f"{self.title}: a step updates {variable!r}, which is no shared variable.",
+                    f"{self.title}: a step updates {variable!r}, which is not a shared variable.",
                     "Return it as an output, with its first value in outputs_info.",
-                    where(here()),
                 )
             found[variable] = fitted(after(new, variable), variable)
         return found
@@ -209,13 +205,12 @@ class Recurrence:
             return found if like is None else fitted(found, like)
         except DTypeError as error:
             raise ArgumentError(
-                f"{self.title}: the output {place} of a step is {y!r}, no array of numbers.",
+                f"{self.title}: the output {place} of a step is {y!r}, not an array of numbers.",
                 "Return symbolic arrays, one for each output.",
-                where(here()),
             ) from error
 
-    def _refuse_shared(self, step: _Traced) -> None:
-        ends = [*step.outputs, *step.updates.values(), *([step.stop] if step.stop else [])]
+    def _refuse_shared(self, step: _ScanStep) -> None:
+        ends = [*step.outputs, *step.updates.values()]
         known = {*self.non_sequences, *(x.x for x in self.sequences), *step.updates}
         unnamed = [x for x in toposort(ends, known) if _is_shared(x)]
         if unnamed:
@@ -223,7 +218,6 @@ class Recurrence:
             raise ArgumentError(
                 f"{self.title}: a step uses {names}, and strict=True.",
                 "Name what it uses in non_sequences.",
-                where(here()),
             )
 
     def _looped(
@@ -233,13 +227,11 @@ class Recurrence:
         checkpoint: Checkpoint,
         init: list[Tensor],
         xs: list[Tensor],
-        step: _Traced,
+        step: _ScanStep,
     ) -> list[Tensor]:
-        rows = [y for s, y in zip(step.states, step.outputs, strict=True) if s.traced]
-        parameters = [*step.carries, *step.elements]
         k = segment(self.title, checkpoint, n)
         if checkpoint is None or (k is None and step.stop is None):
-            return build(like, n, None, init, xs, parameters, step.nexts, rows, step.stop)
+            return build(like, n, None, init, xs, step)
         if step.stop is not None or like.truncate is not None:
             other = "truncate_gradient" if step.stop is None else "until"
             raise ArgumentError(
@@ -247,11 +239,10 @@ class Recurrence:
                 "Leave checkpoint= out."
                 if step.stop is None
                 else "Do a number of steps that is known before, or leave checkpoint= out.",
-                where(here()),
             )
-        return looped(like, k, n, init, xs, parameters, step.nexts, rows)
+        return looped(like, k, n, init, xs, step)
 
-    def _found(self, step: _Traced, found: list[Tensor], turned: bool) -> _Found:
+    def _found(self, step: _ScanStep, found: list[Tensor], turned: bool) -> _ScanResults:
         finals: list[Tensor | None] = []
         place = 0
         for s in step.states:
@@ -267,12 +258,12 @@ class Recurrence:
             if row is not None and step.stop is not None:
                 row = row[: found[-1]]
             traces.append(flip(row, 0) if row is not None and turned else row)
-        return _Found(step.states, finals, traces, updates)
+        return _ScanResults(step.states, finals, traces, updates)
 
 
 def _with_updates(
-    init: list[Tensor], step: _Traced, kept: Sequence[Any]
-) -> tuple[list[Tensor], _Traced]:
+    init: list[Tensor], step: _ScanStep, kept: Sequence[Any]
+) -> tuple[list[Tensor], _ScanStep]:
     """A step that carries the shared variables which it updates.
 
     Non-sequences made of these are computed before the loop, and stay as they are.
@@ -282,16 +273,12 @@ def _with_updates(
     carries = {x: stand_in(x, x.name) for x in step.updates}
     swaps: dict[Node, Node] = {x: x for x in kept if isinstance(x, Node)}
     swaps.update(carries)
-    inside = partial(replaced, replacements=swaps)
-    return [*init, *step.updates], _Traced(
-        step.states,
-        [*step.carries, *carries.values()],
-        step.elements,
-        [*inside(step.nexts), *inside(list(step.updates.values()))],  # type: ignore[list-item]
-        inside(step.outputs),  # type: ignore[arg-type]
-        step.updates,
-        None if step.stop is None else inside([step.stop])[0],  # type: ignore[arg-type]
+    wider = replace(
+        step,
+        carries=[*step.carries, *carries.values()],
+        nexts=[*step.nexts, *step.updates.values()],
     )
+    return [*init, *step.updates], wider.replaced(swaps)
 
 
 def _is_shared(x: Any) -> bool:
@@ -320,6 +307,5 @@ def _truncated(title: str, given: Any) -> int | None:
         raise ArgumentError(
             f"{title}: truncate_gradient={given!r}.",
             "Give the number of steps to go back through, or -1 for all.",
-            where(here()),
         )
     return None if given == -1 else given

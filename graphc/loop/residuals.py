@@ -1,4 +1,4 @@
-"""What a gradient loop reads of the loop forwards: found again from the carries, or kept by it."""
+"""Residuals: the values of the forward loop that a gradient loop reads, stored or recomputed."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from graphc.grad.barriers import Barrier
-from graphc.ir import Constant, Input, Node, Pick, TensorType, toposort
-from graphc.loop.step import stand_in
-from graphc.tensor.assume import Assume
-from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
-from graphc.tensor.broadcast import BroadcastTo
-from graphc.tensor.diagonal import Diagonal, FromDiagonal
-from graphc.tensor.elementwise import Cast, Elementwise, Where
-from graphc.tensor.index import Index, IndexUpdate
-from graphc.tensor.join import Concatenate
-from graphc.tensor.pad import Pad
-from graphc.tensor.shape import Length, Reshape, Shape
-from graphc.tensor.specify import SpecifyShape
-from graphc.tensor.split import Split
-from graphc.tensor.tensor import Tensor
-
-__all__ = ["Residuals", "dependent"]
+from graphc.ir import Constant, Input, Node, Pick, TensorType, dependent, reached, toposort
+from graphc.loop.step import LoopStep, stand_in
+from graphc.tensor.arrays.broadcast import BroadcastTo
+from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.arrays.index import Index, IndexUpdate
+from graphc.tensor.arrays.join import Concatenate
+from graphc.tensor.arrays.split import Split
+from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
+from graphc.tensor.core.elementwise import Cast, Elementwise, Where
+from graphc.tensor.core.shape import Length, Reshape, Shape
+from graphc.tensor.core.specify import SpecifyShape
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.linalg.assume import Assume
+from graphc.tensor.signal.pad import Pad
 
 CHEAP = (
     Assume,
@@ -47,16 +45,7 @@ CHEAP = (
     Transpose,
     Where,
 )
-"""What is computed again sooner than stored: it moves about as many numbers as it makes."""
-
-
-def dependent(order: Iterable[Node], on: Iterable[Node]) -> set[Node]:
-    """The nodes that depend on others, these included; each stands after its inputs."""
-    found = set(on)
-    for node in order:
-        if not found.isdisjoint(node.inputs):
-            found.add(node)
-    return found
+"""Operations that are recomputed rather than stored: they move as many numbers as they make."""
 
 
 @dataclass(slots=True)
@@ -77,51 +66,43 @@ class Residuals:
     swaps: dict[Node, Node] = field(default_factory=dict)
 
     @classmethod
-    def of(  # noqa: PLR0913 (what a gradient has to do with)
+    def of(
         cls,
         outputs: Sequence[Node],
         cotangents: Collection[Node],
-        carries: Sequence[Node],
-        xs: Sequence[Node],
-        nexts: Sequence[Node],
-        rows: Sequence[Node],
+        step: LoopStep,
         *,
         recompute: bool,
     ) -> Residuals:
-        """What the outputs of a gradient's step read.
+        """Return the residuals that the outputs of a gradient's step read.
 
         Args:
             outputs: Made of the step forwards and of cotangents.
             cotangents: The inputs that are cotangents.
-            carries: The inputs that are carries.
-            xs: The inputs that are elements of sequences.
-            nexts: The carries after a step.
-            rows: The rows of stacked results.
+            step: The step forwards.
             recompute: Store carries alone.
         """
         order = toposort(outputs)
         back = dependent(order, cotangents)
-        varying = dependent(order, [*carries, *xs])
+        varying = dependent(order, step.parameters)
         read = [y for y in outputs if y not in back]
         read += [x for node in order if node in back for x in node.inputs if x not in back]
         found = cls()
-        known = [(found.carries, carries), (found.nexts, nexts), (found.rows, rows)]
+        known = [(found.carries, step.carries), (found.nexts, step.nexts), (found.rows, step.rows)]
         at_hand = [(place, _by_bare(nodes)) for place, nodes in known]
         stored = {x for _, nodes in at_hand for x in nodes}
-        dear = _Dear([x for x in [*carries, *xs, *order] if x in varying], stored)
-        stack = list(dict.fromkeys(x for x in read if x in varying))[::-1]
-        seen = set(stack)
-        while stack:
-            node = stack.pop()
-            if node in xs or found._note(node, at_hand):
-                continue
-            if not recompute and dear.is_kept(node):
+        storage = _Storage([x for x in [*step.parameters, *order] if x in varying], stored)
+
+        def following(node: Node) -> list[Node]:
+            if node in step.xs or found._note(node, at_hand):
+                return []
+            if not recompute and storage.is_kept(node):
                 found.kept[node] = found.swaps[node] = stand_in(node)
-                continue
-            waiting = [x for x in node.inputs if x in varying and x not in seen]
-            seen.update(waiting)
-            stack += waiting
-        found._spare_nexts(nexts)
+                return []
+            return [x for x in node.inputs if x in varying]
+
+        reached([x for x in read if x in varying], following)
+        found._spare_nexts(step.nexts)
         return found
 
     def _note(self, node: Node, at_hand: Iterable[tuple[dict[int, Tensor], _Places]]) -> bool:
@@ -155,8 +136,8 @@ def _by_bare(nodes: Sequence[Node]) -> _Places:
     return found
 
 
-class _Dear:
-    """Which nodes are stored: dear ones, and what is made of several of them.
+class _Storage:
+    """Which nodes are stored: expensive ones, and those made of several expensive ones.
 
     What may have another shape in another step can't be stored: it is computed again. So are
     lengths of what can: rewriting finds them outside of the loop.
@@ -175,7 +156,7 @@ class _Dear:
             if self._is_equal_in_all_steps(node):
                 continue
             self.varying.add(node)
-            self.below[node] = self._dear_below(node)
+            self.below[node] = self._expensive_below(node)
             if self._may_be_ragged(node):
                 self.ragged.add(node)
 
@@ -197,20 +178,20 @@ class _Dear:
             return False
         if not isinstance(node.type, TensorType):
             return False
-        return len(self.below[node]) > (0 if self._is_dear(node) else 1)
+        return len(self.below[node]) > (0 if self._is_expensive(node) else 1)
 
-    def _dear_below(self, node: Node) -> set[Node]:
-        """What is dear and not stored that it is made of; two of them where there are more."""
+    def _expensive_below(self, node: Node) -> set[Node]:
+        """Expensive nodes below it that are not stored; two of them where there are more."""
         if node in self.stored:
             return set()
-        if self._is_dear(node):
+        if self._is_expensive(node):
             return {node}
         found: set[Node] = set()
         for x in node.inputs:
             found |= self.below.get(x, set())
         return set(islice(found, 2))
 
-    def _is_dear(self, node: Node) -> bool:
+    def _is_expensive(self, node: Node) -> bool:
         if isinstance(node.op, Pick):
-            return self._is_dear(node.inputs[0])
+            return self._is_expensive(node.inputs[0])
         return not isinstance(node.op, (Input, *CHEAP))

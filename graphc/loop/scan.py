@@ -6,14 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from graphc.errors import ArgumentError
-from graphc.ir import here, where
-from graphc.loop.arguments import number_of_steps, titled, until
+from graphc.loop.arguments import number_of_steps, titled
 from graphc.loop.checkpoint import Checkpoint
 from graphc.loop.recurrence import Recurrence
 from graphc.loop.taps import listed, sequence, state
-from graphc.tensor.tensor import Tensor
-
-__all__ = ["foldl", "foldr", "map", "reduce", "scan", "until"]
+from graphc.tensor.core.tensor import Tensor
 
 
 def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
@@ -60,8 +57,8 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
             steps.
         mode: None: a loop is compiled with the function that it is part of.
         name: What messages call it.
-        profile: False: ``f.plan()`` tells what became of a loop.
-        allow_gc: Taken for the sake of scripts that have it: backends free memory when they can.
+        profile: False: ``f.plan()`` shows what became of a loop.
+        allow_gc: Accepted for PyTensor compatibility: backends free memory when they can.
         strict: Refuse shared variables that are used and not given.
         return_list: Return a list also of a single output.
         return_updates: Return a dict of the shared variables' last values too.
@@ -233,13 +230,11 @@ def _title(name: Any, kind: str, mode: Any, profile: Any) -> str:
         raise ArgumentError(
             f"{title}: mode={mode!r}.",
             "A loop is compiled with the function that it is part of: give that the mode.",
-            where(here()),
         )
     if profile:
         raise ArgumentError(
             f"{title}: profile={profile!r}.",
-            "Loops have no profile of their own; f.plan() tells what became of them.",
-            where(here()),
+            "Loops have no profile of their own; f.plan() shows what became of them.",
         )
     return title
 
@@ -252,7 +247,6 @@ def _arranged(
             f"{title}: a step updates {', '.join(repr(x) for x in updates)}.",
             "Ask for the new values: outputs, updates = scan(..., return_updates=True), and "
             "graphc.function(..., updates=updates).",
-            where(here()),
         )
     found: Any = outputs
     if not as_list and len(outputs) < 2:

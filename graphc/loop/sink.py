@@ -1,4 +1,4 @@
-"""Where what a choice needs is computed: in the one branch that needs it.
+"""Sinking: what only one branch of a choice needs is computed in that branch.
 
 Users write ``ifelse(c, f(x), g(x))``, a choice between two arrays. Before a graph is differentiated
 or compiled, the choices of one condition become a switch, and what only one of its branches needs
@@ -10,7 +10,7 @@ object; then each part goes where it is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,16 +25,16 @@ from graphc.ir import (
     Op,
     Pick,
     TensorType,
-    derived_from,
+    ordered,
+    reached,
     replaced,
     toposort,
 )
 from graphc.loop.branch import Switch, choice, is_choice
 from graphc.loop.step import Formal
-from graphc.tensor.shape import Length, Shape
-from graphc.tensor.tensor import Tensor
-
-__all__ = ["placed"]
+from graphc.site import derived_from
+from graphc.tensor.core.shape import Length, Shape
+from graphc.tensor.core.tensor import Tensor
 
 MOST_BETWEEN = 100
 """Of more operations than these, no copies are made for each branch to spare a branch some work."""
@@ -54,7 +54,7 @@ def placed(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node]:
         return list(outputs)
     outputs = _floated(outputs, known)
     while True:
-        places = _Places(outputs, known)
+        places = _Placement(outputs, known)
         joined = places.joined()
         if joined is None:
             return places.outputs()
@@ -89,7 +89,7 @@ def _as_choice(node: Node, done: Mapping[Node, Node]) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """What is chosen from, and by which index."""
+    """A choice: its index and the values it chooses from."""
 
     index: Node
     given: tuple[Node, ...]
@@ -110,25 +110,13 @@ def _is_length(node: Node) -> bool:
     return isinstance(node.op, Length | Shape)
 
 
-def _reached(starts: Iterable[Node], next_of: Callable[[Node], Iterable[Node]]) -> dict[Node, None]:
-    """The nodes that a walk meets, in order."""
-    found: dict[Node, None] = {}
-    stack = list(starts)[::-1]
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found[node] = None
-            stack += [x for x in next_of(node) if x not in found][::-1]
-    return found
-
-
-class _Places:
-    """What is computed at any rate, and what in which branch.
+class _Placement:
+    """Which nodes are always computed, and which only in a branch.
 
     Attributes:
-        always: What is computed at any rate.
+        always: Nodes that are always computed.
         choices: The choices, those in branches too.
-        shared: For each of them, what all that it is chosen from need.
+        shared: For each of them, the nodes that all of its values need.
     """
 
     def __init__(self, outputs: Sequence[Node], known: Collection[Node]) -> None:
@@ -150,24 +138,17 @@ class _Places:
         self._settle()
 
     def _needed(self, starts: Iterable[Node]) -> dict[Node, None]:
-        """What must be computed for these, whatever is chosen."""
-        found: dict[Node, None] = {}
-        stack = list(starts)[::-1]
-        while stack:
-            node = stack.pop()
-            if node in found:
-                continue
-            found[node] = None
+        """The nodes that these need whatever is chosen."""
+
+        def following(node: Node) -> Iterable[Node]:
             if node in self.choices:
-                # What all of them need is there with all that it needs itself.
-                found |= self.shared[node]
-                stack.append(self.choices[node].index)
-            elif node not in self.known:
-                stack += node.inputs[::-1]
-        return found
+                return (self.choices[node].index, *self.shared[node])
+            return () if node in self.known else node.inputs
+
+        return reached(starts, following)
 
     def _settle(self) -> None:
-        """What choices of different conditions need is computed at any rate."""
+        """Let nodes that choices of different conditions need always be computed."""
         while several := self._needed_by_several():
             covered: set[Node] = set()
             for node in reversed(self.order):
@@ -189,7 +170,7 @@ class _Places:
     def inside(
         self, starts: Iterable[Node], condition: Condition | None = None, k: int = 0
     ) -> dict[Node, None]:
-        """What is computed in a branch, and the ends: what is computed at any rate.
+        """The nodes computed in a branch, and the always computed ones where they end.
 
         Where the condition is given, it is the one that chooses the branch k.
         """
@@ -204,40 +185,31 @@ class _Places:
                 return (found.given[k],)
             return (found.index, *found.given)
 
-        return _reached(starts, next_of)
+        return reached(starts, next_of)
 
     # Putting together.
 
     def outputs(self) -> list[Node]:
         """The outputs, each part in its place."""
         made: dict[Node, Node] = {x: x for x in self.known}
-        stack = list(self.results)[::-1]
-        while stack:
-            node = stack[-1]
-            if node in made:
-                stack.pop()
-                continue
-            needs = self.needs(node)
-            waiting = [x for x in needs if x not in made]
-            if waiting:
-                stack += waiting[::-1]
-            elif node in self.groups:
+        for node in ordered(self.results, self.needs, made):
+            if node in self.groups:
                 made |= self.groups[node].switched(made)
             else:
-                made[node] = node.with_inputs([made[x] for x in needs]) if needs else node
+                made[node] = node.with_inputs([made[x] for x in node.inputs])
         return [made[y] for y in self.results]
 
     def needs(self, node: Node) -> Sequence[Node]:
-        """What is computed before a node that is computed at any rate."""
+        """The nodes that must be computed before an always computed node."""
         group = self.groups.get(node)
         return node.inputs if group is None else [group.condition[0], *group.boundary]
 
     @cached_property
-    def groups(self) -> dict[Node, _Group]:
+    def groups(self) -> dict[Node, _SwitchGroup]:
         """For each choice, those of its condition that do not depend on each other."""
         levels: dict[Node, int] = {}
-        found: dict[tuple[Condition, int], _Group] = {}
-        groups: dict[Node, _Group] = {}
+        found: dict[tuple[Condition, int], _SwitchGroup] = {}
+        groups: dict[Node, _SwitchGroup] = {}
         for node in self.order:
             if node not in self.always:
                 continue
@@ -245,10 +217,10 @@ class _Places:
             if own is None:
                 levels[node] = max((levels.get(x, 0) for x in node.inputs), default=0)
                 continue
-            alone = _Group(self, own.condition, [node])
+            alone = _SwitchGroup(self, own.condition, [node])
             ends = [own.index, *alone.boundary]
             level = levels[node] = 1 + max(levels.get(x, 0) for x in ends)
-            group = found.setdefault((own.condition, level), _Group(self, own.condition, []))
+            group = found.setdefault((own.condition, level), _SwitchGroup(self, own.condition, []))
             group.members.append(node)
             groups[node] = group
         return groups
@@ -258,7 +230,7 @@ class _Places:
 
         What stands between them is done in each branch, as a choice like them.
         """
-        by_condition: dict[Condition, dict[_Group, None]] = {}
+        by_condition: dict[Condition, dict[_SwitchGroup, None]] = {}
         for group in self.groups.values():
             by_condition.setdefault(group.condition, {})[group] = None
         for groups in by_condition.values():
@@ -270,14 +242,14 @@ class _Places:
                     return replaced(self.results, first.continued([*first.members, *found]))
         return None
 
-    def _between(self, first: _Group, second: _Group) -> list[Node]:
-        """What depends on one group, and the other on it; nothing where that is too much."""
+    def _between(self, first: _SwitchGroup, second: _SwitchGroup) -> list[Node]:
+        """Nodes on a path from one group to the other; none where these are too many."""
         order = [node for node in self.order if node in self.always]
         after = set(first.members)
         for node in order:
             if not after.isdisjoint(self.needs(node)):
                 after.add(node)
-        before = _reached(second.boundary, self.needs)
+        before = reached(second.boundary, self.needs)
         found = [node for node in order if node in after and node in before]
         others = [
             x for x in found if x in self.groups and self.groups[x].condition != first.condition
@@ -301,32 +273,32 @@ class _Places:
         return {x for x in found if isinstance(x.type, TensorType)}
 
 
-class _Group:
+class _SwitchGroup:
     """The choices that one switch makes.
 
     Attributes:
-        condition: Theirs.
-        members: They.
+        condition: The condition of all of them.
+        members: The choices.
     """
 
-    def __init__(self, places: _Places, condition: Condition, members: list[Node]) -> None:
+    def __init__(self, places: _Placement, condition: Condition, members: list[Node]) -> None:
         self.places = places
         self.condition = condition
         self.members = members
 
     def given(self, k: int) -> list[Node]:
-        """What the choices are in a branch."""
+        """The values of the choices in a branch."""
         return [self.places.choices[node].given[k] for node in self.members]
 
     @cached_property
     def inside(self) -> list[dict[Node, None]]:
-        """What each branch computes, and what it takes."""
+        """The nodes that each branch computes or takes."""
         numbers = range(self.condition[1])
         return [self.places.inside(self.given(k), self.condition, k) for k in numbers]
 
     @cached_property
     def boundary(self) -> list[Node]:
-        """What the branches take."""
+        """The nodes that the branches take from outside."""
         always = self.places.always
         found = dict.fromkeys(x for part in self.inside for x in part if x in always)
         # A length is taken within, of what it is the length of.
@@ -351,7 +323,7 @@ class _Group:
         }
 
     def switched(self, made: Mapping[Node, Node]) -> dict[Node, Node]:
-        """What stands for each of the choices, given what stands for what they need."""
+        """The results of a switch that makes the choices, given the nodes made so far."""
         operands = [made[x] for x in self.boundary]
         formals = [Node.make(Formal(i, x.type)) for i, x in enumerate(operands)]
         inner = dict(zip(self.boundary, formals, strict=True))
@@ -366,22 +338,19 @@ class _Group:
     def _rebuilt(self, k: int, inner: Mapping[Node, Node]) -> list[Node]:
         """A branch's results, made of its parameters."""
         done = dict(inner)
-        stack = self.given(k)[::-1]
-        while stack:
-            node = stack[-1]
-            if node in done:
-                stack.pop()
-                continue
+
+        def chosen(node: Node) -> Node | None:
             own = self.places.choices.get(node)
-            known = own is not None and own.condition == self.condition
-            inputs = (own.given[k],) if own is not None and known else node.inputs
-            waiting = [x for x in inputs if x not in done]
-            if waiting:
-                stack += waiting[::-1]
-            elif known:
-                done[node] = done[inputs[0]]
-            else:
-                done[node] = node.with_inputs([done[x] for x in inputs]) if inputs else node
+            return own.given[k] if own is not None and own.condition == self.condition else None
+
+        def needs(node: Node) -> Iterable[Node]:
+            one = chosen(node)
+            return node.inputs if one is None else (one,)
+
+        for node in ordered(self.given(k), needs, done):
+            one = chosen(node)
+            inputs = [done[x] for x in node.inputs] if one is None else []
+            done[node] = node.with_inputs(inputs) if one is None else done[one]
         return [done[y] for y in self.given(k)]
 
 

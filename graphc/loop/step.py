@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Self, TypeVar
 
-from graphc.ir import Constant, Graph, Input, Node, Parameter, Type, replaced
-from graphc.tensor.shape import Length, Shape, length, lengths
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.ir import Constant, Graph, Input, Node, Parameter, TensorType, Type, ordered, replaced
+from graphc.tensor.core.shape import Length, Shape, length, lengths
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
-__all__ = ["Formal", "captured", "closed", "opened", "stand_in", "with_formals"]
+T = TypeVar("T")
 
 
 class Formal(Input):
@@ -36,7 +38,86 @@ class Formal(Input):
 
 
 Outer = tuple[Node, int]
-"""What a parameter is an element of, or stands for, and how many more axes that has in front."""
+"""The node that a parameter stands for or is an element of, and its number of extra axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopInputs(Generic[T]):
+    """A loop's inputs, or a value for each, sorted by what they are for.
+
+    Attributes:
+        steps: The number of steps where it is an input, else None.
+        count: How many of them are done where that is an input, else None.
+        init: The carries before the first step.
+        xs: The sequences.
+        consts: The constants, which every step takes.
+    """
+
+    steps: T | None
+    count: T | None
+    init: Sequence[T]
+    xs: Sequence[T]
+    consts: Sequence[T]
+
+
+@dataclass(frozen=True)
+class LoopStep:
+    """A loop's step, its inputs and outputs sorted by what they are for.
+
+    Attributes:
+        carries: Inputs that stand for the carries before the step.
+        xs: Inputs that stand for one element of each sequence.
+        nexts: The carries after the step.
+        rows: One row of each stacked result.
+        stop: Whether this step is the last, a bool scalar; None where it cannot say so.
+        consts: Inputs that stand for the constants. A step that is not closed has none: it refers
+            to the nodes themselves.
+    """
+
+    carries: Sequence[Any]
+    xs: Sequence[Any]
+    nexts: Sequence[Any]
+    rows: Sequence[Any] = ()
+    stop: Any = None
+    consts: Sequence[Any] = ()
+
+    @property
+    def parameters(self) -> list[Any]:
+        """The inputs that vary from step to step: carries, then elements."""
+        return [*self.carries, *self.xs]
+
+    @property
+    def inputs(self) -> list[Any]:
+        """All inputs, in the order of the step's graph."""
+        return [*self.carries, *self.xs, *self.consts]
+
+    @property
+    def outputs(self) -> list[Any]:
+        """All outputs, in the order of the step's graph."""
+        return [*self.nexts, *self.rows, *([] if self.stop is None else [self.stop])]
+
+    def with_parameters(self, parameters: Sequence[Any]) -> Self:
+        """The step with other inputs in the place of its carries and elements."""
+        c = len(self.carries)
+        return replace(self, carries=parameters[:c], xs=parameters[c:])
+
+    def with_outputs(self, outputs: Sequence[Any]) -> Self:
+        """The step with other outputs, as many of each sort."""
+        c, r = len(self.nexts), len(self.nexts) + len(self.rows)
+        stop = None if self.stop is None else outputs[r]
+        return replace(self, nexts=outputs[:c], rows=outputs[c:r], stop=stop)
+
+    def replaced(self, replacements: Mapping[Node, Node]) -> Self:
+        """The step whose outputs are made of other nodes."""
+        return self.with_outputs(replaced(self.outputs, replacements))
+
+    def outer(self, given: LoopInputs[Any]) -> dict[Node, Outer]:
+        """The node that each input stands for in a loop of these inputs."""
+        return {
+            **{p: (x, 0) for p, x in zip(self.carries, given.init, strict=True)},
+            **{p: (x, 1) for p, x in zip(self.xs, given.xs, strict=True)},
+            **{p: (x, 0) for p, x in zip(self.consts, given.consts, strict=False)},
+        }
 
 
 def stand_in(x: Node, name: str | None = None, axes: int = 0) -> Tensor:
@@ -94,18 +175,9 @@ def _since(parameters: Sequence[Node], outputs: Sequence[Node]) -> list[Node]:
     first = min((p.serial for p in parameters), default=0)
     order: list[Node] = []
     done = set(parameters)
-    stack = [*outputs][::-1]
-    while stack:
-        node = stack[-1]
-        waiting = [] if node in done else [x for x in node.inputs if x.serial > first]
-        waiting = [x for x in waiting if x not in done]
-        if waiting:
-            stack += waiting[::-1]
-            continue
-        stack.pop()
-        if node not in done:
-            done.add(node)
-            order.append(node)
+    for node in ordered(outputs, lambda node: [x for x in node.inputs if x.serial > first], done):
+        done.add(node)
+        order.append(node)
     return order
 
 
@@ -117,6 +189,16 @@ def _outer_lengths(nodes: Iterable[Node], outer: Mapping[Node, Outer]) -> dict[N
             n = length(x, node.op.axis + axes) if isinstance(node.op, Length) else lengths(x)[axes:]  # type: ignore[arg-type]
             found[node] = as_tensor(n, dtype="int64")
     return found
+
+
+def widened(parameters: Sequence[Tensor], flags: Sequence[bool], size: Any) -> dict[Node, Tensor]:
+    """New inputs with a batch's axis in front, by the parameters that have it."""
+    known = size if isinstance(size, int) else None
+    return {
+        x: TensorType(x.dtype, (known, *x.type.shape))()
+        for x, flag in zip(parameters, flags, strict=True)
+        if flag
+    }
 
 
 def opened(step: Graph, names: Sequence[str | None] = ()) -> tuple[list[Tensor], list[Node]]:

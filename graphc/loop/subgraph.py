@@ -1,4 +1,4 @@
-"""A graph as one operation, with a name and, if wanted, derivatives of its own.
+"""A graph as one operation, with a name and, optionally, derivatives of its own.
 
 It is replaced by what it computes before a graph is compiled, unless it is to be kept. Until then
 it stands for itself, so that a gradient finds the derivatives that the user gave it.
@@ -6,14 +6,14 @@ it stands for itself, so that a gradient finds the derivatives that the user gav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from graphc.errors import GradientError, InvalidGraphError
 from graphc.grad.forward import push
-from graphc.grad.reverse import cotangents
+from graphc.grad.reverse import cotangents, summed
 from graphc.ir import (
     GATHERERS,
     Graph,
@@ -22,24 +22,21 @@ from graphc.ir import (
     Pick,
     TensorType,
     TupleType,
-    derived_from,
     encode,
-    here,
     is_inexact,
     picks,
     replaced,
     toposort,
-    where,
 )
+from graphc.ir.line import Code, Writer, call
 from graphc.loop.deciding import deciding
 from graphc.loop.evaluate import evaluate
-from graphc.loop.step import closed, stand_in
-from graphc.tensor.create import zeros_like
-from graphc.tensor.reduce import sum as sum_of
-from graphc.tensor.tensor import Tensor
-from graphc.tensor.vectorize import batched as over_batch
-
-__all__ = ["Derivatives", "Subgraph", "applied", "inlined", "opened", "summed"]
+from graphc.loop.step import closed, stand_in, widened
+from graphc.site import derived_from
+from graphc.tensor.arrays.create import zeros_like
+from graphc.tensor.arrays.reduce import sum as sum_of
+from graphc.tensor.arrays.vectorize import batched as over_batch
+from graphc.tensor.core.tensor import Tensor
 
 Arrays = Sequence[Any]
 
@@ -66,7 +63,7 @@ class Derivatives(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Subgraph(Op):
-    """What a graph computes, as one operation.
+    """A graph as one operation.
 
     The first inputs are the arguments; the others are what the graph took from outside.
 
@@ -94,12 +91,15 @@ class Subgraph(Op):
     def __repr__(self) -> str:
         return f"Subgraph({'' if self.inline else 'kept'})"
 
+    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+        return call(self.label, inputs, "", write)
+
     def token(self) -> str:
         name = "" if self.inline else encode(self.label)
         return f"{type(self).__name__}({name},{self.graph.key()})"
 
     def described(self) -> tuple[str, tuple[tuple[str, Any], ...]]:
-        """What it is but for the graph, to tell what changed."""
+        """Its name and parameters without the graph, for comparisons that report what changed."""
         return f"Subgraph {self.label}", (("inline", self.inline),)
 
     def graphs(self) -> tuple[Graph, ...]:
@@ -112,16 +112,14 @@ class Subgraph(Op):
         return [range(len(self.graph.inputs))]
 
     def host_inputs(self) -> tuple[int, ...]:
-        """What decides a shape in the graph."""
+        """The inputs whose values decide a shape in the graph."""
         return deciding(self)
 
     def infer(self, *types: TensorType) -> TupleType:
         for place, (x, given) in enumerate(zip(self.graph.inputs, types, strict=True)):
             if not x.type.admits(given):
                 raise InvalidGraphError(
-                    f"{self.label} takes {x.type!r} at place {place}, and is given {given!r}.",
-                    "",
-                    where(here()),
+                    f"{self.label} takes {x.type!r} at place {place}, and is given {given!r}."
                 )
         Subgraph.used = True
         return TupleType(tuple(y.type for y in self.graph.outputs))
@@ -146,10 +144,10 @@ class Subgraph(Op):
         given = [j for j, part in enumerate(g) if part is not None]
         dummies = [stand_in(g[j], "cotangent") for j in given]
         fresh, ys = self._opened()
-        asked = [i for i, x in enumerate(fresh) if wanted[i] and _moves(x)]
+        chosen = [i for i, x in enumerate(fresh) if wanted[i] and _moves(x)]
         pairs = zip([ys[j] for j in given], dummies, strict=True)
-        parts = cotangents(summed(pairs), [fresh[i] for i in asked])
-        found = {i: part for i, part in zip(asked, parts, strict=True) if part is not None}
+        parts = cotangents(summed(pairs), [fresh[i] for i in chosen])
+        found = {i: part for i, part in zip(chosen, parts, strict=True) if part is not None}
         made = self._derived(
             "gradient of ", [*dummies, *fresh], [*[g[j] for j in given], *xs],
             [*found.values()],
@@ -219,12 +217,7 @@ class Subgraph(Op):
     def batch(self, size: Any, batched: Sequence[bool], *xs: Tensor) -> tuple[Any, ...]:
         """The graph for the whole batch, and its derivatives for it."""
         fresh, ys = self._opened()
-        known = size if isinstance(size, int) else None
-        wide: dict[Any, Tensor] = {
-            x: TensorType(x.dtype, (known, *x.type.shape))()
-            for x, flag in zip(fresh, batched, strict=True)
-            if flag
-        }
+        wide = widened(fresh, batched, size)
         over = [self.own is not None or not wide.keys().isdisjoint(toposort([y])) for y in ys]
         made = [a if flag else y for a, y, flag in zip(over_batch(ys, wide), ys, over, strict=True)]
         like = replace(self, own=self.own and _OverBatch(self.own, (*batched,)))
@@ -254,7 +247,7 @@ class _OverBatch:
         return None if pushforward is None else partial(self._pushed, pushforward)
 
     def _pulled_back(self, pullback: Any, g: Arrays, ys: Arrays, xs: Arrays) -> Arrays:
-        """What is the same for all of the batch has the sum of all elements' gradients."""
+        """Gradients; an argument shared by the whole batch gets the sum over its elements."""
         wide, own = [True] * len(ys), xs[: len(self.arguments)]
         found = _of_each(pullback, [g, ys, own], [wide, wide, self.arguments])
         return [
@@ -271,7 +264,7 @@ class _OverBatch:
 def _of_each(
     function: Callable[..., Arrays], given: Sequence[Arrays], flags: Sequence[Sequence[bool]]
 ) -> list[Any]:
-    """What a function of elements gives for a batch, along a first axis; None stays None."""
+    """Apply a function of single elements to a batch along a first axis; None stays None."""
     swaps: dict[Any, Tensor] = {}
     elements: list[list[Any]] = []
     for arrays, wide in zip(given, flags, strict=True):
@@ -286,14 +279,6 @@ def _of_each(
     present = [i for i, y in enumerate(found) if y is not None]
     made = over_batch([found[i] for i in present], swaps)
     return _placed(made, present, len(found))
-
-
-def summed(given: Iterable[tuple[Node, Tensor]]) -> dict[Node, Tensor]:
-    """The cotangent of each array, where one may come several times."""
-    found: dict[Node, Tensor] = {}
-    for y, part in given:
-        found[y] = found[y] + part if y in found else part
-    return found
 
 
 def _moves(x: Node) -> bool:
@@ -313,12 +298,11 @@ def _placed(parts: Sequence[Any], places: Sequence[int], number: int) -> list[An
     return [found.get(i) for i in range(number)]
 
 
-def _check_number(label: str, what: str, found: Arrays, wanted: int, of: str) -> None:
-    if len(found) != wanted:
+def _check_number(label: str, what: str, found: Arrays, expected: int, of: str) -> None:
+    if len(found) != expected:
         raise GradientError(
-            f"The {what} of {label} gave {len(found)} arrays for {wanted} {of}.",
+            f"The {what} of {label} gave {len(found)} arrays for {expected} {of}.",
             f"Return one for each of the {of}, None where there is none.",
-            where(here()),
         )
 
 

@@ -1,4 +1,4 @@
-"""What a scan reads at each step: elements of sequences and past states, by their taps."""
+"""Taps: the elements of sequences and the past states that a scan's step reads."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import Node, here, where
+from graphc.ir import Node
 from graphc.loop.arguments import Count
 from graphc.loop.carries import fitted, is_number
-from graphc.tensor.axes import expand_dims
-from graphc.tensor.elementwise import maximum
-from graphc.tensor.join import concatenate
-from graphc.tensor.shape import length
-from graphc.tensor.specify import SpecifyShape
-from graphc.tensor.tensor import Tensor, as_tensor
-
-__all__ = ["State", "TappedSequence", "listed", "rows_of", "sequence", "state"]
+from graphc.tensor.arrays.join import concatenate
+from graphc.tensor.core.axes import expand_dims
+from graphc.tensor.core.elementwise import maximum
+from graphc.tensor.core.shape import length
+from graphc.tensor.core.specify import specified
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 REGISTERS = 8
 """So many past states are a carry each; more are the rows of one, which a step moves by one."""
@@ -33,11 +31,8 @@ def listed(given: Any) -> list[Any]:
 
 
 def rows_of(title: str, x: Tensor, n: Count) -> Tensor:
-    """The array, which must have n rows: known from here on, and seen to when it runs."""
-    if isinstance(n, int) and x.type.shape[0] == n:
-        return x
-    known, symbolic = (n, []) if isinstance(n, int) else (None, [n])
-    return Tensor.make(SpecifyShape((known, *[-1] * (x.ndim - 1)), title), x, *symbolic)
+    """The array, which must have n rows: its type says so, and the program checks it."""
+    return specified(x, (n, *[None] * (x.ndim - 1)), title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +51,7 @@ class TappedSequence:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """How many elements come before the one at 0, and after it."""
+        """The numbers of elements before the one at 0 and after it."""
         return -min(0, *self.taps), max(0, *self.taps)
 
     @property
@@ -67,17 +62,17 @@ class TappedSequence:
         return _at_least(n - span, 0) if span else n
 
     def names(self) -> list[str]:
-        """What the step's arguments are called."""
+        """The names of the step's arguments."""
         name = self.x.name or "x"
         return [f"{name}[t{tap:+d}]" if tap else f"{name}[t]" for tap in self.taps]
 
-    def windows(self, n: Count, backwards: bool, asked: bool) -> list[Tensor]:
+    def windows(self, n: Count, backwards: bool, checked: bool) -> list[Tensor]:
         """The elements for n steps, for each tap: the first ones, or the last ones backwards.
 
         Args:
             n: How many steps there are.
             backwards: Take the last ones.
-            asked: The number comes from elsewhere: where it may be too high, it is seen to.
+            checked: The number comes from elsewhere and may be too high: the program checks it.
         """
         have = self.steps
         if isinstance(have, int) and isinstance(n, int) and have < n:
@@ -85,12 +80,11 @@ class TappedSequence:
             raise ShapeError(
                 f"{self.title} has elements for {have} steps{span}, and there are {n}.",
                 "Give a longer sequence, or a smaller n_steps.",
-                where(here()),
             )
         cut = [self._cut(n, backwards, tap) for tap in self.taps]
-        if not asked or _same(n, have) or (isinstance(have, int) and isinstance(n, int)):
+        if not checked or _same(n, have) or (isinstance(have, int) and isinstance(n, int)):
             return cut
-        return [rows_of(self.title, y, n) for y in cut]
+        return [rows_of(f"{self.title}, for n_steps", y, n) for y in cut]
 
     def _cut(self, n: Count, backwards: bool, tap: int) -> Tensor:
         before, after = self.ends
@@ -115,7 +109,7 @@ def sequence(title: str, place: int, given: Any) -> TappedSequence:
     """A sequence as it was given: an array, or a dict of ``input`` and ``taps``.
 
     Raises:
-        ArgumentError: Another key, or taps that are no integers.
+        ArgumentError: Another key, or taps that are not integers.
         ShapeError: A scalar.
     """
     whole = given if isinstance(given, Mapping) else {"input": given}
@@ -123,9 +117,7 @@ def sequence(title: str, place: int, given: Any) -> TappedSequence:
     _refuse_keys(subject, whole, ("input", "taps"))
     if whole.get("input") is None:
         raise ArgumentError(
-            f"{subject} is {given!r}.",
-            "Give an array, or dict(input=array, taps=[...]).",
-            where(here()),
+            f"{subject} is {given!r}.", "Give an array, or dict(input=array, taps=[...])."
         )
     x = _array(subject, whole["input"])
     subject += f" ({x.name})" if x.name else ""
@@ -133,7 +125,6 @@ def sequence(title: str, place: int, given: Any) -> TappedSequence:
         raise ShapeError(
             f"{subject} is a scalar, {x!r}.",
             "A sequence has its steps on axis 0; what every step takes is a non-sequence.",
-            where(here()),
         )
     taps = 0 if whole.get("taps") is None else whole["taps"]
     return TappedSequence(subject, x, _taps(subject, taps))
@@ -149,7 +140,7 @@ class State:
         initial: The values at first: one, or with ``rows`` those of the taps, the oldest first.
         taps: In the order of the step's arguments, all negative.
         rows: Whether the initial values are rows of an array.
-        traced: Whether its values at all steps are wanted, and not only the last.
+        traced: Whether its values at all steps are returned, and not only the last.
     """
 
     title: str
@@ -161,7 +152,7 @@ class State:
 
     @property
     def depth(self) -> int:
-        """How many steps it goes back."""
+        """The number of steps it goes back."""
         return -min(self.taps, default=0)
 
     def first(self) -> list[Any]:
@@ -173,7 +164,7 @@ class State:
         return [known] if m > REGISTERS else [known[m - 1 - i] for i in range(m)]
 
     def names(self) -> list[str]:
-        """What its carries are called."""
+        """The names of its carries."""
         if not self.taps:
             return []
         if self.depth > REGISTERS:
@@ -198,7 +189,7 @@ class State:
             return [new, *carries[:-1]] if self.taps else []
         (window,) = carries
         if new.dtype != window.dtype or new.ndim != window.ndim - 1:
-            # Nothing to be moved in: the difference is told where carries are compared.
+            # The error comes where carries are compared.
             return [expand_dims(new, 0)]
         return [fitted(concatenate([window[1:], expand_dims(new, 0)]), window)]
 
@@ -220,7 +211,6 @@ def state(title: str, place: int, given: Any) -> State:
             raise ArgumentError(
                 f"{subject} has the taps {whole['taps']!r} and no initial value.",
                 "Give it: dict(initial=array, taps=[...]).",
-                where(here()),
             )
         return State(subject, name)
     initial = initial if is_number(initial) else _array(subject, initial)
@@ -232,7 +222,6 @@ def state(title: str, place: int, given: Any) -> State:
         raise ArgumentError(
             f"{subject} has the taps {list(taps)}.",
             "A step reads values of steps before it: taps of outputs are negative.",
-            where(here()),
         )
     found = State(subject, name, initial, taps, taps != (-1,), traced)
     return _checked(found) if found.rows else found
@@ -247,7 +236,6 @@ def _checked(x: State) -> State:
             f"{x.title} reads {x.depth} steps back by its taps {list(x.taps)}, and its initial "
             f"value is {values.type!r}.",
             f"Give {x.depth} values as its rows, the oldest first.",
-            where(here()),
         )
     return replace(x, initial=values)
 
@@ -256,9 +244,7 @@ def _array(subject: str, given: Any) -> Tensor:
     try:
         return as_tensor(given)  # type: ignore[no-any-return]
     except DTypeError as error:
-        raise ArgumentError(
-            f"{subject} is {given!r}, no array of numbers.", "", where(here())
-        ) from error
+        raise ArgumentError(f"{subject} is {given!r}, not an array of numbers.") from error
 
 
 def _traced(subject: str, given: Mapping[Any, Any]) -> bool:
@@ -266,8 +252,7 @@ def _traced(subject: str, given: Mapping[Any, Any]) -> bool:
     if traced not in {True, False} or not (traced or given.get("initial") is not None):
         raise ArgumentError(
             f"{subject} has traced={traced!r}, and the initial value {given.get('initial')!r}.",
-            "traced=False is for a state, of which the last value alone is wanted.",
-            where(here()),
+            "traced=False returns only the last value of a state, which needs an initial value.",
         )
     return bool(traced)
 
@@ -279,7 +264,6 @@ def _taps(subject: str, given: Any) -> tuple[int, ...]:
         raise ArgumentError(
             f"{subject} has the taps {given!r}.",
             "Taps are distinct integers: dict(..., taps=[-2, -1]).",
-            where(here()),
         )
     return tuple(int(tap) for tap in taps)
 
@@ -290,5 +274,4 @@ def _refuse_keys(subject: str, given: Mapping[Any, Any], known: Sequence[str]) -
         raise ArgumentError(
             f"{subject} has the keys {', '.join(map(repr, unknown))}.",
             f"There are {', '.join(map(repr, known))}.",
-            where(here()),
         )

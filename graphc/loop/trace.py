@@ -7,10 +7,8 @@ from typing import Any
 
 from graphc.ir import GATHERERS, Node, Pick, replaced, toposort
 from graphc.loop.loop import Loop
-from graphc.tensor.index import HOLE, Index, Range
-from graphc.tensor.tensor import Tensor
-
-__all__ = ["is_reversed", "last_row"]
+from graphc.tensor.arrays.index import HOLE, Index, Range
+from graphc.tensor.core.tensor import Tensor
 
 
 def _without_last_rows(outputs: Sequence[Node], known: Collection[Node]) -> list[Node]:
@@ -37,13 +35,13 @@ def _reads(node: Node, known: Collection[Node]) -> bool:
     return True
 
 
-# Derivatives and batches know nothing of traces that only their last rows were asked of: these
+# Derivatives and batches know nothing of traces of which only the last row is read: these
 # have none at zero steps, and their gradients would be as long as they are.
 GATHERERS.append(_without_last_rows)
 
 
 def last_row(node: Node) -> Node | None:
-    """What stands for an index into the row of the last step, which needs no trace.
+    """Return a node equal to an index into the row of the last step, which needs no trace.
 
     That is a carry at the end, or is made of such ones and of the last elements of sequences.
     """
@@ -101,20 +99,19 @@ def _last_places(op: Loop) -> set[int]:
 def _after(loop: Node, index: int) -> Node | None:
     """A row of the last step, or None where that takes what only the step knows."""
     op: Any = loop.op
-    given = op.parts(loop.inputs)
-    c, x = op.carries, op.carries + op.sequences
+    given, step = op.parts(loop.inputs), op.formal
     row = op.step.outputs[index]
-    ends = {y: Tensor.make(Pick(i), loop) for i, y in reversed([*enumerate(op.step.outputs[:c])])}
+    ends = {y: Tensor.make(Pick(i), loop) for i, y in reversed([*enumerate(step.nexts)])}
     if row in ends:
         return ends[row]
-    swaps = dict(zip(op.step.inputs[x:], given.consts, strict=True)) | ends
+    swaps = dict(zip(step.consts, given.consts, strict=True)) | ends
     within = set(toposort([row], swaps))
-    read = [p for p in op.step.inputs[c:x] if p in within]
+    read = [p for p in step.xs if p in within]
     # Of no steps there is no last row, which must still be an error.
     begins = bool(read) or (op.steps is not None and op.steps > 0)
-    if not begins or (read and op.stops) or not within.isdisjoint(op.step.inputs[:c]):
+    if not begins or (read and op.stops) or not within.isdisjoint(step.carries):
         return None
     last = 0 if op.reverse else -1
-    elements = dict(zip(op.step.inputs[c:x], given.xs, strict=True))
+    elements = dict(zip(step.xs, given.xs, strict=True))
     swaps |= {p: elements[p][last] for p in read}
     return replaced([row], swaps)[0]

@@ -1,6 +1,5 @@
 """Minima and roots of graphs, found by SciPy, with gradients by the implicit function theorem."""
 
-from graphc.optimize.minimize import minimize, minimize_scalar
-from graphc.optimize.root import root, root_scalar
+from graphc.optimize.functions import minimize, minimize_scalar, root, root_scalar
 
 __all__ = ["minimize", "minimize_scalar", "root", "root_scalar"]

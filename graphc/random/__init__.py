@@ -1,32 +1,55 @@
-"""Random draws: keys, and distributions whose draws are the same on every backend."""
+"""Random draws: keys, and distributions with the same draws on every backend."""
 
-from graphc.random.bernoulli import bernoulli
-from graphc.random.beta import beta, dirichlet
-from graphc.random.binomial import betabinom, binomial, multinomial
-from graphc.random.bits import random_bits
-from graphc.random.categorical import categorical
-from graphc.random.cauchy import cauchy, halfcauchy
-from graphc.random.exponential import exponential, pareto, rayleigh, truncexpon, weibull
-from graphc.random.gamma import chisquare, gamma, gengamma, invgamma
+from typing import TYPE_CHECKING
+
+from graphc import lazy
+from graphc.random.choice import categorical, choice, permutation
+from graphc.random.counts import (
+    bernoulli,
+    betabinom,
+    binomial,
+    geometric,
+    hypergeometric,
+    multinomial,
+)
+from graphc.random.gamma_family import beta, chisquare, dirichlet, gamma, gengamma, invgamma, t
+from graphc.random.gaussian import (
+    halfnormal,
+    lognormal,
+    multivariate_normal,
+    normal,
+    standard_normal,
+    truncnorm,
+    wald,
+)
 from graphc.random.generator import Generator, rng
-from graphc.random.geometric import geometric
-from graphc.random.gumbel import gumbel
-from graphc.random.hypergeometric import hypergeometric
-from graphc.random.integers import integers
-from graphc.random.keys import fold_in, key, split
-from graphc.random.laplace import laplace
-from graphc.random.logistic import logistic
-from graphc.random.multivariate_normal import multivariate_normal
-from graphc.random.negative_binomial import nbinom, negative_binomial
-from graphc.random.normal import halfnormal, lognormal, normal, standard_normal
-from graphc.random.permutation import choice, permutation
-from graphc.random.poisson import poisson
-from graphc.random.student import t
-from graphc.random.triangular import triangular
-from graphc.random.truncnorm import truncnorm
-from graphc.random.uniform import uniform
+from graphc.random.inversion import (
+    cauchy,
+    exponential,
+    gumbel,
+    halfcauchy,
+    laplace,
+    logistic,
+    pareto,
+    rayleigh,
+    triangular,
+    truncexpon,
+    weibull,
+)
+from graphc.random.keys import fold_in, key, random_bits, split
+from graphc.random.poisson import nbinom, negative_binomial, poisson
+from graphc.random.uniform import integers, uniform
 from graphc.random.vonmises import vonmises
-from graphc.random.wald import wald
+
+if TYPE_CHECKING:
+    from graphc.compile.streams import (
+        RandomStream as RandomStream,
+        SharedGenerator as SharedGenerator,
+        default_rng as default_rng,
+        shared_rng as shared_rng,
+    )
+else:
+    __getattr__, __dir__ = lazy.attributes(globals())  # of a higher layer, see graphc/__init__.py
 
 __all__ = [
     "Generator",

@@ -1,4 +1,4 @@
-"""Public functions of distributions, made of samplers: functions that draw an array with a key."""
+"""Public functions of distributions, made from samplers, which draw an array with a key."""
 
 from __future__ import annotations
 
@@ -12,25 +12,15 @@ import numpy as np
 
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import (
-    Leaf,
-    dtype_name,
-    here,
-    is_complex,
-    is_float,
-    is_integer,
-    promote,
-    where as where_is,
-)
-from graphc.random.bits import Lengths
+from graphc.ir import Leaf, dtype_name, is_complex, is_float, is_integer, promote
 from graphc.random.generator import DISTRIBUTIONS, KEY, as_generator, fresh
-from graphc.random.keys import fold_in
-from graphc.tensor.broadcast import broadcast_lengths
-from graphc.tensor.elementwise import cast, minimum, where
-from graphc.tensor.runtime import Runtime
-from graphc.tensor.shape import entries
-from graphc.tensor.specify import specify_shape
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.random.keys import Lengths, fold_in
+from graphc.tensor.arrays.broadcast import broadcast_lengths
+from graphc.tensor.core.elementwise import cast, minimum, where
+from graphc.tensor.core.runtime import Runtime
+from graphc.tensor.core.shape import entries
+from graphc.tensor.core.specify import specify_shape
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 __all__ = [
     "Lengths",
@@ -38,11 +28,11 @@ __all__ = [
     "batch_lengths",
     "discrete",
     "distribution",
-    "entered",
     "float_dtype",
     "given",
     "integer_dtype",
     "own_float_dtype",
+    "registered",
     "rng_of",
     "with_next",
 ]
@@ -51,33 +41,33 @@ Sampler = Callable[..., Tensor]
 Public = Callable[..., Any]
 
 LAST = 0xFFFFFFFF
-"""What a key is folded with to give the next one: the last number that is no draw's own."""
+"""The number folded into a key to make the next one; no draw uses it."""
 
-MORE = {
+COMMON_DOCS = {
     "size": "The shape of the batch of draws: integers, Python's or symbolic, or an int64 vector\n"
     "of static length. By default the common shape of the parameters.",
     "rng": "The key, uint32[2], as of ``key``, ``split``, ``rng`` or ``shared_rng``. By default a\n"
     "shared variable of fresh entropy, which nothing updates: the draw is the same in each call.",
-    "return_next_rng": "Give a pair: the next key, and the draw.",
+    "return_next_rng": "Return a pair of the next key and the draw.",
 }
-"""What the arguments that all distributions have mean."""
+"""The documentation of the arguments that all distributions have."""
 
 
 # Parameters.
 
 
 def given(title: str, values: Sequence[Any], dtype: str | None = None) -> list[Tensor | None]:
-    """Parameters as arrays of a dtype; None stays None.
+    """Return parameters as symbolic arrays of a dtype; None stays None.
 
     Raises:
-        DTypeError: One is complex.
+        DTypeError: A parameter is complex.
     """
     result = []
     for x in values:
         if x is not None and not _is_weak(x):
             x = as_tensor(x)
             if is_complex(x.dtype):
-                raise DTypeError(f"{title}: the parameter {x!r} is complex.", "", where_is(here()))
+                raise DTypeError(f"{title}: the parameter {x!r} is complex.", "Give its real part.")
         result.append(x if x is None else as_tensor(x, dtype=dtype))
     return result
 
@@ -97,42 +87,35 @@ def own_float_dtype(title: str, values: Sequence[Any], dtype: Any) -> str:
     name = float_dtype(values) if dtype is None or dtype == "floatX" else dtype_name(dtype)
     if not is_float(name):
         raise DTypeError(
-            f"{title}: draws are real floating numbers, not {name}.",
-            "Cast the draw with astype.",
-            where_is(here()),
+            f"{title}: draws are real floating numbers, not {name}.", "Cast the draw with astype."
         )
     return name
 
 
 def integer_dtype(title: str, dtype: Any) -> str:
-    """The dtype of draws that are integers, int64 by default.
+    """The dtype of integer draws, int64 by default.
 
     Raises:
-        DTypeError: It is none of integers.
+        DTypeError: It is no integer dtype.
     """
     name = "int64" if dtype is None else dtype_name(dtype)
     if not is_integer(name):
-        raise DTypeError(
-            f"{title}: draws are integers, not {name}.",
-            "Cast the draw with astype.",
-            where_is(here()),
-        )
+        raise DTypeError(f"{title}: draws are integers, not {name}.", "Cast the draw with astype.")
     return name
 
 
 def batch_lengths(title: str, size: Any, params: Sequence[Tensor], cores: Sequence[int]) -> Lengths:
-    """The shape of the batch: ``size``, or the common one of the parameters before their last axes.
+    """The shape of the batch: ``size``, or the parameters broadcast without their core axes.
 
     Raises:
-        DTypeError: The size holds something that is no integer.
+        DTypeError: An entry of the size is no integer.
         ShapeError: A parameter lacks axes, or does not broadcast to the size.
     """
     for x, core in zip(params, cores, strict=True):
         if x.ndim < core:
             raise ShapeError(
-                f"{title}: the parameter {x!r} has {x.ndim} axes; at least {core} are wanted.",
-                "",
-                where_is(here()),
+                f"{title}: the parameter {x!r} has {x.ndim} axes; expected at least {core}.",
+                "Give it the missing axes, as x[None].",
             )
     heads = [(x, x.type.shape[: x.ndim - core]) for x, core in zip(params, cores, strict=True)]
     if size is None:
@@ -142,16 +125,15 @@ def batch_lengths(title: str, size: Any, params: Sequence[Tensor], cores: Sequen
         pairs = zip(head[::-1], static[::-1], strict=False)
         if len(head) > len(static) or any(None not in {n, m} and n not in {1, m} for n, m in pairs):
             raise ShapeError(
-                f"{title}: the parameter {x!r} does not go to size={static}.",
-                "The size is the whole shape of the batch, the parameters' own axes among it.",
-                where_is(here()),
+                f"{title}: the parameter {x!r} does not broadcast to size={static}.",
+                "Give the whole shape of the batch, the parameters' own axes included.",
             )
     left = iter(symbolic)
     return [next(left) if n is None else n for n in static]
 
 
 def _common(title: str, params: Sequence[Tensor], cores: Sequence[int]) -> Lengths:
-    # Axes of elements are dropped by looking at an element's first number alone.
+    # The first number of each element has the batch's axes only.
     heads = [
         x if not core else x[(..., *[0] * core)] for x, core in zip(params, cores, strict=True)
     ]
@@ -163,7 +145,6 @@ def _common(title: str, params: Sequence[Tensor], cores: Sequence[int]) -> Lengt
         raise ShapeError(
             f"{title}: the parameters {', '.join(map(repr, params))} do not broadcast.",
             "Make their lengths equal, or one of them 1.",
-            where_is(here()),
         ) from None
     return broadcast_lengths(heads)
 
@@ -172,7 +153,7 @@ def _common(title: str, params: Sequence[Tensor], cores: Sequence[int]) -> Lengt
 
 
 def rng_of(title: str, rng: Any) -> Tensor:
-    """A key that a user gave; a new one for None.
+    """Return a user's key, checked; a fresh one for None.
 
     Raises:
         DTypeError: It is no key.
@@ -184,21 +165,18 @@ def rng_of(title: str, rng: Any) -> Tensor:
         raise DTypeError(
             f"{title}: rng={rng!r} is no key.",
             "Use rng=gt.random.key(seed), or gt.random.shared_rng(seed=...), whose value is kept.",
-            where_is(here()),
         )
-    # As a leaf whatever its length: another key is no other program.
+    # A leaf, so that another key does not compile another program.
     key = Tensor.make(Leaf(rng)) if isinstance(rng, np.ndarray) else as_tensor(rng)
     if key.dtype != "uint32":
         raise DTypeError(
             f"{title}: a key is uint32[2], not {key!r}.",
-            "Make one with gt.random.key(seed); of JAX's typed keys take jax.random.key_data(key).",
-            where_is(here()),
+            "Make one with gt.random.key(seed), or jax.random.key_data(key) of JAX's typed keys.",
         )
     if key.ndim != 1 or key.type.shape[0] not in {2, None}:
         raise ShapeError(
             f"{title}: a key is uint32[2], not {key!r}.",
             "For a batch of keys use graphc.vectorize, with the signature '(2)->()'.",
-            where_is(here()),
         )
     return specify_shape(key, KEY.shape)
 
@@ -212,7 +190,7 @@ def with_next(key: Tensor, draw: Tensor, return_next_rng: bool) -> Any:
 
 
 def as_draws(x: Tensor, valid: Any, dtype: str) -> Tensor:
-    """Integers of a dtype, -1 where they are not valid; its largest where it cannot hold them."""
+    """Integers of a dtype; -1 where they are invalid, the dtype's largest where they overflow."""
     top = min(np.iinfo(dtype).max, np.iinfo("int64").max)
     most = np.array(top, x.dtype)
     if int(most) > top:
@@ -223,8 +201,8 @@ def as_draws(x: Tensor, valid: Any, dtype: str) -> Tensor:
 # Public functions.
 
 
-def entered(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Enter a public function of a distribution: generators and streams have it as a method."""
+def registered(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Register a public function of a distribution as a method of generators and streams."""
     DISTRIBUTIONS[f.__name__] = f
     return f
 
@@ -238,25 +216,25 @@ def distribution(sampler: str) -> Callable[[Sampler], Public]: ...
 
 
 def distribution(sampler: Sampler | str) -> Any:
-    """A sampler as the public function of a distribution of floating numbers.
+    """Make a sampler the public function of a continuous distribution.
 
     Args:
-        sampler: Takes a key, the shape of the batch, the dtype, and the parameters as arrays of
-            that dtype which broadcast to the shape; gives draws of that shape and dtype. Or the
-            axes of an element of each parameter and of a draw, as in ``"(n),(n,n)->(n)"``, where
-            they are not scalars.
+        sampler: A function of a key, the shape of the batch, the dtype, and the parameters as
+            arrays of that dtype which broadcast to the shape; it returns draws of that shape and
+            dtype. Or a signature, such as ``"(n),(n,n)->(n)"``, where parameters or draws are not
+            scalars; then a decorator is returned.
 
     Returns:
         A function of the parameters and ``size``, ``rng``, ``dtype`` and ``return_next_rng``; or
         a decorator.
     """
-    dtypes = "That of the draws; the parameters' by default, and ``config.floatX`` of numbers."
+    dtypes = "The dtype of the draws; by default that of the parameters, or ``config.floatX``."
 
-    def settled(title: str, values: Sequence[Any], dtype: Any) -> tuple[str, str]:
+    def dtypes_of(title: str, values: Sequence[Any], dtype: Any) -> tuple[str, str]:
         name = own_float_dtype(title, values, dtype)
         return name, name
 
-    return _decorated(sampler, settled, dtypes)
+    return _decorated(sampler, dtypes_of, dtypes)
 
 
 @overload
@@ -268,40 +246,40 @@ def discrete(sampler: str) -> Callable[[Sampler], Public]: ...
 
 
 def discrete(sampler: Sampler | str) -> Any:
-    """A sampler as the public function of a distribution of integers, otherwise the same.
+    """Make a sampler the public function of a discrete distribution, as ``distribution`` does.
 
-    Parameters come in the floating dtype that they are computed in, float32 or float64.
+    The sampler gets parameters in a floating dtype, float32 or float64.
     """
-    dtypes = "An integer dtype, that of the draws; int64 by default."
+    dtypes = "The integer dtype of the draws; int64 by default."
 
-    def settled(title: str, values: Sequence[Any], dtype: Any) -> tuple[str, str]:
+    def dtypes_of(title: str, values: Sequence[Any], dtype: Any) -> tuple[str, str]:
         return promote(float_dtype(values), "float32"), integer_dtype(title, dtype)
 
-    return _decorated(sampler, settled, dtypes)
+    return _decorated(sampler, dtypes_of, dtypes)
 
 
-def _decorated(sampler: Sampler | str, settled: Any, dtypes: str) -> Any:
+def _decorated(sampler: Sampler | str, dtypes_of: Any, dtypes: str) -> Any:
     if not isinstance(sampler, str):
-        return _public(sampler, None, settled, dtypes)
+        return _public(sampler, None, dtypes_of, dtypes)
     inputs = re.findall(r"\((.*?)\)", sampler.partition("->")[0])
     cores = [len(axes.split(",")) if axes else 0 for axes in inputs]
-    return lambda f: _public(f, cores, settled, dtypes)
+    return lambda f: _public(f, cores, dtypes_of, dtypes)
 
 
 def _public(
-    sampler: Sampler, cores: Sequence[int] | None, settled: Any, dtypes: str
+    sampler: Sampler, cores: Sequence[int] | None, dtypes_of: Any, dtypes: str
 ) -> Callable[..., Any]:
     title = sampler.__name__
     parameters = [*inspect.signature(sampler).parameters.values()][3:]
     untyped = [p.replace(annotation=p.empty) for p in parameters]
-    own = inspect.Signature([*untyped, *SHARED])
+    own = inspect.Signature([*untyped, *COMMON_PARAMETERS])
     ranks = dict(zip([p.name for p in parameters], cores or [0] * len(parameters), strict=True))
 
     @wraps(sampler)
     def draw(*args: Any, **kwargs: Any) -> Any:
         bound = _bound(title, own, args, kwargs)
-        size, rng, dtype, return_next_rng = (bound.pop(p.name) for p in SHARED)
-        kind, result = settled(title, list(bound.values()), dtype)
+        size, rng, dtype, return_next_rng = (bound.pop(p.name) for p in COMMON_PARAMETERS)
+        kind, result = dtypes_of(title, list(bound.values()), dtype)
         params = given(title, list(bound.values()), kind)
         arrays = [(x, ranks[name]) for x, name in zip(params, bound, strict=True) if x is not None]
         shape = batch_lengths(title, size, [x for x, _ in arrays], [n for _, n in arrays])
@@ -309,9 +287,9 @@ def _public(
         return with_next(key, sampler(key, tuple(shape), result, *params), return_next_rng)
 
     draw.__signature__ = own  # type: ignore[attr-defined]
-    draw.__doc__ = documented(sampler.__doc__ or "", {**MORE, "dtype": dtypes})
+    draw.__doc__ = documented(sampler.__doc__ or "", {**COMMON_DOCS, "dtype": dtypes})
     del draw.__wrapped__
-    return entered(draw)
+    return registered(draw)
 
 
 def _bound(
@@ -320,26 +298,22 @@ def _bound(
     try:
         bound = own.bind(*args, **kwargs)
     except TypeError as error:
-        raise ArgumentError(
-            f"{title}: {error}.",
-            f"Its arguments: {own}.",
-            where_is(here()),
-        ) from None
+        raise ArgumentError(f"{title}: {error}.", f"Its arguments are {own}.") from None
     bound.apply_defaults()
     return bound.arguments
 
 
-SHARED = (
+COMMON_PARAMETERS = (
     inspect.Parameter("size", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
     inspect.Parameter("rng", inspect.Parameter.KEYWORD_ONLY, default=None),
     inspect.Parameter("dtype", inspect.Parameter.KEYWORD_ONLY, default=None),
     inspect.Parameter("return_next_rng", inspect.Parameter.KEYWORD_ONLY, default=False),
 )
-"""What all distributions take after their parameters."""
+"""The parameters that all distributions have after their own."""
 
 
 def documented(text: str, more: dict[str, str]) -> str:
-    """A docstring with more arguments at the end of its ``Args``."""
+    """Return a docstring with more arguments at the end of its ``Args``."""
     text = inspect.cleandoc(text)
     order = [name for name in ("size", "rng", "dtype", "return_next_rng") if name in more]
     lines = [f"    {name}: " + more[name].replace("\n", "\n        ") for name in order]
@@ -347,5 +321,5 @@ def documented(text: str, more: dict[str, str]) -> str:
     if not head:
         summary, gap, rest = text.partition("\n\n")
         return "\n".join([summary, "", "Args:", *lines, *([""] if gap else []), rest]).rstrip()
-    told, gap, rest = rest.partition("\n\n")
-    return "\n".join([first + head + told, *lines]) + gap + rest
+    listed, gap, rest = rest.partition("\n\n")
+    return "\n".join([first + head + listed, *lines]) + gap + rest

@@ -1,4 +1,4 @@
-"""Generators: keys whose methods are the distributions, each giving the next generator too."""
+"""Generators: keys with the distributions as methods, which also return the next generator."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import Input, TensorType
-from graphc.tensor.reduce import Named
-from graphc.tensor.tensor import Tensor
-
-__all__ = ["DISTRIBUTIONS", "KEY", "AsGenerator", "Generator", "as_generator", "fresh", "source"]
+from graphc.lazy import provided
+from graphc.tensor.arrays.reduce import Composite
+from graphc.tensor.core.tensor import Tensor
 
 DISTRIBUTIONS: dict[str, Callable[..., Any]] = {}
-"""Every distribution by its name: the methods of generators and of streams."""
+"""The distributions by name: the methods of generators and streams."""
 
 KEY = TensorType("uint32", (2,))
-"""What a key is: two words, as the data of a key of ``jax.random``."""
+"""The type of a key: two words, as ``jax.random.key_data`` returns them."""
 
 
 class Generator(Tensor):
-    """A key with the distributions as methods, which give the next generator and the draw.
+    """A key with the distributions as methods, which return the next generator and the draw.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -61,7 +60,7 @@ GeneratorInput.node_class = Generator
 
 
 @dataclass(frozen=True, slots=True)
-class AsGenerator(Named):
+class AsGenerator(Composite):
     """The same key, as a generator."""
 
     @property
@@ -72,7 +71,7 @@ class AsGenerator(Named):
         return key
 
     def expand(self, key: Tensor) -> Tensor:
-        """What it is made of."""
+        """The key itself."""
         return key
 
     def perform(self, key: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -94,14 +93,15 @@ def as_generator(key: Tensor) -> Generator:
 
 
 def rng(name: str | None = None) -> Generator:
-    """A generator as an input: a call of a function is given a key for it.
+    """Make a generator that is an input of a function, whose argument is a key.
 
     Args:
-        name: What messages call it.
+        name: The input's name.
 
     Returns:
         A symbolic key, uint32[2], that has every distribution as a method. A method takes the
-        distribution's arguments but ``rng``, and gives a pair: the next generator, and the draw.
+        distribution's arguments except ``rng``, and returns a pair: the next generator and the
+        draw.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -117,15 +117,7 @@ def rng(name: str | None = None) -> Generator:
     return Generator.make(GeneratorInput(KEY, name))
 
 
-_sources: list[Callable[[], Tensor]] = []
-
-
-def source(made: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    """Enter what makes a key for a draw that is given none."""
-    _sources.append(made)
-    return made
-
-
 def fresh() -> Tensor:
-    """A key of its own for a draw that is given none."""
-    return _sources[-1]()
+    """A new key for a draw without one: a shared generator, which a higher layer has."""
+    made: Tensor = provided("graphc.random", "shared_rng")(seed=None, name="rng")
+    return made

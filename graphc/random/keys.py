@@ -1,35 +1,151 @@
-"""Keys: what random numbers are a function of."""
+"""Keys, and random bits: each number is the hash of its position by a key."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from graphc.errors import DTypeError
-from graphc.ir import Leaf, here, is_integer, where
-from graphc.random.bits import LOW, key_of, split_words, words_of
+from graphc.errors import DTypeError, ShapeError
+from graphc.ir import Leaf, is_integer
 from graphc.random.threefry import threefry
-from graphc.tensor.elementwise import bitwise_and, cast, right_shift
-from graphc.tensor.join import stack
-from graphc.tensor.runtime import Runtime
-from graphc.tensor.shape import listed
-from graphc.tensor.tensor import Tensor, as_tensor, constant
+from graphc.tensor.arrays.create import arange
+from graphc.tensor.arrays.join import stack
+from graphc.tensor.core.axes import expand_dims
+from graphc.tensor.core.elementwise import (
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    cast,
+    left_shift,
+    right_shift,
+)
+from graphc.tensor.core.runtime import Runtime
+from graphc.tensor.core.shape import listed, reshape
+from graphc.tensor.core.specify import specify_shape
+from graphc.tensor.core.tensor import Tensor, as_tensor, constant
 
-__all__ = ["fold_in", "key", "split"]
+Lengths = Sequence[Any]
+"""A shape: Python integers and int64 scalars."""
+
+Words = tuple[Tensor, Tensor]
+"""Keys as two arrays, of their first and their second words."""
+
+LOW = 0xFFFFFFFF
+"""The lower half of 64 bits."""
+
+
+def as_key(x: Any) -> Tensor:
+    """Return keys as a symbolic array whose last axis has the two words.
+
+    Raises:
+        DTypeError: The dtype is not uint32.
+        ShapeError: The last axis does not have length 2.
+    """
+    key = as_tensor(x)
+    if key.dtype != "uint32":
+        raise DTypeError(
+            f"A key is an array of uint32, not {key.type!r}.",
+            "Make one with gt.random.key(seed), or jax.random.key_data(key) of JAX's typed keys.",
+        )
+    last = key.type.shape[-1] if key.ndim else 0
+    if last is None:
+        return specify_shape(key, (*[None] * (key.ndim - 1), 2))
+    if last != 2:
+        raise ShapeError(
+            f"Expected a key, whose last axis has length 2, got {key.type!r}.",
+            "Make one with gt.random.key or gt.random.split.",
+        )
+    return key  # type: ignore[no-any-return]
+
+
+def words_of(key: Any) -> Words:
+    """The words of keys; words are returned as they are."""
+    if isinstance(key, tuple):
+        return key
+    key = as_key(key)
+    return key[..., 0], key[..., 1]
+
+
+def key_of(words: Words) -> Tensor:
+    """The keys of words."""
+    return stack(words, -1)
+
+
+def counters(shape: Lengths) -> Words:
+    """The positions 0, 1, 2, ... in an array, in row-major order, as pairs of words."""
+    zero = constant(np.uint32(0))
+    if not shape:
+        return zero, zero
+    n = math.prod(shape)
+    if isinstance(n, int) and n <= LOW:
+        return zero, reshape(arange(n, dtype="uint32"), shape)
+    places = reshape(arange(n, dtype="int64"), shape)
+    low = bitwise_and(places, np.int64(LOW))
+    return cast(right_shift(places, np.int64(32)), "uint32"), cast(low, "uint32")
+
+
+def split_words(words: Words, shape: Lengths) -> Words:
+    """New keys, an array of a shape for each key; their axes come after its own."""
+    axes = tuple(range(-len(shape), 0))
+    k0, k1 = (expand_dims(k, axes) if axes and k.ndim else k for k in words)
+    return threefry(k0, k1, *counters(shape))
+
+
+def child(key: Any, i: int) -> Words:
+    """The key number i of those that a key is split into; it does not depend on their number."""
+    return threefry(*words_of(key), constant(np.uint32(0)), constant(np.uint32(i)))
+
+
+def bits_of(key: Any, shape: Lengths, width: int) -> Tensor:
+    """Random bits, an array of a shape for each key."""
+    high, low = split_words(words_of(key), shape)
+    if width == 64:
+        return bitwise_or(left_shift(cast(high, "uint64"), np.uint64(32)), cast(low, "uint64"))
+    return cast(bitwise_xor(high, low), f"uint{width}")
+
+
+def random_bits(key: Any, shape: Lengths = (), width: int = 32) -> Tensor:
+    """Draw random bits as unsigned integers.
+
+    Args:
+        key: A key, or an array of keys: uint32, its last axis of length 2.
+        shape: Integers, Python's or symbolic.
+        width: The bits of each number: 8, 16, 32 or 64.
+
+    Returns:
+        An array of the shape for each key, its axes after those of the keys.
+
+    Raises:
+        DTypeError: An invalid width, or a key that is not uint32.
+        ShapeError: The key has no last axis of length 2.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.random_bits(gt.random.key(42), (3,)).eval(mode="NUMPY").tolist()
+        [2098992034, 2919706841, 2646866425]
+    """
+    if width not in {8, 16, 32, 64}:
+        raise DTypeError(
+            f"random_bits: no unsigned integer has {width!r} bits.", "Use 8, 16, 32 or 64."
+        )
+    return bits_of(key, tuple(shape), width)
 
 
 def key(seed: Any) -> Tensor:
-    """The key of a seed; equal seeds give equal keys, in any process and on any backend.
+    """Make a key from a seed; equal seeds give equal keys, in any process and on any backend.
 
     It is ``jax.random.key_data(jax.random.key(seed))``, computed in 64 bits whatever JAX is set to.
 
     Args:
-        seed: An integer, taken modulo 2**64, or a symbolic one or an array of them. Of a number,
-            the key is passed to a program when it runs: another seed makes no other program.
+        seed: An integer, taken modulo 2**64, or a symbolic one or an array of them. The key of a
+            Python integer is passed to a program when it runs: another seed does not compile
+            another program.
 
     Returns:
-        A key, uint32, of two elements; a further axis in front for each of the seed's.
+        A key, uint32[2], with the axes of the seed in front.
 
     Raises:
         DTypeError: The seed is no integer.
@@ -46,7 +162,7 @@ def key(seed: Any) -> Tensor:
         return Tensor.make(Leaf(words, "key"))
     x = as_tensor(number)
     if not is_integer(x.dtype):
-        raise DTypeError(f"key: a seed is an integer, not {x!r}.", "", where(here()))
+        raise DTypeError(f"key: a seed is an integer, not {x!r}.", "Cast it with astype('int64').")
     return stack(_words_of_seed(x), -1)
 
 
@@ -59,17 +175,17 @@ def _words_of_seed(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def split(key: Any, num: Any = 2) -> Tensor:
-    """New keys of a key, which is not to be used again.
+    """Split a key into new keys; the old one must not be used again.
 
     Args:
         key: A key, or an array of keys.
-        num: How many, an integer, Python's or symbolic, or a tuple of them: a shape.
+        num: The number of new keys, an integer, Python's or symbolic; or a shape, a tuple of them.
 
     Returns:
-        ``num`` keys for each, uint32, the last axis of length 2; those of ``jax.random.split``.
+        ``num`` keys for each key, uint32, the last axis of length 2, as of ``jax.random.split``.
 
     Raises:
-        DTypeError: The key is not of uint32.
+        DTypeError: The key is not uint32.
         ShapeError: The key has no last axis of length 2.
 
     Example:
@@ -82,7 +198,7 @@ def split(key: Any, num: Any = 2) -> Tensor:
 
 
 def fold_in(key: Any, data: Any) -> Tensor:
-    """A new key of a key and an integer, such as the number of a step.
+    """Make a new key from a key and an integer, such as the number of a step.
 
     Args:
         key: A key, or an array of keys.
@@ -90,10 +206,10 @@ def fold_in(key: Any, data: Any) -> Tensor:
             broadcasts with the keys.
 
     Returns:
-        A key for each, that of ``jax.random.fold_in``.
+        A new key for each key, as of ``jax.random.fold_in``.
 
     Raises:
-        DTypeError: The key is not of uint32, or ``data`` no integers.
+        DTypeError: The key is not uint32, or ``data`` is no integer.
         ShapeError: The key has no last axis of length 2.
 
     Example:
@@ -109,6 +225,8 @@ def fold_in(key: Any, data: Any) -> Tensor:
     else:
         x = as_tensor(number)
     if not is_integer(x.dtype):
-        raise DTypeError(f"fold_in: data is an integer, not {x!r}.", "", where(here()))
+        raise DTypeError(
+            f"fold_in: data is an integer, not {x!r}.", "Cast it with astype('int64')."
+        )
     low = cast(bitwise_and(cast(x, "int64"), np.int64(LOW)), "uint32")
     return key_of(threefry(*words, constant(np.uint32(0)), low))

@@ -1,16 +1,17 @@
-"""Counts of events at a constant rate."""
+"""The Poisson distribution, and the negative binomial one as a mixture of it."""
 
 from __future__ import annotations
 
 from graphc.loop.functional import while_loop
-from graphc.random.bits import Lengths
 from graphc.random.distribution import as_draws, discrete
-from graphc.random.factorial import log_of_poisson
-from graphc.random.keys import split
-from graphc.random.rejection import accepted
+from graphc.random.gamma_family import gammas
+from graphc.random.generator import DISTRIBUTIONS
+from graphc.random.keys import Lengths, split
+from graphc.random.rejection import accepted, log_of_poisson
 from graphc.random.uniform import uniforms
-from graphc.tensor.create import zeros
-from graphc.tensor.elementwise import (
+from graphc.tensor.arrays.create import zeros
+from graphc.tensor.arrays.reduce import any
+from graphc.tensor.core.elementwise import (
     abs,
     cast,
     floor,
@@ -23,20 +24,17 @@ from graphc.tensor.elementwise import (
     sqrt,
     where,
 )
-from graphc.tensor.exponential import log
-from graphc.tensor.reduce import any
-from graphc.tensor.tensor import Tensor
-
-__all__ = ["poissons"]
+from graphc.tensor.core.exponential import log
+from graphc.tensor.core.tensor import Tensor
 
 FEW = 10
-"""The mean below which the events are counted one by one."""
+"""The mean below which events are counted one by one."""
 
 
 def poissons(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
-    """The draws as floating numbers; -1 where the mean is below 0 or NaN.
+    """Poisson draws as floating numbers; -1 where the mean is negative or NaN.
 
-    Uniform numbers have 32 bits, as in ``jax.random``; what is made of them has lam's dtype.
+    Uniform numbers have 32 bits, as in ``jax.random``; the draws have lam's dtype.
     """
     # A comparison with NaN is false.
     many = greater_equal(lam, FEW)
@@ -49,7 +47,7 @@ def poissons(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
 
 
 def _one_by_one(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
-    """How many exponential waiting times there are in a time of ``lam``.
+    """The number of exponential waiting times within a time of ``lam``.
 
     Source: Knuth, The Art of Computer Programming, volume 2, 3.4.1.
     """
@@ -68,7 +66,7 @@ def _one_by_one(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
 
 
 def _by_rejection(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
-    """Transformed rejection, for means from 10 on.
+    """Draws by transformed rejection, for means of at least 10.
 
     Source: Hörmann, Insurance: Mathematics and Economics 12(1), 1993, algorithm PTRS.
     """
@@ -93,10 +91,10 @@ def _by_rejection(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
 
 @discrete
 def poisson(key: Tensor, shape: Lengths, dtype: str, lam: Tensor = 1.0) -> Tensor:  # type: ignore[assignment]
-    """Poisson's distribution: the draws of ``jax.random.poisson``.
+    """Draw from the Poisson distribution, as ``jax.random.poisson`` does.
 
     Args:
-        lam: The mean, from 0 on; where it is below or NaN a draw is -1.
+        lam: The mean, at least 0; where it is negative or NaN, a draw is -1.
 
     Source: Hörmann, Insurance: Mathematics and Economics 12(1), 1993.
 
@@ -108,3 +106,30 @@ def poisson(key: Tensor, shape: Lengths, dtype: str, lam: Tensor = 1.0) -> Tenso
     """
     draws = poissons(key, shape, lam)
     return as_draws(draws, greater_equal(draws, 0), dtype)
+
+
+@discrete
+def nbinom(key: Tensor, shape: Lengths, dtype: str, n: Tensor, p: Tensor) -> Tensor:
+    """Draw from the negative binomial distribution: the failures before ``n`` successes.
+
+    It is a mixture of Poisson distributions with gamma-distributed means, so n need not be an
+    integer.
+
+    Args:
+        n: The number of successes, positive.
+        p: The probability of success, above 0 and at most 1. Otherwise a draw is -1.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.random.nbinom(3, 0.5, size=5, rng=gt.random.key(0))
+        >>> x.eval(mode="NUMPY").tolist()
+        [2, 5, 5, 0, 8]
+    """
+    first, second = split(key)
+    mean = gammas(first, shape, n.dtype, n) * ((1 - p) / p)
+    draws = poissons(second, shape, mean)
+    possible = logical_and(greater(n, 0), logical_and(greater(p, 0), less_equal(p, 1)))
+    return as_draws(draws, logical_and(possible, greater_equal(draws, 0)), dtype)
+
+
+negative_binomial = DISTRIBUTIONS["negative_binomial"] = nbinom

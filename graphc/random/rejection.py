@@ -1,36 +1,37 @@
-"""Draws by rejection: all elements try again, until each was accepted at least once."""
+"""Rejection sampling: the loop, and the ratios of factorials in acceptance tests."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
-from graphc.loop.functional import while_loop
-from graphc.random.bits import Lengths
-from graphc.random.keys import split
-from graphc.tensor.create import full
-from graphc.tensor.elementwise import logical_not, logical_or, where
-from graphc.tensor.reduce import any
-from graphc.tensor.tensor import Tensor
+import numpy as np
 
-__all__ = ["accepted"]
+from graphc.loop.functional import while_loop
+from graphc.random.keys import Lengths, split
+from graphc.tensor.arrays.create import full
+from graphc.tensor.arrays.reduce import any
+from graphc.tensor.core.elementwise import cast, clip, less_equal, logical_not, logical_or, where
+from graphc.tensor.core.exponential import log, log1p
+from graphc.tensor.core.tensor import Tensor, constant
 
 Attempt = Callable[[Sequence[Tensor]], tuple[Tensor, Tensor]]
-"""Takes as many keys as asked for; gives draws, and which of them are accepted."""
+"""A function from keys to candidates, and whether each is accepted."""
 
 
 def accepted(key: Tensor, shape: Lengths, dtype: str, attempt: Attempt, keys: int = 2) -> Tensor:
-    """Draws of the shape, each the last of its element that was accepted.
+    """Draws by rejection: the last accepted candidate of each element.
 
-    All are tried until none is left, which is when ``jax.random`` stops too. Whether one is tried
-    again does not depend on its value, but on who was accepted, so that none is preferred. Each
-    attempt splits the key: the first part is that of the next one.
+    All elements are tried until each has an accepted candidate, which is when ``jax.random`` stops
+    too. Whether an element is tried again does not depend on its value, so the draws are unbiased.
+    Each attempt splits the key: the first part is the key of the next attempt.
 
     Args:
         key: A key.
         shape: The shape of the draws.
-        dtype: Their dtype.
-        attempt: Gives draws of that shape, and which of them are accepted.
-        keys: How many keys an attempt takes.
+        dtype: The dtype of the draws.
+        attempt: Returns candidates of that shape, and whether each is accepted.
+        keys: The number of keys that an attempt takes.
     """
 
     def step(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
@@ -45,3 +46,38 @@ def accepted(key: Tensor, shape: Lengths, dtype: str, attempt: Attempt, keys: in
     first = key, full(shape, 0, dtype), full(shape, False)
     _, draws, _ = while_loop(is_left, step, first, name="rejection")
     return draws  # type: ignore[no-any-return]
+
+
+TAILS = (
+    0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509,
+    0.0166446911898211, 0.0138761288230707, 0.0118967099458917, 0.0104112652619720,
+    0.00925546218271273, 0.00833056343336287,
+)  # fmt: skip
+"""The error of Stirling's formula for ``log(k!)``, for k from 0 to 9."""
+
+
+def _tail(k: Tensor) -> Tensor:
+    """``log(k!) - ((k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2)``, for k of at least 0."""
+    known = constant(np.array(TAILS), dtype=k.dtype, bake=True)
+    few = less_equal(k, len(TAILS) - 1)
+    square = (k + 1) * (k + 1)
+    series = (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
+    place = cast(clip(where(few, k, 0), 0, len(TAILS) - 1), "int64")
+    return where(few, known[place], series)  # type: ignore[no-any-return]
+
+
+def log_of_ratio(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Return x and y with ``log(a! / b!) == (a - b) * x + y``.
+
+    The first terms of several such ratios are large and nearly cancel: add up their x first.
+    """
+    step = a - b
+    rest = (a + 0.5) * log1p(step / (b + 1)) - step
+    return log(b + 1), rest + _tail(a) - _tail(b)
+
+
+def log_of_poisson(k: Tensor, mean: Tensor) -> Tensor:
+    """The logarithm of the Poisson probability of k."""
+    distance = mean - (k + 1)
+    small = 0.5 * log(k + 1) + _tail(k) + 0.5 * math.log(2 * math.pi)
+    return k * log1p(distance / (k + 1)) - distance - small

@@ -1,4 +1,4 @@
-"""Threefry-2x32: the hash of a counter by a key that all random numbers are made of.
+"""Threefry-2x32: the hash of a counter by a key, from which all random numbers are made.
 
 Source: Salmon, Moraes, Dror & Shaw, Parallel random numbers: as easy as 1, 2, 3, SC 2011.
 """
@@ -12,28 +12,26 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import DTypeError
-from graphc.ir import Check, Op, TensorType, TupleType, here, picks, where
-from graphc.tensor.elementwise import aligned, broadcast_checks, broadcast_shapes
-from graphc.tensor.tensor import Tensor
-
-__all__ = ["INJECTIONS", "PARITY", "ROTATIONS", "Threefry", "threefry"]
+from graphc.ir import Check, Op, TensorType, TupleType, picks
+from graphc.tensor.core.elementwise import aligned, broadcast_checks, broadcast_shapes
+from graphc.tensor.core.tensor import Tensor
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-"""By how many bits the four rounds between two injections of the key rotate, in turn."""
+"""The rotations, in bits, of the four rounds between two injections of the key, in turn."""
 
 INJECTIONS = 5
 PARITY = np.uint32(0x1BD11BDA)
-"""What the key's third word is made with, so that it is not 0 where the others are."""
+"""The constant in the key's third word, which makes it nonzero where the others are 0."""
 
 BLOCK = 2**13
-"""How many words NumPy hashes at a time: two of them and what they are made with stay near."""
+"""The number of words that NumPy hashes at a time, so that they fit the cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threefry(Op):
-    """The two words that a counter of two words becomes by a key of two; all are uint32.
+    """The hash of a counter by a key, two words of uint32.
 
-    Inputs are the key's words and the counter's, which broadcast.
+    Inputs are the two words of the key and of the counter, which broadcast.
     """
 
     @property
@@ -43,9 +41,8 @@ class Threefry(Op):
     def infer(self, *types: TensorType) -> TupleType:
         if any(t.dtype != "uint32" for t in types):
             raise DTypeError(
-                f"threefry({', '.join(map(repr, types))}): words of uint32 are wanted.",
+                f"threefry({', '.join(map(repr, types))}): expected words of uint32.",
                 "Cast them with astype.",
-                where(here()),
             )
         word = TensorType("uint32", broadcast_shapes("threefry", types))
         return TupleType((word, word))
@@ -54,7 +51,7 @@ class Threefry(Op):
         return broadcast_checks(types)
 
     def perform(self, *words: np.ndarray[Any, Any]) -> tuple[Any, Any]:
-        """Block by block, as the hash reads and writes each word a hundred times."""
+        """Hash block by block, as each word is read and written a hundred times."""
         shape = np.broadcast_shapes(*[np.shape(x) for x in words])
         y, z = np.empty(shape, np.uint32), np.empty(shape, np.uint32)
         whole = [np.broadcast_to(x, shape).reshape(-1) if np.ndim(x) else x for x in words]
@@ -76,7 +73,7 @@ class Threefry(Op):
 
 
 def _hash_into(x0: Any, x1: Any, k0: Any, k1: Any, c0: Any, c1: Any) -> None:
-    """The hash in the memory of its results: a new array for each step takes twice as long."""
+    """Hash in the memory of the results: a new array for each step would take twice as long."""
     keys = (k0, k1, k0 ^ k1 ^ PARITY)
     np.add(c0, k0, out=x0)
     np.add(c1, k1, out=x1)
@@ -94,6 +91,6 @@ def _hash_into(x0: Any, x1: Any, k0: Any, k1: Any, c0: Any, c1: Any) -> None:
 
 
 def threefry(k0: Tensor, k1: Tensor, x0: Tensor, x1: Tensor) -> tuple[Tensor, Tensor]:
-    """The two words of a counter's hash by a key."""
+    """Return the two words of the hash of a counter by a key."""
     y, z = picks(Tensor.make(Threefry(), k0, k1, x0, x1))
     return y, z

@@ -1,32 +1,49 @@
-"""Numbers that are equally likely everywhere between two ends."""
+"""Uniform draws: floating numbers and integers."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphc.random.bits import Lengths, bits_of
-from graphc.random.distribution import distribution
-from graphc.tensor.elementwise import cast, maximum, right_shift
-from graphc.tensor.tensor import Tensor, constant
+import numpy as np
 
-__all__ = ["FRACTION", "LEAST", "uniforms"]
+from graphc.errors import ArgumentError, DTypeError
+from graphc.ir import is_integer
+from graphc.random.distribution import (
+    batch_lengths,
+    distribution,
+    integer_dtype,
+    registered,
+    rng_of,
+    with_next,
+)
+from graphc.random.keys import Lengths, bits_of, random_bits, split
+from graphc.tensor.core.elementwise import (
+    cast,
+    clip,
+    equal,
+    greater_equal,
+    maximum,
+    right_shift,
+    where,
+)
+from graphc.tensor.core.tensor import Tensor, as_tensor, constant
 
 FRACTION = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
-"""How many bits of a float stand behind the leading 1: so fine are the steps between 0 and 1."""
+"""The number of fraction bits of a float: the resolution of numbers between 0 and 1."""
 
 WIDTH = {"bfloat16": 8, "float16": 16, "float32": 32, "float64": 64}
-"""How many random bits are drawn for one."""
+"""The number of random bits drawn for a float."""
 
 LEAST = {"bfloat16": 2.0**-126, "float16": 2.0**-14, "float32": 2.0**-126, "float64": 2.0**-1022}
-"""The smallest number that has all its digits."""
+"""The smallest normal number."""
 
 
 def uniforms(key: Any, shape: Lengths, dtype: str, low: Any = 0.0, high: Any = 1.0) -> Tensor:
-    """Numbers from ``low`` on and below ``high``, those of ``jax.random.uniform``.
+    """Uniform numbers, at least ``low`` and below ``high``, as by ``jax.random.uniform``.
 
     Args:
-        key: A key, an array of keys, or the words of either.
-        shape: Lengths for each key.
+        key: A key, an array of keys, or their words.
+        shape: The shape of the numbers for each key.
         dtype: A floating dtype.
         low: A number, or an array of the dtype that broadcasts with the result.
         high: The same.
@@ -36,13 +53,13 @@ def uniforms(key: Any, shape: Lengths, dtype: str, low: Any = 0.0, high: Any = 1
     unit = cast(right_shift(bits_of(key, shape, width), down), dtype) * 2.0**-fraction
     if isinstance(low, float) and isinstance(high, float) and (low, high) == (0.0, 1.0):
         return unit
-    # Rounding must not lead below the lower end.
+    # Rounding must not give a number below ``low``.
     return maximum(low, unit * (high - low) + low)
 
 
 @distribution
 def uniform(key: Tensor, shape: Lengths, dtype: str, low: Any = 0.0, high: Any = 1.0) -> Tensor:
-    """Numbers that are equally likely everywhere from ``low`` on and below ``high``.
+    """Draws from the uniform distribution: at least ``low``, below ``high``.
 
     Args:
         low: The lower end.
@@ -55,3 +72,82 @@ def uniform(key: Tensor, shape: Lengths, dtype: str, low: Any = 0.0, high: Any =
         [-0.1631, -0.5674, 0.9306]
     """
     return uniforms(key, shape, dtype, low, high)
+
+
+def integers_from(key: Tensor, shape: Lengths, dtype: str, first: Tensor, last: Tensor) -> Tensor:
+    """Integers from ``first`` to ``last`` inclusive, as by ``jax.random.randint``.
+
+    They are remainders of numbers with twice the bits of the dtype, so that probabilities differ by
+    a factor of at most 1 + 2**-32. Where the last is below the first, all are the first.
+    """
+    width = max(np.iinfo(dtype).bits, 32)
+    unsigned = f"uint{width}"
+    high, low = (random_bits(part, shape, width) for part in split(key))
+    span = cast(last, unsigned) - cast(first, unsigned) + 1
+    span = where(greater_equal(last, first), span, 1)
+    # The span of all numbers overflows to 0, and leaves the bits as they are.
+    whole, some = equal(span, 0), maximum(span, 1)
+    half = np.array(2 ** (width // 2), unsigned) % some
+    offset = ((high % some) * (half * half % some) + low % some) % some
+    return cast(first, dtype) + cast(where(whole, low, offset), dtype)
+
+
+@registered
+def integers(
+    low: Any,
+    high: Any = None,
+    size: Any = None,
+    *,
+    rng: Any = None,
+    dtype: Any = None,
+    return_next_rng: bool = False,
+) -> Any:
+    """Draw uniform integers, at least ``low`` and below ``high``.
+
+    They are the draws of ``jax.random.randint`` for the dtype. Where ``high`` is not above ``low``,
+    a draw is ``low``.
+
+    Args:
+        low: The lower end; without ``high``, the exclusive upper end, and 0 is the lower one.
+        high: The exclusive upper end.
+        size: The shape of the batch of draws, as for ``bernoulli``.
+        rng: The key, as for ``bernoulli``.
+        dtype: The integer dtype of the draws; int64 by default.
+        return_next_rng: Return a pair of the next key and the draw.
+
+    Raises:
+        ArgumentError: Python integers with none between them.
+        DTypeError: An end that is no integer, or does not fit the dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.random.integers(1, 7, size=8, rng=gt.random.key(0))
+        >>> x.eval(mode="NUMPY").tolist()
+        [4, 6, 6, 6, 4, 2, 3, 1]
+    """
+    kind = integer_dtype("integers", dtype)
+    first, end = (0, low) if high is None else (low, high)
+    if isinstance(first, int) and isinstance(end, int) and first >= end:
+        raise ArgumentError(
+            f"integers: no integer is at least {first} and below {end}.", "Give a high above low."
+        )
+    first, last = _end(kind, first, 0), _end(kind, end, 1)
+    key = rng_of("integers", rng)
+    shape = tuple(batch_lengths("integers", size, [first, last], [0, 0]))
+    return with_next(key, integers_from(key, shape, kind, first, last), return_next_rng)
+
+
+def _end(dtype: str, x: Any, less: int) -> Tensor:
+    """An end as an integer of the dtype, minus ``less``: 1 for an exclusive end."""
+    bounds = np.iinfo(dtype)
+    if isinstance(x, int):
+        if not bounds.min <= x - less <= bounds.max:
+            raise DTypeError(f"integers: {x - less} does not fit {dtype}.", "Use a wider dtype.")
+        return as_tensor(np.array(x - less, dtype))  # type: ignore[no-any-return]
+    x = as_tensor(x)
+    if not is_integer(x.dtype):
+        raise DTypeError(f"integers: the end {x!r} is no integer.", "Use x.astype('int64').")
+    if x.dtype == "uint64" or dtype == "uint64":
+        return cast(x, dtype) - np.array(less, dtype)
+    # In 64 bits, since the exclusive end may be just outside the dtype.
+    return cast(clip(cast(x, "int64") - less, bounds.min, bounds.max), dtype)

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from graphc.loop.functional import loop
-from graphc.random.bits import Lengths, child
 from graphc.random.distribution import distribution
-from graphc.random.lanes import Lanes, drawn
-from graphc.random.normal import above
+from graphc.random.gaussian import above
+from graphc.random.keys import Lengths, child
+from graphc.random.reparameterized import ReparameterizedDraw, drawn
 from graphc.random.uniform import uniforms
-from graphc.tensor.arithmetic import hypot
-from graphc.tensor.axes import expand_dims
-from graphc.tensor.bessel import i0e, i1e
-from graphc.tensor.create import zeros_like
-from graphc.tensor.elementwise import (
+from graphc.tensor.arrays.create import zeros_like
+from graphc.tensor.arrays.reduce import all, sum
+from graphc.tensor.core.arithmetic import hypot
+from graphc.tensor.core.axes import expand_dims
+from graphc.tensor.core.elementwise import (
     Elementwise,
     abs,
     binary,
@@ -37,19 +37,19 @@ from graphc.tensor.elementwise import (
     undefined,
     where,
 )
-from graphc.tensor.exponential import exp, log
-from graphc.tensor.reduce import all, sum
-from graphc.tensor.series import computed, polynomial, wide
-from graphc.tensor.tensor import Tensor, constant
-from graphc.tensor.trigonometric import arcsin, arctan, cos, sin, tan
+from graphc.tensor.core.exponential import exp, log
+from graphc.tensor.core.tensor import Tensor, constant
+from graphc.tensor.core.trigonometric import arcsin, arctan, cos, sin, tan
+from graphc.tensor.special.bessel import i0e, i1e
+from graphc.tensor.special.series import computed, polynomial, wide
 
-MOST = 1000
-"""How many candidates there can be for an angle; more than 13 of 20 are taken."""
+MAX_CANDIDATES = 1000
+"""The most candidates for an angle; more than 13 in 20 are accepted."""
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(40)
 
 LARGE = 200.0
-"""From there on the mean's distance from 1 is a series."""
+"""The kappa from which the distance of the mean cosine from 1 is computed by a series."""
 
 HUGE = 1e150
 
@@ -57,7 +57,7 @@ SERIES = (1 / 2, 1 / 8, 1 / 8, 25 / 128, 13 / 32, 1073 / 1024)
 
 
 def _shortfall(kappa: Tensor) -> Tensor:
-    """1 less the mean of the angle's cosine (of large numbers DLMF 10.40.1)."""
+    """1 minus the mean of the angle's cosine (for large kappa, DLMF 10.40.1)."""
     small, large = minimum(kappa, LARGE), maximum(kappa, LARGE)
     return where(  # type: ignore[no-any-return]
         less(kappa, LARGE), 1 - i1e(small) / i0e(small), polynomial(1 / large, SERIES) / large
@@ -66,17 +66,17 @@ def _shortfall(kappa: Tensor) -> Tensor:
 
 @wide
 def _by_kappa(x: Tensor, kappa: Tensor) -> Any:
-    """The integral of the density's slope on one side of the angle, over its density.
+    """The derivative of the distribution function with respect to kappa, over the density.
 
-    It is that from 0 for an angle that is next to 0, and otherwise as far out as there is anything:
-    of each, next to nothing cancels.
+    The integral runs from 0 to an angle near 0, and otherwise from the angle outwards as far as the
+    density is not negligible; in both, hardly any digits cancel.
     """
     sound = logical_and(less_equal(abs(x), math.pi), kappa >= 0) & less(kappa, np.inf)
-    # For a fixed angle it falls like 1 / kappa, as this does before anything overflows.
+    # At a fixed angle it falls like 1 / kappa: divide before anything overflows.
     beyond = maximum(where(sound, kappa, 1) / HUGE, 1)
     size, k = where(sound, abs(x), 1), where(sound, kappa, 1) / beyond
     own, other = sin(size / 2), cos(size / 2)
-    # Of two angles whose cosines differ by so much, the distance.
+    # The distance of two angles, given the difference of their cosines.
     further = minimum(20 / k, other * other)
     down = own * sqrt(maximum(other * other - further, 0))
     outer = 2 * arcsin(further / (sqrt(own * own + further) * other + down))
@@ -91,7 +91,7 @@ def _by_kappa(x: Tensor, kappa: Tensor) -> Any:
 
 vonmises_by_kappa: Elementwise = binary(
     "vonmises_by_kappa",
-    "The slope by kappa of the angle below which there is a share of the von Mises distribution",
+    "The derivative with respect to kappa of a quantile of the von Mises distribution",
     real_inexact,
     lambda g, y, x, kappa: (
         g * (2 * sin(x / 2) ** 2 - _shortfall(kappa) + kappa * sin(x) * y),
@@ -103,8 +103,8 @@ vonmises_by_kappa: Elementwise = binary(
 
 
 @dataclass(frozen=True, slots=True)
-class VonMises(Lanes):
-    """An angle from -pi to pi for each key and kappa, the likeliest one 0.
+class VonMises(ReparameterizedDraw):
+    """An angle from -pi to pi for each key and kappa, with mode 0.
 
     Source: Best & Fisher, Efficient simulation of the von Mises distribution, Applied Statistics
     28(2), 1979; written so that no digits are lost whatever kappa is.
@@ -115,7 +115,7 @@ class VonMises(Lanes):
         return "random_vonmises"
 
     def numbers(self, k0: Tensor, k1: Tensor, kappa: Tensor) -> Tensor:  # type: ignore[override]
-        """Angles of a wrapped Cauchy distribution, of which some are refused."""
+        """Angles of a wrapped Cauchy distribution, with rejection."""
         dtype = kappa.dtype
         kappa = where(less(kappa, 0), np.nan, kappa)
         h = hypot(1, 2 * kappa)
@@ -132,13 +132,15 @@ class VonMises(Lanes):
             v = uniforms(child(own, 1), (), dtype)
             angle = 2 * arctan(narrow * tan(math.pi / 2 * u))
             y = least + 2 * kappa * sin(angle / 2) ** 2
-            # So is NaN, as of a negative kappa.
+            # NaN, as of a negative kappa, is accepted.
             found = logical_not(greater(log(v) + (y - 1), log(y)))
             fresh = logical_and(found, logical_not(done))
             return (words, logical_or(done, found), where(fresh, angle, taken)), None
 
         carry = ((k0, k1), zeros_like(kappa, "bool"), zeros_like(kappa))
-        (*_, taken), _ = loop(step, carry, until=lambda carry: all(carry[1]), max_steps=MOST)
+        (*_, taken), _ = loop(
+            step, carry, until=lambda carry: all(carry[1]), max_steps=MAX_CANDIDATES
+        )
         return taken  # type: ignore[no-any-return]
 
     def slopes(self, y: Tensor, kappa: Tensor) -> tuple[Tensor]:  # type: ignore[override]
@@ -147,11 +149,11 @@ class VonMises(Lanes):
 
 @distribution
 def vonmises(key: Tensor, shape: Lengths, dtype: str, mu: Any, kappa: Any) -> Tensor:
-    """Angles of the von Mises distribution, from -pi to pi; gradients by both parameters.
+    """Angles from the von Mises distribution, in -pi to pi, differentiable in both parameters.
 
     Args:
-        mu: The likeliest angle, in radians.
-        kappa: How much likelier it is than others, 0 or positive.
+        mu: The mode, in radians.
+        kappa: The concentration, 0 or positive.
 
     Example:
         >>> import graphc.tensor as gt

@@ -1,4 +1,4 @@
-"""One sweep brings a graph to a form in which no rule of a pass applies any more."""
+"""The engine: one sweep brings a graph to a form in which no rule of a pass applies."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.errors import InvalidGraphError
-from graphc.ir import Constant, Input, Leaf, Node, Slot, derived_from
+from graphc.ir import Constant, Input, Leaf, Node, Slot
 from graphc.rewrite.rule import PASSES, EquationRule, Root, Rule, kind, sort
-
-__all__ = ["Change", "Chooser", "Sweep"]
+from graphc.site import derived_from
 
 TOLD = "loop"
 """The subject of rules whose changes a plan tells."""
@@ -19,7 +18,7 @@ MOST_CHANGES_A_NODE = 50
 """Rules that grow a graph without end are stopped here; graphs of real programs need about 3."""
 
 ATOMS = frozenset({Constant, Input, Leaf, Slot})
-"""What stands for itself."""
+"""Operations that no rule replaces."""
 
 Chosen = Mapping[str, tuple[Rule, ...]]
 """Rules by their pass."""
@@ -27,7 +26,7 @@ Chosen = Mapping[str, tuple[Rule, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A rule applied once: what it found and what it put there."""
+    """One application of a rule: the node it replaced, and the replacement."""
 
     rule: Rule
     before: Node
@@ -35,7 +34,7 @@ class Change:
 
 
 class Chooser:
-    """Which rules to try on a node: those of its operation that its operands do not rule out.
+    """An index of rules: those of a node's operation that its operands do not rule out.
 
     Args:
         rules: All there are, in the order to try them.
@@ -74,7 +73,7 @@ class Chooser:
 
 
 def _applied(rule: Rule, node: Node) -> Node | None:
-    """What a rule makes of a node; its name is added to what it raises."""
+    """Apply a rule to a node; its name is added to an error."""
     try:
         return rule.apply(node)
     except Exception as error:
@@ -83,7 +82,7 @@ def _applied(rule: Rule, node: Node) -> Node | None:
 
 
 class Sweep:
-    """The normal forms of nodes under the rules of a pass, each worked out once.
+    """The normal forms of nodes under the rules of a pass, each computed once.
 
     Args:
         step: The pass.
@@ -108,7 +107,7 @@ class Sweep:
         self._became: dict[Node, tuple[Node, Rule | None]] = {}
 
     def normal_forms(self, nodes: Sequence[Node]) -> None:
-        """Work out what each of the nodes becomes, which stand after their inputs.
+        """Compute the normal form of each node; inputs come first.
 
         Raises:
             InvalidGraphError: Rules that undo each other or grow the graph without end, or one
@@ -130,7 +129,7 @@ class Sweep:
                 self._settle([node, new], most)
 
     def form(self, node: Node) -> Node:
-        """What a node became."""
+        """Return the form that a node was brought to."""
         return self._done[node]
 
     def _settle(self, stack: list[Node], most: int) -> None:
@@ -159,7 +158,7 @@ class Sweep:
                     stack.append(new)
 
     def _step(self, node: Node) -> tuple[Node, Rule | None]:
-        """The node on the forms of its inputs, or what the first rule that applies makes of it."""
+        """Return the node on its inputs' forms, or its replacement by the first rule to apply."""
         done = self._done
         new = node
         for x in node.inputs:

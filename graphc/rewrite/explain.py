@@ -1,4 +1,4 @@
-"""What the rules did to a graph, to be read."""
+"""An explanation of what the rules did to a graph."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from graphc.rewrite.engine import Change
 from graphc.rewrite.page import page
 from graphc.rewrite.passes import PassReport, optimize
 
-__all__ = ["Explanation", "explain"]
-
 WIDEST = 72
 """About how many characters an expression has before it is cut by dots."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What the passes did; ``str()`` of it is a text to read, ``html()`` a page to step through.
+    """The rewriting of a graph; ``str()`` is a text to read, ``html()`` a page to step through.
 
     Attributes:
         before: The graph as it was.
@@ -83,11 +81,11 @@ class Compiled(Protocol):
     """A function, which knows the graph as written and its mode.
 
     Attributes:
-        asked: The graph before any rule.
+        requested: The graph before any rule.
         mode: Which rules are excluded and included.
     """
 
-    asked: Graph
+    requested: Graph
     mode: Any
 
 
@@ -97,7 +95,7 @@ def explain(
     excluding: Iterable[str] | None = None,
     including: Iterable[str] | None = None,
 ) -> Explanation:
-    """What the rules make of a graph, pass by pass: each rule, what it found and put there, where.
+    """Explain how a graph is rewritten: each rule that applied, what it replaced, and where.
 
     Args:
         graph: A graph, a symbolic array, several, or a compiled function.
@@ -122,7 +120,7 @@ def explain(
             -> x
         stabilize: ... ms, 4 -> 2 nodes
           log_of_one_plus   ...
-            log(1.0 + x)
+            log(x + 1.0)
             -> log1p(x)
         ...
         result
@@ -131,7 +129,7 @@ def explain(
     if isinstance(graph, Compiled):
         excluding = graph.mode.excluded if excluding is None else excluding
         including = graph.mode.included if including is None else including
-        graph = graph.asked
+        graph = graph.requested
     elif not isinstance(graph, Graph):
         outputs = [graph] if isinstance(graph, Node) else list(graph)
         inputs = [node for node in toposort(outputs) if isinstance(node.op, Input)]

@@ -1,4 +1,4 @@
-"""What the rules did to a graph, as one page that a browser shows: no network, no other files."""
+"""An explanation as one HTML page that needs neither a network nor other files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from graphc.ir import Graph, Node, toposort
 from graphc.ir.print import described
 from graphc.rewrite.engine import Change
 from graphc.rewrite.passes import PassReport
-
-__all__ = ["page"]
 
 MOST_CHANGES = 2000
 """How many changes a page lists; a browser is slow with more."""

@@ -11,10 +11,8 @@ import graphc.rewrite.rules  # noqa: F401 (fills RULES)
 from graphc.errors import ArgumentError
 from graphc.ir import Graph, Input, Node, check, check_same_interface, replaced
 from graphc.rewrite.engine import Change, Chooser, Sweep
-from graphc.rewrite.loops import Loops
+from graphc.rewrite.loops.stage import Loops
 from graphc.rewrite.rule import FUSE, LOOPS, PASSES, RULES, Rule
-
-__all__ = ["EVERY", "PassReport", "Rewritten", "names_of", "optimize", "selected"]
 
 EVERY = "all"
 """The name of all rules together."""
@@ -25,7 +23,7 @@ ROUNDS = 10
 
 @dataclass(frozen=True, slots=True)
 class PassReport:
-    """What one run of a pass did.
+    """The report of one run of a pass.
 
     Attributes:
         name: Which pass.
@@ -50,7 +48,7 @@ class PassReport:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """An equal graph, and what each pass did for it."""
+    """An equal graph, and the report of each pass."""
 
     graph: Graph
     passes: tuple[PassReport, ...]
@@ -89,7 +87,7 @@ def optimize(
         True
     """
     rules = selected(excluding, including)
-    run = _Run(rules, recording=recording, checking=checking)
+    run = _PassRunner(rules, recording=recording, checking=checking)
     # A rule looks through nodes; what the graph's inputs are made of is none of its business.
     hidden = {x: Node.input(x.type) for x in graph.inputs if not isinstance(x.op, Input)}
     if hidden:
@@ -100,7 +98,7 @@ def optimize(
     return run.rounds(graph)
 
 
-class _Run:
+class _PassRunner:
     """The passes over a graph and over the graphs that its operations hold.
 
     Args:
@@ -118,7 +116,7 @@ class _Run:
         self._better: dict[Graph, Graph] = {}
 
     def better(self, graph: Graph) -> Graph:
-        """A better graph in the place of one that an operation holds."""
+        """Return a better graph than the one that an operation holds."""
         found = self._better.get(graph)
         if found is None:
             found = self._better[graph] = self.rounds(graph).graph
@@ -126,7 +124,7 @@ class _Run:
         return found
 
     def rounds(self, graph: Graph) -> Rewritten:
-        """The passes until nothing changes."""
+        """Run the passes until nothing changes."""
         settled: dict[str, tuple[Node, ...]] = {}
         reports: list[PassReport] = []
         for _ in range(ROUNDS):
@@ -146,7 +144,7 @@ class _Run:
         return Rewritten(graph, tuple(reports))
 
     def _done(self, step: str, graph: Graph) -> tuple[Graph, PassReport]:
-        """One run of a pass or of the stage, with what the passes did in steps of loops there."""
+        """Run a pass or the stage once; return the reports, those of loops' steps included."""
         counting: list[Sweep | Loops] = (
             [*self._sweeps.values(), self._loops] if step == LOOPS else [self._sweeps[step]]
         )
@@ -179,14 +177,14 @@ def _swept(sweep: Sweep, graph: Graph) -> Graph:
 
 
 def names_of(given: Iterable[str] | None) -> frozenset[str]:
-    """Names of rules, passes and subjects, given as one or several; all where there is None."""
+    """Return names of rules, passes and subjects as a tuple; all of them for None."""
     if given is None:
         return frozenset([EVERY])
     return frozenset([given] if isinstance(given, str) else given)
 
 
 def selected(excluding: Iterable[str], including: Iterable[str] | None) -> list[Rule]:
-    """The rules that these names of rules, passes and subjects leave.
+    """Return the rules selected by names of rules, passes and subjects.
 
     The narrower name counts: a rule's own before its pass and subject, these before ``"all"``.
     Of two equally narrow ones the one to leave out does.

@@ -1,4 +1,4 @@
-"""Rules: an equation between two graphs, or a function from a node to what may stand for it."""
+"""Rules: an equation between two graphs, or a function from a node to its replacement."""
 
 from __future__ import annotations
 
@@ -13,31 +13,11 @@ import numpy as np
 
 from graphc.errors import ArgumentError
 from graphc.ir import Constant, Input, Node, Op, TensorType, is_numeric
-from graphc.rewrite.lengths import fitted
-from graphc.tensor.axes import ExpandDims
-from graphc.tensor.broadcast import BroadcastTo
-from graphc.tensor.elementwise import Cast, Elementwise
-from graphc.tensor.tensor import Tensor
-
-__all__ = [
-    "FUSE",
-    "LOOPS",
-    "PASSES",
-    "RULES",
-    "UNIFORM",
-    "Equation",
-    "EquationRule",
-    "NodeRule",
-    "Rule",
-    "StageRule",
-    "equation",
-    "kind",
-    "number_of",
-    "rewrite",
-    "scalar_value",
-    "sort",
-    "stage_rule",
-]
+from graphc.rewrite.facts.lengths import fitted
+from graphc.tensor.arrays.broadcast import BroadcastTo
+from graphc.tensor.core.axes import ExpandDims
+from graphc.tensor.core.elementwise import Cast, Elementwise
+from graphc.tensor.core.tensor import Tensor
 
 PASSES = ("canonicalize", "stabilize", "specialize")
 """The passes, in the order they run."""
@@ -57,14 +37,14 @@ RULES: dict[str, Rule] = {}
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """Two graphs of equal values; the right one is the better."""
+    """Two graphs of equal values, the better one on the right."""
 
     lhs: Tensor
     rhs: Tensor
 
 
 class Rule:
-    """What may stand for a node.
+    """A replacement of nodes by equal ones.
 
     Attributes:
         name: What reports call it; also what excludes it.
@@ -88,20 +68,20 @@ class Rule:
 
     @property
     def roots(self) -> tuple[Root, ...]:
-        """The operations of the nodes it is tried on: rows, or classes with their subclasses."""
+        """The operations of the nodes that a rule is tried on: rows, or classes with subclasses."""
         raise NotImplementedError
 
     def concerns(self, node: Node) -> bool:
-        """Whether it can apply to a node of this operation, by what ``sort`` tells of it."""
+        """Whether the rule can apply to nodes of this operation with this ``sort``."""
         return True
 
     def apply(self, node: Node) -> Node | None:
-        """What may stand for the node, or None."""
+        """Return a node that may stand for this one, or None."""
         raise NotImplementedError
 
 
 def kind(node: Node) -> Root:
-    """What patterns tell nodes apart by: the row of an elementwise node, the class of others."""
+    """The key of patterns: the row of an elementwise node, the class of any other operation."""
     op = node.op
     return op if type(op) is Elementwise else type(op)
 
@@ -111,7 +91,7 @@ MOST_OPERANDS = 3
 
 
 def sort(node: Node, numbers: Container[Any]) -> tuple[Any, ...]:
-    """What shows which rules can apply: nodes of one sort are alike to all rules at first sight.
+    """A key of nodes by which rules are chosen: the same rules may apply to all that share it.
 
     That is the kinds of the node and its operands, their dtype, whether two are one, and which of
     these numbers are among them.
@@ -280,6 +260,8 @@ class EquationRule(Rule):
     def apply(self, node: Node) -> Node | None:
         if not _has_form(node, self.form) or not self._may_match(node):
             return None
+        if (self.absorbing or self.domain is not None) and _is_known_not_finite(node):
+            return None
         for bound in _matches(self.pattern, node, {}):
             values = [bound[x] for x in self.parameters]
             if not all(self.dtypes(x.type.dtype) for x in values):
@@ -300,6 +282,16 @@ class EquationRule(Rule):
         if _meet(first(a), second(b)):
             return True
         return node.op.is_commutative() and _meet(first(b), second(a))
+
+
+def _is_known_not_finite(node: Node) -> bool:
+    """Whether all elements of an elementwise result are known now, and are infinite or NaN."""
+    values = [scalar_value(x) for x in node.inputs]
+    if any(value is None for value in values):
+        return False
+    with np.errstate(all="ignore"):
+        arrays = [np.array(v, x.type.numpy_dtype) for v, x in zip(values, node.inputs, strict=True)]
+        return not np.isfinite(node.op.perform(*arrays))
 
 
 Form = tuple[Op, bool, tuple[Any, ...]]
@@ -338,7 +330,7 @@ LEVELS: tuple[Callable[[Node], Sequence[Node]], ...] = (
     lambda x: x.inputs,
     lambda x: [z for y in x.inputs for z in y.inputs],
 )
-"""What stands so many operations below a node."""
+"""The nodes that are so many operations below a node."""
 
 
 def _meet(first: Sequence[Node], second: Sequence[Node]) -> bool:
@@ -471,7 +463,7 @@ def equation(
     absorbing: bool = False,
     domain: Callable[..., Tensor] | None = None,
 ) -> Callable[[F], F]:
-    """Enter a function of arrays that gives an ``Equation``: wherever its left side, its right.
+    """Enter a function of arrays that gives an ``Equation``: its left side becomes its right.
 
     Args:
         step: The pass it belongs to.
@@ -497,7 +489,7 @@ def rewrite(
     dtypes: Callable[[str], bool] | None = None,
     optional: bool = False,
 ) -> Callable[[F], F]:
-    """Enter a function from a node and its operation to what may stand for it, or None.
+    """Enter a function from a node and its operation to the replacement, or None.
 
     Args:
         step: The pass it belongs to.

@@ -1,8 +1,7 @@
-"""Functions of neural networks that some backends have as one operation.
+"""Neural-network functions that some backends provide as one operation.
 
-They stand for what a user wrote out, and are put in its place as a backend compiles, after all
-gradients and batches have been made: that is why they have no pullback. Every other backend
-computes what they are made of.
+They replace the expression that a user wrote when a backend compiles, after all gradients and
+batches have been made, so they have no pullback. Other backends compute their definitions.
 """
 
 from __future__ import annotations
@@ -12,56 +11,46 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.ir import Check, TensorType
-from graphc.tensor.axes import expand_dims
-from graphc.tensor.create import arange
-from graphc.tensor.dot import DotGeneral
-from graphc.tensor.elementwise import cast, sqrt, square, where
-from graphc.tensor.join import concatenate, stack
-from graphc.tensor.reduce import Composite, sum
-from graphc.tensor.shape import length, lengths, reshape
-from graphc.tensor.special import Softmax
-from graphc.tensor.tensor import Tensor
-from graphc.tensor.trigonometric import cos, sin
-
-__all__ = [
-    "Attention",
-    "LayerNorm",
-    "Normalization",
-    "RMSNorm",
-    "Rotation",
-    "halves_turned",
-    "pairs_turned",
-]
+from graphc.tensor.arrays.create import arange
+from graphc.tensor.arrays.join import concatenate, stack
+from graphc.tensor.arrays.reduce import AxisComposite, sum
+from graphc.tensor.core.axes import expand_dims
+from graphc.tensor.core.elementwise import cast, sqrt, square, where
+from graphc.tensor.core.shape import length, lengths, reshape
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.core.trigonometric import cos, sin
+from graphc.tensor.linalg.dot import DotGeneral
+from graphc.tensor.special.special import Softmax
 
 
 @dataclass(frozen=True, slots=True)
-class Normalization(Composite):
-    """Each slice along the last axis, made to have a mean square of 1.
+class Normalization(AxisComposite):
+    """Each slice along the last axis, scaled to a mean square of 1.
 
     Attributes:
         axes: The last axis alone.
-        eps: What is added to the mean square.
+        eps: Added to the mean square.
     """
 
     eps: float
 
     def infer(self, x: TensorType, *others: TensorType) -> TensorType:
-        return Composite.infer(self, x)
+        return AxisComposite.infer(self, x)
 
     def checks(self, x: TensorType, *others: TensorType) -> Sequence[Check]:
         return [(0, x.ndim - 1, i + 1, 0) for i in range(len(others))]
 
     def centred(self, x: Tensor) -> Tensor:
-        """What is divided."""
+        """The array that is scaled."""
         return x
 
     def spread(self, x: Tensor) -> Tensor:
-        """The square of what it is divided by."""
+        """The square of the divisor."""
         (axis,) = self.axes
         return sum(square(x), axis) / cast(length(x, axis), x.dtype) + self.eps
 
     def expand(self, x: Tensor, *others: Tensor) -> Tensor:
-        """Times the weight, the first of the others, and plus the bias, where they are given."""
+        """The definition: scaled, times the weight and plus the bias where they are given."""
         x = self.centred(x)
         y = x / expand_dims(sqrt(self.spread(x)), self.axes)
         if others:
@@ -70,35 +59,35 @@ class Normalization(Composite):
 
 
 class RMSNorm(Normalization):
-    """Normalized, then times a weight if there is one."""
+    """Root-mean-square normalization, times a weight if there is one."""
 
     __slots__ = ()
 
 
 class LayerNorm(Normalization):
-    """Normalized less its mean, then times a weight and plus a bias if there are any."""
+    """Layer normalization: less the mean, scaled, times a weight, plus a bias if they are given."""
 
     __slots__ = ()
 
     def centred(self, x: Tensor) -> Tensor:
-        """Less the mean."""
+        """The array less its mean."""
         return x - expand_dims(
             sum(x, self.axes) / cast(length(x, self.axes[0]), x.dtype), self.axes
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Attention(Composite):
-    """Values v weighted by ``softmax(q @ k.T * scale + mask)`` over the keys k.
+class Attention(AxisComposite):
+    """Scaled dot-product attention, ``softmax(q @ k.T * scale + mask) @ v``.
 
     Inputs are q, k and v, matrices behind as many batch axes, then the scale if there is one, then
     the mask if there is one. It is added, or tells which scores are kept.
 
     Attributes:
         axes: The last axis alone: that of the keys, in the weights.
-        scaled: ``"*"``, ``"/"`` or ``""``: what is done with the scale, a scalar.
+        scaled: ``"*"``, ``"/"`` or ``""``: how the scale, a scalar, is applied.
         masked: Whether there is a mask.
-        fill: What takes the place of scores where a mask of bools is false; None where it is added.
+        fill: The score where a bool mask is false; None where the mask is added.
     """
 
     scaled: str = ""
@@ -123,7 +112,7 @@ class Attention(Composite):
 
     @property
     def products(self) -> tuple[DotGeneral, DotGeneral]:
-        """That of queries with keys, and that of weights with values."""
+        """The product of queries with keys, and that of weights with values."""
         (last,) = self.axes
         batch = tuple(range(last - 1))
         return (
@@ -143,7 +132,7 @@ class Attention(Composite):
 
 
 def halves_turned(x: Tensor, angle: Tensor) -> Tensor:
-    """Each element of the first half of a row, and its fellow in the second, turned by an angle."""
+    """Rotate each element of a row's first half with its partner in the second half."""
     half = length(x, -1) // 2
     a, b = x[..., :half], x[..., half:]
     c, s = _directions(angle, x)
@@ -151,7 +140,7 @@ def halves_turned(x: Tensor, angle: Tensor) -> Tensor:
 
 
 def pairs_turned(x: Tensor, angle: Tensor) -> Tensor:
-    """Each two neighbours in a row, turned by an angle."""
+    """Rotate each pair of neighbouring elements of a row."""
     a, b = x[..., ::2], x[..., 1::2]
     c, s = _directions(angle, x)
     return reshape(stack([a * c - b * s, a * s + b * c], -1), lengths(x))
@@ -162,8 +151,8 @@ def _directions(angle: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rotation(Composite):
-    """Rows of x turned by the row's number times speeds, one for each two elements, in float32.
+class Rotation(AxisComposite):
+    """Rotary position embedding: row i turned by i times one speed for each pair, in float32.
 
     Attributes:
         axes: The last axis alone: that of the elements.
@@ -173,7 +162,7 @@ class Rotation(Composite):
     pairs: bool
 
     def infer(self, x: TensorType, speed: TensorType) -> TensorType:  # type: ignore[override]
-        return Composite.infer(self, x)
+        return AxisComposite.infer(self, x)
 
     def expand(self, x: Tensor, speed: Tensor) -> Tensor:  # type: ignore[override]
         rows = cast(arange(length(x, -2)), speed.dtype)

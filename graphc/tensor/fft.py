@@ -9,58 +9,34 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import Op, TensorType, here, is_complex, is_inexact, where as where_is
-from graphc.tensor.axes import expand_dims, slice_at_axis
-from graphc.tensor.create import arange
-from graphc.tensor.elementwise import cast, conj, equal, maximum, where
-from graphc.tensor.pad import pad
-from graphc.tensor.rearrange import roll
-from graphc.tensor.shape import behind, entries, length
-from graphc.tensor.tensor import Axis, Tensor, as_tensor, axes_of, function
+from graphc.ir import Op, TensorType, is_complex, is_inexact
+from graphc.tensor.arrays.create import arange
+from graphc.tensor.arrays.rearrange import roll
+from graphc.tensor.core.axes import expand_dims, slice_at_axis
+from graphc.tensor.core.elementwise import cast, conj, equal, maximum, where
+from graphc.tensor.core.shape import entries, length, shifted_axes
+from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function
+from graphc.tensor.signal.pad import pad
 
 __all__ = [
-    "MIRRORED",
-    "Fourier",
-    "HermitianFourier",
-    "RealFourier",
-    "fft",
-    "fft2",
-    "fftfreq",
-    "fftn",
-    "fftshift",
-    "hfft",
-    "ifft",
-    "ifft2",
-    "ifftn",
-    "ifftshift",
-    "ihfft",
-    "irfft",
-    "irfft2",
-    "irfftn",
-    "needs_elements",
-    "rfft",
-    "rfft2",
-    "rfftfreq",
-    "rfftn",
-]
+    "MIRRORED", "Fourier", "HermitianFourier", "RealFourier", "fft", "fft2", "fftfreq", "fftn",
+    "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2", "irfftn",
+    "needs_elements", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
 
 MIRRORED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
-"""What scales a transform by the number of elements, and its transpose in the other direction."""
+"""Each normalization, and that of the transposed transform."""
 
 
 def needs_elements(op: Op, n: int | None) -> None:
-    """Raise where an axis to transform is known to be empty."""
+    """Raise if an axis to transform is known to be empty."""
     if n is not None and n < 1:
-        raise ShapeError(f"{op.name}: an axis of {n} elements has no transform.", "", _line())
-
-
-def _line() -> str | None:
-    return where_is(here())
+        raise ShapeError(f"{op.name}: cannot transform an axis of {n} elements.")
 
 
 @dataclass(frozen=True, slots=True)
 class Fourier(Op):
-    """The transform of complex numbers over some axes, or its inverse.
+    """The discrete Fourier transform of complex numbers over some axes, or its inverse.
 
     Element k of the result is the sum of ``x[j] * exp(-2j * pi * j * k / n)``, with the sign of
     the exponent changed in the inverse, times a scale.
@@ -82,7 +58,7 @@ class Fourier(Op):
 
     def infer(self, x: TensorType) -> TensorType:
         if not is_complex(x.dtype):
-            raise DTypeError(f"{self.name}({x!r}): complex numbers are wanted.", "", _line())
+            raise DTypeError(f"{self.name}({x!r}): expected complex numbers.")
         for axis in self.axes:
             needs_elements(self, x.shape[axis])
         return x
@@ -104,14 +80,14 @@ class Fourier(Op):
         return None if tangents[0] is None else Tensor.make(self, tangents[0])
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
-        return Tensor.make(replace(self, axes=behind(self.axes)), x)
+        return Tensor.make(replace(self, axes=shifted_axes(self.axes)), x)
 
 
 @dataclass(frozen=True, slots=True)
 class RealFourier(Op):
     """The first half, n // 2 + 1 elements, of the transform of n real numbers along an axis.
 
-    The other half mirrors it, conjugate.
+    The other half is its mirrored conjugate.
 
     Attributes:
         axis: Non-negative.
@@ -120,14 +96,11 @@ class RealFourier(Op):
 
     axis: int
     norm: str
-
-    @property
-    def name(self) -> str:
-        return "rfft"
+    name = "rfft"
 
     def infer(self, x: TensorType) -> TensorType:
         if x.dtype not in COMPLEX_OF:
-            raise DTypeError(f"rfft({x!r}): float32 or float64 is wanted.", "", _line())
+            raise DTypeError(f"rfft({x!r}): expected float32 or float64.")
         needs_elements(self, x.shape[self.axis])
         return TensorType(COMPLEX_OF[x.dtype], self.half(x.shape))
 
@@ -142,7 +115,7 @@ class RealFourier(Op):
         return y.astype(COMPLEX_OF[x.dtype.name], copy=False)
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-        """Each of the half stands for two, as the inverse takes it, but counts once."""
+        """The inverse counts each element of the half twice; here each counts once."""
         n = length(x, self.axis)
         once = g / _multiplicity(n, g, self.axis)
         return (_hermitian(once, n, self.axis, MIRRORED[self.norm]),)
@@ -156,7 +129,7 @@ class RealFourier(Op):
 
 @dataclass(frozen=True, slots=True)
 class HermitianFourier(Op):
-    """The inverse of that: n real numbers of the half of a spectrum that stands for all of it.
+    """The inverse of ``RealFourier``: n real numbers from half of a Hermitian spectrum.
 
     An input has n // 2 + 1 elements along the axis; imaginary parts of the first, and for even n
     of the last, are ignored. A second input is n where that is no parameter.
@@ -170,14 +143,11 @@ class HermitianFourier(Op):
     axis: int
     n: int | None
     norm: str
-
-    @property
-    def name(self) -> str:
-        return "irfft"
+    name = "irfft"
 
     def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
         if not is_complex(x.dtype):
-            raise DTypeError(f"irfft({x!r}): complex numbers are wanted.", "", _line())
+            raise DTypeError(f"irfft({x!r}): expected complex numbers.")
         given = x.shape[self.axis]
         needs_elements(self, self.n)
         if self.n is not None and given is not None:
@@ -185,12 +155,11 @@ class HermitianFourier(Op):
         return TensorType(REAL_OF[x.dtype], _with_length(x.shape, self.axis, self.n))
 
     def needs_half(self, given: int, n: int) -> None:
-        """Raise where the input is not as long as the half of n elements."""
+        """Raise if the input is not as long as the half of n elements."""
         if given != n // 2 + 1:
             raise ShapeError(
-                f"irfft: {given} elements are not the half of {n}.",
-                f"Give it {n // 2 + 1}.",
-                _line(),
+                f"irfft: a result of {n} elements needs {n // 2 + 1}, got {given}.",
+                "Truncate or pad the input.",
             )
 
     def count(self, x: Any, symbolic: Sequence[Any]) -> int:
@@ -235,7 +204,7 @@ def _hermitian(x: Tensor, n: Any, axis: int, norm: str) -> Tensor:
 
 
 def _multiplicity(n: Any, like: Tensor, axis: int) -> Tensor:
-    """How many elements of a spectrum of n each of its half stands for: 1 at the ends, else 2."""
+    """How many elements of a spectrum of n each of its half represents: 1 at the ends, else 2."""
     places = arange(n // 2 + 1)
     single = equal(places, 0) | equal(2 * places, n)
     counts = cast(where(single, 1, 2), REAL_OF[like.dtype])
@@ -247,7 +216,7 @@ def _multiplicity(n: Any, like: Tensor, axis: int) -> Tensor:
 
 
 def _floating(x: Tensor) -> Tensor:
-    """In float32 or float64, or complex."""
+    """Convert to float32 or float64, or complex."""
     if is_complex(x.dtype):
         return x
     narrow = is_inexact(x.dtype) and x.dtype != "float64"
@@ -263,24 +232,22 @@ def _norm(op: str, norm: str | None) -> str:
     if norm is None:
         return "backward"
     if norm not in MIRRORED:
-        raise ArgumentError(
-            f"{op}: there is no norm={norm!r}.", f"Use one of {', '.join(MIRRORED)}.", _line()
-        )
+        raise ArgumentError(f"{op}: unknown norm={norm!r}.", f"Use one of {', '.join(MIRRORED)}.")
     return norm
 
 
-def _asked(op: str, n: Any) -> Any:
-    """A length asked for, as a Python integer or an int64 scalar."""
+def _requested(op: str, n: Any) -> Any:
+    """A requested length, as a Python integer or an int64 scalar."""
     (known,), symbolic = entries(op, n)
     if known is None:
         return symbolic[0]
     if known < 1:
-        raise ShapeError(f"{op}: {known} elements have no transform.", "", _line())
+        raise ShapeError(f"{op}: cannot transform {known} elements.")
     return known
 
 
 def _resized(x: Tensor, n: Any, axis: int) -> Tensor:
-    """Cut, or padded with zeros behind, to n elements along an axis."""
+    """Truncate or zero-pad to n elements along an axis."""
     own = length(x, axis)
     if n is own or (isinstance(n, int) and n == own):
         return x
@@ -298,7 +265,7 @@ def _axis(op: str, x: Tensor, axis: int) -> int:
 
 
 def _targets(op: str, x: Tensor, s: Any, axes: Axis) -> list[tuple[int, Any]]:
-    """The axes in the order given, and the length asked for on each, None for its own."""
+    """The axes in the given order, and the requested length of each, None for its own."""
     if axes is None:
         count = x.ndim if s is None else len(s)
         axes = tuple(range(x.ndim - count, x.ndim))
@@ -308,11 +275,10 @@ def _targets(op: str, x: Tensor, s: Any, axes: Axis) -> list[tuple[int, Any]]:
     if len(sizes) != len(axes):
         raise ShapeError(
             f"{op}: s={s!r} has {len(sizes)} lengths, and there are {len(axes)} axes.",
-            "Give a length for each axis.",
-            _line(),
+            "Pass one length for each axis.",
         )
     if not axes:
-        raise ShapeError(f"{op}: there are no axes to transform.", "", _line())
+        raise ShapeError(f"{op}: expected at least one axis to transform.")
     # NumPy's -1 is the array's own length.
     own = [None if isinstance(n, int) and n == -1 else n for n in sizes]
     return [(axis % x.ndim, n) for axis, n in zip(axes, own, strict=True)]
@@ -323,17 +289,15 @@ def _transform(
 ) -> Tensor:
     norm = _norm(op, norm)
     for axis, n in targets:
-        x = x if n is None else _resized(x, _asked(op, n), axis)
+        x = x if n is None else _resized(x, _requested(op, n), axis)
     axes = tuple(sorted(axis for axis, _ in targets))
     return Tensor.make(Fourier(axes, inverse, norm), _complex(x)) if axes else _complex(x)
 
 
 def _real(op: str, x: Tensor, axis: int, n: Any, norm: Any) -> Tensor:
     if is_complex(x.dtype):
-        raise DTypeError(
-            f"{op}({x!r}): real numbers are wanted.", "Use fft, or take x.real.", _line()
-        )
-    x = x if n is None else _resized(x, _asked(op, n), axis)
+        raise DTypeError(f"{op}({x!r}): expected real numbers.", "Use fft, or take x.real.")
+    x = x if n is None else _resized(x, _requested(op, n), axis)
     return Tensor.make(RealFourier(axis, _norm(op, norm)), _floating(x))
 
 
@@ -341,23 +305,24 @@ def _from_half(op: str, x: Tensor, axis: int, n: Any, norm: Any) -> Tensor:
     if n is None:
         n = 2 * (length(x, axis) - 1)
     else:
-        n = _asked(op, n)
+        n = _requested(op, n)
         x = _resized(x, n // 2 + 1, axis)
     if isinstance(n, int) and n < 1:
-        raise ShapeError(f"{op}({x!r}): that is the half of {n} elements.", "Give n=1.", _line())
+        raise ShapeError(f"{op}({x!r}): this is half the spectrum of {n} elements.", "Pass n=1.")
     return _hermitian(_complex(x), n, axis, _norm(op, norm))
 
 
 @function
 def fft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The discrete Fourier transform along an axis.
+    """Return the discrete Fourier transform along an axis.
 
     Element k is the sum of ``a[j] * exp(-2j * pi * j * k / n)`` over j.
 
     Args:
         a: Numbers of any dtype and shape.
-        n: The length to transform, an integer, Python's or symbolic: the array is cut, or padded
-            with zeros behind. Its own by default; any length is right, odd and prime ones too.
+        n: The length to transform, a Python or symbolic integer: the array is truncated, or
+            zero-padded at the end. The array's own by default; any length works, odd and prime ones
+            too.
         axis: The axis.
         norm: ``"backward"``, the default: the sum itself, and ``ifft`` divides by n;
             ``"ortho"``: both divide by the root of n; ``"forward"``: this one divides by n.
@@ -366,7 +331,7 @@ def fft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tenso
         complex64 for float32 and narrower floats, else complex128.
 
     Raises:
-        ShapeError: There is no such axis, or nothing to transform.
+        ShapeError: There is no such axis, or the axis is empty.
         ArgumentError: No such norm.
 
     Example:
@@ -380,28 +345,34 @@ def fft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tenso
 
 @function
 def ifft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of ``fft``; arguments, result and errors as there."""
+    """Return the inverse of ``fft``; arguments, result and errors as there.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.ifft([4.0, 0.0, 0.0, 0.0]).real.eval(mode="NUMPY").tolist()
+        [1.0, 1.0, 1.0, 1.0]
+    """
     x = as_tensor(a)
     return _transform("ifft", x, [(_axis("ifft", x, axis), n)], norm, inverse=True)
 
 
 @function
 def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """``fftn`` over the last two axes; arguments, result and errors as there."""
+    """Return ``fftn`` over the last two axes; arguments, result and errors as there."""
     x = as_tensor(a)
     return _transform("fft2", x, _targets("fft2", x, s, axes), norm, inverse=False)
 
 
 @function
 def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """The inverse of ``fft2``; arguments, result and errors as for ``fftn``."""
+    """Return the inverse of ``fft2``; arguments, result and errors as for ``fftn``."""
     x = as_tensor(a)
     return _transform("ifft2", x, _targets("ifft2", x, s, axes), norm, inverse=True)
 
 
 @function
 def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
-    """The discrete Fourier transform over several axes.
+    """Return the discrete Fourier transform over several axes.
 
     Args:
         a: Numbers of any dtype and shape.
@@ -422,14 +393,14 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Te
 
 @function
 def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of ``fftn``; arguments, result and errors as there."""
+    """Return the inverse of ``fftn``; arguments and errors as there."""
     x = as_tensor(a)
     return _transform("ifftn", x, _targets("ifftn", x, s, axes), norm, inverse=True)
 
 
 @function
 def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The first half of the transform of real numbers; the other half mirrors it, conjugate.
+    """Return the first half of the transform of real numbers, whose other half mirrors it.
 
     Args:
         a: Real numbers or bool, any shape.
@@ -443,7 +414,7 @@ def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tens
 
     Raises:
         DTypeError: Complex numbers.
-        ShapeError: There is no such axis, or nothing to transform.
+        ShapeError: There is no such axis, or the axis is empty.
 
     Example:
         >>> import graphc.tensor as gt
@@ -456,12 +427,13 @@ def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tens
 
 @function
 def irfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of ``rfft``: real numbers of the first half of their transform.
+    """Return the inverse of ``rfft``: real numbers from the first half of their transform.
 
     Args:
-        a: Numbers of any dtype and shape; imaginary parts that cannot be there are ignored.
-        n: The length of the result, an integer, Python's or symbolic: ``2 * (m - 1)`` for m
-            elements by default, so give it where it is odd.
+        a: Numbers of any dtype and shape; imaginary parts of elements that must be real are
+            ignored.
+        n: The length of the result, a Python or symbolic integer: ``2 * (m - 1)`` for m
+            elements by default, so pass it if it is odd.
         axis: The axis.
         norm: As for ``fft``.
 
@@ -469,7 +441,7 @@ def irfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Ten
         n real elements along the axis.
 
     Raises:
-        ShapeError: There is no such axis, or nothing to transform.
+        ShapeError: There is no such axis, or the axis is empty.
 
     Example:
         >>> import graphc.tensor as gt
@@ -482,13 +454,13 @@ def irfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Ten
 
 @function
 def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """``rfftn`` over the last two axes; arguments, result and errors as there."""
+    """Return ``rfftn`` over the last two axes; arguments, result and errors as there."""
     return _real_over_axes("rfft2", a, s, axes, norm)
 
 
 @function
 def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
-    """The transform of real numbers over several axes, half of it along the last of them.
+    """Return the transform of real numbers over several axes, half of it along the last of them.
 
     Arguments and errors as for ``fftn``; the numbers must be real.
 
@@ -508,13 +480,13 @@ def _real_over_axes(op: str, a: Any, s: Any, axes: Any, norm: Any) -> Tensor:
 
 @function
 def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """The inverse of ``rfft2``; arguments, result and errors as for ``irfftn``."""
+    """Return the inverse of ``rfft2``; arguments, result and errors as for ``irfftn``."""
     return _from_half_over_axes("irfft2", a, s, axes, norm)
 
 
 @function
 def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
-    """The inverse of ``rfftn``; arguments and errors as for ``fftn``.
+    """Return the inverse of ``rfftn``; arguments and errors as for ``fftn``.
 
     The last length of ``s`` is the result's, as ``n`` of ``irfft``.
     """
@@ -529,10 +501,10 @@ def _from_half_over_axes(op: str, a: Any, s: Any, axes: Any, norm: Any) -> Tenso
 
 @function
 def hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The real transform of numbers that mirror themselves, conjugate, given the first half.
+    """Return the real transform of a Hermitian-symmetric signal, given its first half.
 
     Args:
-        a: The first half of such numbers, along the axis.
+        a: The first half of the signal, along the axis.
         n: The length of the result, as for ``irfft``.
         axis: The axis.
         norm: As for ``fft``.
@@ -543,7 +515,7 @@ def hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tens
 
 @function
 def ihfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """The inverse of ``hfft``: the first half, for real numbers; arguments as for ``rfft``."""
+    """Return the inverse of ``hfft``: the first half, for real numbers; arguments as ``rfft``'s."""
     x = as_tensor(a)
     return conj(_real("ihfft", x, _axis("ihfft", x, axis), n, MIRRORED[_norm("ihfft", norm)]))
 
@@ -559,26 +531,26 @@ def _of_frequency(places: Tensor, n: Any, d: Any) -> Tensor:
 
 @function
 def fftfreq(n: Any, d: Any = 1.0) -> Tensor:
-    """The frequencies that the elements of a transform stand for, the negative ones last.
+    """Return the frequencies of the elements of a transform, the negative ones last.
 
     Args:
-        n: How many, an integer, Python's or symbolic.
-        d: The distance of samples; frequencies are cycles per unit of it.
+        n: The number of elements, a Python or symbolic integer.
+        d: The spacing of samples; frequencies are in cycles per unit of it.
 
     Example:
         >>> import graphc.tensor as gt
         >>> gt.fft.fftfreq(5, 0.5).eval(mode="NUMPY").tolist()
         [0.0, 0.4, 0.8, -0.8, -0.4]
     """
-    n = _asked("fftfreq", n)
+    n = _requested("fftfreq", n)
     places = arange(n)
     return _of_frequency(where(places < (n + 1) // 2, places, places - n), n, d)
 
 
 @function
 def rfftfreq(n: Any, d: Any = 1.0) -> Tensor:
-    """The frequencies of the elements of ``rfft``; arguments as for ``fftfreq``."""
-    n = _asked("rfftfreq", n)
+    """Return the frequencies of the elements of ``rfft``; arguments as for ``fftfreq``."""
+    n = _requested("rfftfreq", n)
     return _of_frequency(arange(n // 2 + 1), n, d)
 
 
@@ -592,7 +564,7 @@ def _shifted(op: str, x: Any, axes: Axis, sign: int) -> Tensor:
 
 @function
 def fftshift(x: Any, axes: Axis = None) -> Tensor:
-    """The element of frequency 0 in the middle: negative frequencies stand before it.
+    """Return the spectrum with frequency 0 in the middle, negative frequencies before it.
 
     Args:
         x: An array of any dtype and shape.
@@ -608,5 +580,5 @@ def fftshift(x: Any, axes: Axis = None) -> Tensor:
 
 @function
 def ifftshift(x: Any, axes: Axis = None) -> Tensor:
-    """The inverse of ``fftshift``; arguments as there."""
+    """Return the inverse of ``fftshift``; arguments as there."""
     return _shifted("ifftshift", x, axes, -1)

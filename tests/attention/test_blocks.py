@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 import graphc
 import graphc.tensor as gt
 from graphc.attention import blocks
-from graphc.attention.blocks import Decided, Tiling, asked, grid, indices, tables
+from graphc.attention.blocks import Decided, Tiling, evaluated, grid, indices, tables
 from graphc.attention.intervals.interval import Interval, point
 from tests.attention import reference
 
@@ -104,7 +104,7 @@ def test_values_decide_every_block(
 ) -> None:
     mask = np.random.default_rng(seed).random((2, 2, *lengths)) < density
     tiling = Tiling(2, 2, *lengths, block)
-    found = asked(Counted(mask), tiling, open_(tiling))
+    found = evaluated(Counted(mask), tiling, open_(tiling))
     reference.check_tables(tables(*found, lengths[1], block[1]), mask, block)
 
 
@@ -116,7 +116,7 @@ def test_blocks_that_are_decided_are_not_asked_for() -> None:
         assert (q // 16 > k // 16).all()
         return q > 40
 
-    certain, possible = asked(mask, tiling, known)
+    certain, possible = evaluated(mask, tiling, known)
     full, seen = np.eye(4, dtype=bool), np.eye(4, dtype=bool)
     full[3] = seen[3] = seen[2, :3] = True
     np.testing.assert_array_equal(certain[0, 0], full)
@@ -126,7 +126,7 @@ def test_blocks_that_are_decided_are_not_asked_for() -> None:
 def test_what_is_given_stays_as_it_was() -> None:
     tiling = Tiling(1, 1, 8, 8, (4, 4))
     given_ = open_(tiling)
-    asked(lambda b, h, q, k: q >= k, tiling, given_)
+    evaluated(lambda b, h, q, k: q >= k, tiling, given_)
     assert not given_.certain.any()
     assert given_.possible.all()
 
@@ -136,7 +136,7 @@ def test_two_corners_that_differ_are_enough() -> None:
     mask = Counted(np.tri(n, dtype=bool)[None, None])
     tiling = Tiling(1, 1, n, n, (128, 128))
     diagonal = np.eye(4, dtype=bool)[None, None]
-    asked(mask, tiling, Decided(np.zeros_like(diagonal), diagonal))
+    evaluated(mask, tiling, Decided(np.zeros_like(diagonal), diagonal))
     assert mask.total == 4 * 4
 
 
@@ -144,7 +144,7 @@ def test_blocks_leave_as_soon_as_they_are_partial() -> None:
     n = 1024
     mask = Counted(np.random.default_rng(0).random((1, 1, n, n)) < 0.5)
     tiling = Tiling(1, 1, n, n, (128, 128))
-    asked(mask, tiling, open_(tiling))
+    evaluated(mask, tiling, open_(tiling))
     assert mask.total < 0.05 * n * n
 
 
@@ -152,7 +152,7 @@ def test_no_more_elements_are_asked_for_at_once_than_fit() -> None:
     n = 1024
     mask = Counted(np.zeros((1, 1, n, n), bool))
     tiling = Tiling(1, 1, n, n, (128, 128))
-    asked(mask, tiling, open_(tiling))
+    evaluated(mask, tiling, open_(tiling))
     assert mask.most <= blocks.AT_ONCE
 
 
@@ -160,7 +160,7 @@ def test_masks_of_batches_and_heads_are_asked_for_theirs() -> None:
     mask = np.zeros((2, 3, 8, 8), bool)
     mask[1, 2] = True
     tiling = Tiling(2, 3, 8, 8, (4, 4))
-    certain, possible = asked(Counted(mask), tiling, open_(tiling))
+    certain, possible = evaluated(Counted(mask), tiling, open_(tiling))
     assert np.argwhere(certain)[:, :2].tolist() == [[1, 2]] * 4
     np.testing.assert_array_equal(certain, possible)
 

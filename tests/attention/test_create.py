@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
@@ -29,6 +28,7 @@ from graphc.errors import (
 from graphc.link import as_numpy
 from tests.attention import expressions, reference
 from tests.modes import uncompiled
+from tests.work import python_calls
 
 LENGTHS = st.tuples(st.integers(1, 40), st.integers(1, 40))
 SIZES = st.tuples(st.integers(1, 12), st.integers(1, 12))
@@ -172,14 +172,14 @@ def test_a_runtime_number_may_change() -> None:
 
 
 def test_new_arrays_and_new_lengths_are_no_new_trace() -> None:
-    create._traced.cache_clear()
+    create._traced_mask.cache_clear()
     for seed in range(3):
         ids = np.random.default_rng(seed).integers(0, 4, 300)
         for n in (300, 200):
             create_block_mask(
                 lambda b, h, q, k, ids=ids: ids[q] == ids[k], None, None, n, n, BLOCK_SIZE=50
             )
-    assert create._traced.cache_info().misses == 1
+    assert create._traced_mask.cache_info().misses == 1
 
 
 SPEEDS: dict[str, Callable[..., Any]] = {
@@ -195,16 +195,16 @@ PACKED = np.repeat(np.arange(64, dtype="int32"), 512)
 
 
 @pytest.mark.parametrize("name", SPEEDS)
-def test_masks_of_4096_take_ten_milliseconds_at_most(name: str) -> None:
-    taken = []
-    for _ in range(5):
-        create._traced.cache_clear()
-        start = time.perf_counter()
-        create_block_mask(SPEEDS[name], None, None, 4096, 4096)
-        taken.append(time.perf_counter() - start)
-    assert min(taken) < 0.01
+def test_longer_masks_are_made_by_as_many_calls(name: str) -> None:
+    def calls(n: int) -> int:
+        create_block_mask(SPEEDS[name], None, None, n, n)
+        create._traced_mask.cache_clear()
+        return python_calls(lambda: create_block_mask(SPEEDS[name], None, None, n, n))
+
+    assert calls(4096) < 1.2 * calls(1024) < 10_000
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", SPEEDS)
 def test_memory_does_not_grow_with_the_square_of_the_length(name: str) -> None:
     found, peak = _peak(SPEEDS[name])
@@ -214,12 +214,10 @@ def test_memory_does_not_grow_with_the_square_of_the_length(name: str) -> None:
     reference.check_tables([x[:, :, 5:6] for x in found.tables], every, (128, 128))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_functions_that_intervals_do_not_decide_need_little_memory_too() -> None:
     # Next to nothing is seen, so that every element of every block has to be asked for.
-    start = time.perf_counter()
     found, peak = _peak(lambda b, h, q, k: (q * 12289 + k * 4099) % 40009 == 7)
-    assert time.perf_counter() - start < 120
     assert peak < 64 * 2**20
     assert not found.full_kv_num_blocks.any()
 
@@ -365,16 +363,16 @@ def test_sizes_of_blocks_are_positive_integers(size: Any) -> None:
 
 
 def test_a_mask_is_a_function_of_four_indices() -> None:
-    with pytest.raises(ArgumentError, match="is no function"):
+    with pytest.raises(ArgumentError, match="is not a function"):
         made(3)
     with pytest.raises(ArgumentError, match="b, h, q_idx, kv_idx"):
         made(lambda q, k: q >= k)
 
 
 def test_a_mask_gives_a_bool_scalar() -> None:
-    with pytest.raises(DTypeError, match="must give a bool"):
+    with pytest.raises(DTypeError, match="expected a bool"):
         made(lambda b, h, q, k: q - k)
-    with pytest.raises(ShapeError, match="must give a scalar"):
+    with pytest.raises(ShapeError, match="expected a scalar"):
         made(lambda b, h, q, k: IDS[:3] == q)
 
 

@@ -31,6 +31,7 @@ def made(function: Callable[..., Any]) -> ga.BlockMask:
     return ga.create_block_mask(function, None, None, L, L, BLOCK_SIZE=32)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", ON_THE_EDGE)
 def test_a_comparison_that_hangs_on_the_last_digit_gives_some_mask_and_no_nan(name: str) -> None:
     f = ON_THE_EDGE[name]

@@ -222,6 +222,7 @@ def check_blocks(found: dict[str, Any], case: Case) -> None:
     reference.check_tables([found[name] for name in TABLES], keep, block)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("name", "world"), in_worlds(CASES))
 def test_results_gradients_and_blocks_are_those_of_dense_formulas(name: str, world: str) -> None:
     case = CASES[name]
@@ -232,6 +233,7 @@ def test_results_gradients_and_blocks_are_those_of_dense_formulas(name: str, wor
         check_blocks(found, case)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", ["masks of sequences", "factors and squares", "masks of heads"])
 def test_a_mask_of_known_numbers_is_as_one_of_inputs(name: str, world: str) -> None:
@@ -240,6 +242,7 @@ def test_a_mask_of_known_numbers_is_as_one_of_inputs(name: str, world: str) -> N
     check(answers(world, case.example, given, known=True), expected_of(case, given))
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize("name", ["bias of each query", "rows of nothing"])
@@ -256,6 +259,7 @@ def test_narrow_numbers_are_computed_in_float32(name: str, world: str, dtype: st
     check(found, expected_of(case, exact), dtype)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("world", WORLDS)
 def test_rows_that_keep_nothing_are_zero_and_have_no_gradient(world: str) -> None:
     given = given_of(CASES["nothing at all"].example)
@@ -265,6 +269,7 @@ def test_rows_that_keep_nothing_are_zero_and_have_no_gradient(world: str) -> Non
     assert np.isneginf(found["lse"]).all()
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("world", WORLDS)
 def test_scores_of_any_size_do_not_overflow(world: str) -> None:
     example = replace(CASES["mask"].example, scale=3e4)
@@ -273,6 +278,7 @@ def test_scores_of_any_size_do_not_overflow(world: str) -> None:
     check(answers(world, example, given), expected_of(case, given))
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_later_block_of_larger_scores_takes_over(world: str) -> None:
     """Sums so far are scaled down by exp(-700) and less, and nothing becomes infinite."""

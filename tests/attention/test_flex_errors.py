@@ -101,34 +101,34 @@ ATTENTION: dict[str, Row] = {
     "a symbolic bias of JAX arrays": (lambda: ga.flex_attention(X, X, X, lambda s, b, h, q, k: s + BIAS[k]), ArgumentError, TypeError, ("score_mod captures `BIAS`, which is symbolic", "Give symbolic queries")),
     "a mask written for JAX": (lambda: ga.flex_attention(Q, K, V, block_mask=mask_of(lambda b, h, q, k: jnp.abs(q - k) < 3)), ArgumentError, TypeError, ("mask_mod", "graphc.tensor", "wrap_jax")),
     "an array that JAX traces": (lambda: jax.jit(lambda x: ga.flex_attention(Q, K, V, lambda s, b, h, q, k: s + x[k]).type)(jnp.ones(12)), ArgumentError, TypeError, ("score_mod captures x", "JAX arrays throughout")),
-    "a mask for a score function": (lambda: ga.flex_attention(Q, K, V, mask_of(causal)), ArgumentError, TypeError, ("score_mod", "no function")),
+    "a mask for a score function": (lambda: ga.flex_attention(Q, K, V, mask_of(causal)), ArgumentError, TypeError, ("score_mod", "not a function")),
 }
 
 SCORES: dict[str, Row] = {
-    "gives a bool": (by_score(lambda s, b, h, q, k: q >= k), DTypeError, TypeError, ("score_mod gives bool", "the new score", "mask_mod")),
-    "gives nothing": (by_score(lambda s, b, h, q, k: None), DTypeError, TypeError, ("score_mod gives NoneType", "the new score")),
-    "gives text": (by_score(lambda s, b, h, q, k: "large"), DTypeError, TypeError, ("score_mod gives str",)),
-    "gives a vector": (by_score(lambda s, b, h, q, k: s + np.ones(12)), ShapeError, ValueError, ("score_mod gives the shape (12,)", "index captured arrays")),
+    "gives a bool": (by_score(lambda s, b, h, q, k: q >= k), DTypeError, TypeError, ("score_mod returns bool", "the new score", "mask_mod")),
+    "gives nothing": (by_score(lambda s, b, h, q, k: None), DTypeError, TypeError, ("score_mod returns NoneType", "the new score")),
+    "gives text": (by_score(lambda s, b, h, q, k: "large"), DTypeError, TypeError, ("score_mod returns str",)),
+    "gives a vector": (by_score(lambda s, b, h, q, k: s + np.ones(12)), ShapeError, ValueError, ("score_mod returns the shape (12,)", "index captured arrays")),
     "branches on an index": (by_score(lambda s, b, h, q, k: s if q >= k else s - 1), SymbolicValueError, TypeError, ("gt.where",)),
     "branches on the score": (by_score(lambda s, b, h, q, k: s if s > 0 else 0.1 * s), SymbolicValueError, TypeError, ("gt.where",)),
     "takes fewer arguments": (by_score(lambda s, q, k: s), ArgumentError, TypeError, ("score_mod", "(score, b, h, q_idx, kv_idx)")),
     "takes more arguments": (by_score(lambda s, b, h, q, k, more: s), ArgumentError, TypeError, ("score_mod", "(score, b, h, q_idx, kv_idx)")),
     "is for JAX": (by_score(lambda s, b, h, q, k: jnp.tanh(s)), ArgumentError, TypeError, ("score_mod", "graphc.tensor", "wrap_jax")),
-    "is no function": (by_score(3.0), ArgumentError, TypeError, ("score_mod=3.0 is no function",)),
+    "is not a function": (by_score(3.0), ArgumentError, TypeError, ("score_mod=3.0 is not a function",)),
 }
 
 MASKS: dict[str, Row] = {
-    "gives an integer": (by_mask(lambda b, h, q, k: q - k), DTypeError, TypeError, ("mask_mod gives int32", "bool", "q_idx >= kv_idx")),
-    "gives a float": (by_mask(lambda b, h, q, k: gt.where(q >= k, 0.0, -gt.inf)), DTypeError, TypeError, ("mask_mod gives float64", "bool", "score_mod")),
-    "gives a number": (by_mask(lambda b, h, q, k: 1), DTypeError, TypeError, ("mask_mod gives int", "bool")),
-    "gives nothing": (by_mask(lambda b, h, q, k: None), DTypeError, TypeError, ("mask_mod gives NoneType", "bool")),
-    "gives a vector": (by_mask(lambda b, h, q, k: q >= np.arange(12)), ShapeError, ValueError, ("mask_mod gives the shape (12,)", "index captured arrays")),
+    "gives an integer": (by_mask(lambda b, h, q, k: q - k), DTypeError, TypeError, ("mask_mod returns int32", "bool", "q_idx >= kv_idx")),
+    "gives a float": (by_mask(lambda b, h, q, k: gt.where(q >= k, 0.0, -gt.inf)), DTypeError, TypeError, ("mask_mod returns float64", "bool", "score_mod")),
+    "gives a number": (by_mask(lambda b, h, q, k: 1), DTypeError, TypeError, ("mask_mod returns int", "bool")),
+    "gives nothing": (by_mask(lambda b, h, q, k: None), DTypeError, TypeError, ("mask_mod returns NoneType", "bool")),
+    "gives a vector": (by_mask(lambda b, h, q, k: q >= np.arange(12)), ShapeError, ValueError, ("mask_mod returns the shape (12,)", "index captured arrays")),
     "branches": (by_mask(branching), SymbolicValueError, TypeError, ("gt.where",)),
     "says and": (by_mask(lambda b, h, q, k: q >= k and k > 2), SymbolicValueError, TypeError, ("gt.where",)),  # noqa: PLR1716
     "asks for a number": (by_mask(counting), SymbolicValueError, TypeError, ("q_idx",)),
     "takes fewer arguments": (by_mask(lambda q, k: q >= k), ArgumentError, TypeError, ("mask_mod", "(b, h, q_idx, kv_idx)")),
     "takes a score": (by_mask(lambda s, b, h, q, k: q >= k), ArgumentError, TypeError, ("mask_mod", "(b, h, q_idx, kv_idx)")),
-    "is no function": (by_mask(np.ones((12, 12), bool)), ArgumentError, TypeError, ("mask_mod", "no function")),
+    "is not a function": (by_mask(np.ones((12, 12), bool)), ArgumentError, TypeError, ("mask_mod", "not a function")),
     "reads beyond the end": (by_mask(lambda b, h, q, k: SHORT[q] == SHORT[k]), BoundsError, IndexError, ("SHORT", "5")),
     "a negative length": (lambda: mask_of(causal, k=-3), ArgumentError, TypeError, ("KV_LEN=-3", "integer")),
     "half a query": (lambda: mask_of(causal, q=8.5), ArgumentError, TypeError, ("Q_LEN=8.5", "integer")),
@@ -136,7 +136,7 @@ MASKS: dict[str, Row] = {
     "no block": (lambda: mask_of(causal, BLOCK_SIZE=0), ArgumentError, TypeError, ("BLOCK_SIZE=0", "positive integer")),
     "three lengths of a block": (lambda: mask_of(causal, BLOCK_SIZE=(4, 4, 4)), ArgumentError, TypeError, ("BLOCK_SIZE=(4, 4, 4)", "(128, 64)")),
     "a negative batch": (lambda: mask_of(causal, batch=-1), ArgumentError, TypeError, ("B=-1", "None")),
-    "no function among several": (lambda: ga.and_masks(causal, True), ArgumentError, TypeError, ("and_masks", "True is no function")),
+    "no function among several": (lambda: ga.and_masks(causal, True), ArgumentError, TypeError, ("and_masks", "True is not a function")),
     "a longer mask of a mask": (lambda: mask_of(causal).for_lengths(16, 12), ShapeError, ValueError, ("(16, 12)", "longer")),
 }
 # fmt: on
@@ -219,7 +219,7 @@ OTHERS: dict[str, tuple[Callable[[], Any], str]] = {
         "block_size is (4, 4), not (6, 6)",
     ),
     "another function": (lambda: mask_of(causal), "BlockMask.stripped"),
-    "no mask": (lambda: np.ones((12, 12), bool), "a BlockMask is wanted, not a ndarray"),
+    "no mask": (lambda: np.ones((12, 12), bool), "expected a BlockMask, got a ndarray"),
 }
 
 

@@ -35,6 +35,7 @@ print(json.dumps([len(rewrites), kinds, values(found)]))
 """
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mode", GRAPHS)
 def test_a_second_process_with_other_documents_finds_the_program(tmp_path: Path, mode: str) -> None:
     runs = [answer(started(STEP, tmp_path / "cache", mode, str(seed))) for seed in (1, 2)]

@@ -239,6 +239,7 @@ FEW = {"NUMPY": 15, "JAX": 3, "MLX": 15, "eager": 3, "jit": 3}
 MANY = {"NUMPY": 100, "JAX": 12, "MLX": 100, "eager": 8, "jit": 12}
 
 
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("world", WORLDS)
 def test_masks_drawn_at_random_give_what_dense_formulas_do(world: str) -> None:
     @settings(max_examples=FEW[world], suppress_health_check=list(HealthCheck))
@@ -249,7 +250,7 @@ def test_masks_drawn_at_random_give_what_dense_formulas_do(world: str) -> None:
     run()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("world", WORLDS)
 def test_many_masks_drawn_at_random_give_what_dense_formulas_do(world: str) -> None:
     @settings(max_examples=MANY[world], suppress_health_check=list(HealthCheck))

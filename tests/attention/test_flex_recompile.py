@@ -83,6 +83,7 @@ def jax_compiles() -> Iterator[list[str]]:
         active.clear()
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mode", GRAPHS)
 def test_documents_that_are_an_input_compile_once_in_100_steps(mode: str) -> None:
     operands, documents = variables(), gt.ivector("documents", shape=(LENGTH,))
@@ -96,6 +97,7 @@ def test_documents_that_are_an_input_compile_once_in_100_steps(mode: str) -> Non
     assert step.stats.causes == []
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mode", GRAPHS)
 def test_a_mask_is_an_argument_and_other_documents_compile_nothing(mode: str) -> None:
     operands = variables()
@@ -111,6 +113,7 @@ def test_a_mask_is_an_argument_and_other_documents_compile_nothing(mode: str) ->
     assert step.stats.compiles == 1
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mode", GRAPHS)
 def test_a_training_step_with_a_mask_as_argument_compiles_once(mode: str) -> None:
     """Gradients by queries and by a captured bias; the bias is updated each step."""
@@ -395,6 +398,7 @@ WAYS: dict[str, Callable[[Any], Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("way", WAYS)
 def test_arrays_are_leaves_however_they_are_captured(way: str) -> None:
     """A mask whose arrays are replaced has the new ones everywhere, and is the same program."""

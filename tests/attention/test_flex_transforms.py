@@ -88,6 +88,7 @@ NUMERIC = 1e-7
 """Relative: what differences of fourth order are right to, at steps of 2**-13."""
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mode", GRAPHS)
 def test_a_batch_of_attentions_is_each_of_them(mode: str) -> None:
     """Queries and biases along one axis, keys along another, values the same for all."""
@@ -109,6 +110,7 @@ def test_a_batch_of_attentions_is_each_of_them(mode: str) -> None:
             near(as_numpy(a)[i, j], b)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mode", GRAPHS)
 def test_a_batch_of_masks_is_each_of_them(mode: str) -> None:
     """What the mask captures has an axis in front, and so have the tables made of it."""
@@ -144,6 +146,7 @@ def test_single_sequences_and_heads_are_vectorised_by_a_signature(mode: str) -> 
     near(found, reference.forward(q, k, v, mask=keep_of(DOCUMENTS)).out)
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("mode", GRAPHS)
 @pytest.mark.parametrize("place", range(4))
 def test_jacobians_have_the_gradient_of_each_element(mode: str, place: int) -> None:
@@ -162,6 +165,7 @@ def test_jacobians_have_the_gradient_of_each_element(mode: str, place: int) -> N
         near(of_lse[at], slopes(Q, K, V, BIAS, 0 * G, g)[place])
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mode", GRAPHS)
 def test_derivatives_of_gradients_are_those_of_differences(mode: str) -> None:
     """The gradient of weighted gradients, by each of the four and the weights of the results."""
@@ -183,6 +187,7 @@ def test_derivatives_of_gradients_are_those_of_differences(mode: str) -> None:
         near(found[place], expected, NUMERIC)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mode", GRAPHS)
 def test_hessians_by_a_captured_bias_are_those_of_differences(mode: str) -> None:
     inputs = operands()
@@ -198,6 +203,7 @@ def test_hessians_by_a_captured_bias_are_those_of_differences(mode: str) -> None
     near(found(Q, K, V, BIAS.ravel()), expected, NUMERIC)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mode", GRAPHS)
 def test_results_move_as_what_they_are_made_of(mode: str) -> None:
     """Forward mode: the derivative along tangents of all four, and of the gradients too."""
@@ -234,6 +240,7 @@ def test_verify_grad_agrees() -> None:
     graphc.verify_grad(out_of, [Q, K, V, BIAS], rng=np.random.default_rng(1), mode="NUMPY")
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mode", GRAPHS)
 def test_layers_in_a_scan_are_layers_one_after_the_other(mode: str) -> None:
     """Each step has a mask and a bias of its own, and the mask is made within the step."""
@@ -280,6 +287,7 @@ def test_a_branch_may_have_attention(mode: str) -> None:
         near(g, chosen * slopes(Q, K, V, BIAS, G, 0.0)[3])
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mode", GRAPHS)
 def test_givens_replace_what_is_captured(mode: str) -> None:
     """A bias that a score function captures, and documents that a mask function does."""

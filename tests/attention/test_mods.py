@@ -83,14 +83,18 @@ def test_small_arrays_and_marked_numbers_are_captured() -> None:
 @pytest.mark.parametrize(
     ("mask", "error", "message"),
     [
-        (lambda b, h, q, k: q - k, DTypeError, "mask_mod gives int32"),
-        (lambda b, h, q, k: 1.0, DTypeError, "mask_mod gives float"),
-        (lambda b, h, q, k: None, DTypeError, "mask_mod gives NoneType"),
-        (lambda b, h, q, k: q < IDS, ShapeError, r"mask_mod gives the shape \(3,\)"),
+        (lambda b, h, q, k: q - k, DTypeError, "mask_mod returns int32"),
+        (lambda b, h, q, k: 1.0, DTypeError, "mask_mod returns float"),
+        (lambda b, h, q, k: None, DTypeError, "mask_mod returns NoneType"),
+        (lambda b, h, q, k: q < IDS, ShapeError, r"mask_mod returns the shape \(3,\)"),
         (lambda b, h, q, k: max(q, k) > 0, SymbolicValueError, "truth value"),
         (lambda b, h, q, k: q > k and q > 2, SymbolicValueError, "truth value"),
-        (lambda b, h, q: q > b, ArgumentError, "takes 3 positional arguments"),
-        ("causal", ArgumentError, "mask_mod='causal' is no function"),
+        (
+            lambda b, h, q: q > b,
+            ArgumentError,
+            r"mask_mod takes \(b, h, q\), and is called with \(b, h, q_idx, kv_idx\)",
+        ),
+        ("causal", ArgumentError, "mask_mod='causal' is not a function"),
     ],
 )
 def test_a_mask_that_is_none_is_told(mask: Any, error: type[Exception], message: str) -> None:
@@ -101,13 +105,17 @@ def test_a_mask_that_is_none_is_told(mask: Any, error: type[Exception], message:
 @pytest.mark.parametrize(
     ("score", "error", "message"),
     [
-        (lambda s, b, h, q, k: s > 0, DTypeError, "score_mod gives bool"),
-        (lambda s, b, h, q, k: q - k, DTypeError, "score_mod gives int32"),
-        (lambda s, b, h, q, k: s + 1j, DTypeError, "score_mod gives complex128"),
-        (lambda s, b, h, q, k: None, DTypeError, "score_mod gives NoneType"),
-        (lambda s, b, h, q, k: s + IDS, ShapeError, r"score_mod gives the shape \(3,\)"),
+        (lambda s, b, h, q, k: s > 0, DTypeError, "score_mod returns bool"),
+        (lambda s, b, h, q, k: q - k, DTypeError, "score_mod returns int32"),
+        (lambda s, b, h, q, k: s + 1j, DTypeError, "score_mod returns complex128"),
+        (lambda s, b, h, q, k: None, DTypeError, "score_mod returns NoneType"),
+        (lambda s, b, h, q, k: s + IDS, ShapeError, r"score_mod returns the shape \(3,\)"),
         (lambda s, b, h, q, k: s if s > 0 else 0.0, SymbolicValueError, "truth value"),
-        (lambda b, h, q, k: q, ArgumentError, "takes 4 positional arguments"),
+        (
+            lambda b, h, q, k: q,
+            ArgumentError,
+            r"takes \(b, h, q, k\), and is called with \(score, b, h",
+        ),
     ],
 )
 def test_a_score_that_is_none_is_told(score: Any, error: type[Exception], message: str) -> None:

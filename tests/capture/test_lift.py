@@ -18,7 +18,7 @@ import pytest
 import graphc.tensor as gt
 from graphc.capture import lift, rebuild
 from graphc.errors import ArgumentError
-from graphc.tensor.runtime import Runtime, runtime
+from graphc.tensor.core.runtime import Runtime, runtime
 
 W = np.arange(12.0)
 B = np.arange(12.0) + 1
@@ -268,6 +268,34 @@ def test_the_only_leaf_is_the_array_that_is_read(name: str) -> None:
     assert [x is W for x in lift(CAPTURES[name]()).leaves] == [True]
 
 
+CALLS: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "keyword": lambda model: lambda x: model(x=x),
+    "unpacked": lambda model: lambda *x: model(*x) * 1,
+    "unpacked keywords": lambda model: lambda *x, **n: model(*x, **n) * 1,
+    "operand": lambda model: lambda x: 2 * model(x) + 1,
+    "item": lambda model: lambda x, y: [x, model(y), model(model(x))],
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_of_an_object_reads_what_its_method_reads(name: str) -> None:
+    assert lift(CALLS[name](Model(W))).stripped.names == ("model.w",)
+
+
+PASSED: dict[str, Callable[[Any], Callable[..., Any]]] = {
+    "argument": lambda model: lambda f: f(model),
+    "argument beside a keyword": lambda model: lambda f: f(model, n=1),
+    "keyword": lambda model: lambda f: f(1, model=model),
+    "operand that is called": lambda model: lambda x: (-model)(x) * 1,
+    "iterated": lambda model: lambda x: [x * each for each in model],
+}
+
+
+@pytest.mark.parametrize("name", PASSED)
+def test_an_object_that_is_passed_on_may_be_read_as_a_whole(name: str) -> None:
+    assert "model.unread" in lift(PASSED[name](Model(W))).stripped.names
+
+
 def test_original_functions_are_left_as_they_were() -> None:
     model = Model(W)
     rebuild(lift(model.through_a_property).stripped, [B])(1.0)
@@ -325,7 +353,7 @@ def test_an_object_captured_twice_is_one_object() -> None:
     a, b = swapped(lambda: (layer, [layer][0]), W, B)()
     assert a is b
     assert type(a) is Layer
-    assert a == Layer(B) or a.w is B
+    assert a.w is B
 
 
 def test_a_list_that_holds_its_own_reader_is_put_together() -> None:
@@ -490,12 +518,12 @@ def test_a_rebuilt_function_keeps_its_name_and_signature() -> None:
 
 def test_as_many_leaves_as_there_were_are_wanted() -> None:
     stripped, _ = lift(closure(W))
-    with pytest.raises(ArgumentError, match=r"2 leaves for a function of 1.\nIts leaves are: w"):
+    with pytest.raises(ArgumentError, match=r"expected 1 leaves, got 2.\nIts leaves are: w"):
         rebuild(stripped, [W, W])
 
 
 def test_what_cannot_be_called_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="it is no function"):
+    with pytest.raises(ArgumentError, match="expected a function"):
         lift(3)  # type: ignore[arg-type]
 
 
@@ -503,7 +531,7 @@ def test_what_cannot_be_called_is_refused() -> None:
     "wrong", [closure(W), None, lift(closure(W))], ids=["function", "None", "lifted"]
 )
 def test_what_is_rebuilt_is_a_stripped_function(wrong: Any) -> None:
-    with pytest.raises(ArgumentError, match=r"it is no stripped function.\nGive both parts"):
+    with pytest.raises(ArgumentError, match=r"expected a stripped function.\nGive both parts"):
         rebuild(wrong, (W,))
 
 

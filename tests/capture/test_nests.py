@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import given, strategies as st
 
 from graphc.capture import lift, rebuild
-from graphc.tensor.runtime import runtime
+from graphc.tensor.core.runtime import runtime
 
 Arrays = list[np.ndarray[Any, Any]]
 Maker = Callable[[Arrays], Any]

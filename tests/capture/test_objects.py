@@ -129,7 +129,7 @@ def test_the_machinery_of_a_class_does_not_count() -> None:
     factor = {"n": 2}
     f = lambda x: (Row(x, Model().n), Row.n, Model.open_files)[0]  # noqa: E731 (as users write it)
     g = lambda x: Row(x, Model().n + Model().tracked)  # noqa: E731 (as users write it)
-    with pytest.raises(ArgumentError, match=r"`Model\.open_files` .* can be run through once"):
+    with pytest.raises(ArgumentError, match=r"`Model\.open_files` .* can be iterated only once"):
         lift(f)
     before = lift(g)
     assert rebuild(*before)(1.0) == Row(1.0, 3)

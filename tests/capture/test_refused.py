@@ -100,12 +100,12 @@ WRITES = {
     "a list that grows": (
         "log = []\ndef f(x):\n log.append(x)\n return x",
         "`log` (global of f, train.py:2) is changed in place by the function (append)",
-        None,
+        "test_refused.py",
     ),
     "a default that grows": (
         "def f(x, log=[]):\n log.append(x)\n return x",
         "`log` (default argument of f, train.py:1) is changed in place by the function (append)",
-        None,
+        "test_refused.py",
     ),
     "an item of a default": (
         "def f(x, known={}):\n known[x] = 1\n return x",
@@ -115,7 +115,7 @@ WRITES = {
     "a sorted array": (
         "def make(w):\n def f(x):\n  w.sort()\n  return w\n return f",
         "`w` (closure of make.<locals>.f, train.py:2) is changed in place by the function (sort)",
-        None,
+        "test_refused.py",
     ),
     "an attribute of an object": (
         "def make(w):\n def f(x):\n  h.n = x\n  return w\n return f",
@@ -130,7 +130,7 @@ WRITES = {
     "a list in an object": (
         "def make(w):\n def f(x):\n  h.items.append(x)\n  return w\n return f",
         "`h.items` (global of make.<locals>.f, train.py:2) is changed in place",
-        None,
+        "test_refused.py",
     ),
     "an item of an attribute": (
         "def make(w):\n def f(x):\n  h.items[0] = x\n  return w\n return f",
@@ -146,7 +146,8 @@ def test_what_the_function_writes_to_is_refused_by_name_and_line(name: str) -> N
     with pytest.raises(ArgumentError) as error:
         lift(f_of(source, h=Holder()))
     assert str(error.value).startswith(message)
-    assert error.value.where == where
+    # A call of a method has no line of its own: that of the call of lift is shown.
+    assert error.value.where.startswith(where)
     assert error.value.remedy
 
 
@@ -204,10 +205,10 @@ def yields() -> Iterator[int]:
 
 
 UNFIXED: dict[str, tuple[Callable[[], Any], str]] = {
-    "generator": (yields, "generator, which can be run through once"),
-    "iterator": (lambda: iter([1]), "list_iterator, which can be run through once"),
-    "zip": (lambda: zip([1], [2], strict=True), "zip, which can be run through once"),
-    "counter": (itertools.count, "count, which can be run through once"),
+    "generator": (yields, "generator, which can be iterated only once"),
+    "iterator": (lambda: iter([1]), "list_iterator, which can be iterated only once"),
+    "zip": (lambda: zip([1], [2], strict=True), "zip, which can be iterated only once"),
+    "counter": (itertools.count, "count, which can be iterated only once"),
     "random generator": (lambda: np.random.default_rng(0), "has no fixed content"),
     "lock": (threading.Lock, "has no fixed content"),
     "bytearray": (lambda: bytearray(3), "has no fixed content"),
@@ -217,7 +218,7 @@ UNFIXED: dict[str, tuple[Callable[[], Any], str]] = {
     "method of a list": (lambda: [].append, "has no fixed content"),
     "method of a generator": (lambda: np.random.default_rng(0).normal, "has no fixed content"),
     "set of objects": (lambda: {object}, "is a set of more than numbers and text"),
-    "dict with odd keys": (lambda: {yields: 1}, "which has no fixed form"),
+    "dict with odd keys": (lambda: {yields: 1}, "which cannot be compared by value"),
 }
 
 
@@ -249,7 +250,7 @@ def test_what_has_no_fixed_content_is_refused_by_name(name: str, where: str) -> 
 
 def test_a_coroutine_is_refused() -> None:
     coroutine = waits()
-    with pytest.raises(ArgumentError, match=r"`coroutine` \(closure of .*run through once"):
+    with pytest.raises(ArgumentError, match=r"`coroutine` \(closure of .*iterated only once"):
         lift(lambda: coroutine)
     asyncio.run(coroutine)
 

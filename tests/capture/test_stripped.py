@@ -372,6 +372,7 @@ print(lift(Model().step).stripped.digest())
 """
 
 
+@pytest.mark.exhaustive
 def test_digests_are_equal_in_every_process() -> None:
     def digests(seed: str) -> Iterator[str]:
         run = subprocess.run(

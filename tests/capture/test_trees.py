@@ -16,7 +16,7 @@ import pytest
 from mlx.utils import tree_flatten, tree_map, tree_unflatten
 
 from graphc.capture import Lifted, lift, rebuild
-from graphc.tensor.runtime import runtime
+from graphc.tensor.core.runtime import runtime
 
 
 def test_leaves_are_arrays_alone_and_the_structure_is_the_stripped_function() -> None:
@@ -184,6 +184,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("order", ORDERS)
 def test_jax_may_be_imported_before_or_after(order: str) -> None:
     script = (

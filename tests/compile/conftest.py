@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from graphc.compile import disk as disk_module
-from graphc.compile.disk import Disk
+from graphc.compile.disk import DiskCache
 from tests.disks import LIMIT, pin
 
 
@@ -17,6 +17,6 @@ def _pinned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def disk(tmp_path: Path, _pinned: None) -> Disk:
+def disk(tmp_path: Path, _pinned: None) -> DiskCache:
     """A cache in a directory that is not there yet."""
-    return Disk(tmp_path / "cache", LIMIT)
+    return DiskCache(tmp_path / "cache", LIMIT)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import pickle
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -21,14 +23,14 @@ from graphc.compile.cache import PROGRAMS
 from graphc.config import config
 from graphc.errors import ArgumentError, GraphcError, RuntimeShapeError
 from graphc.link import load, names
-from graphc.tensor.elementwise import ROWS
+from graphc.tensor.core.elementwise import ROWS
 
 LONG = 12
 
 
 def is_shared(f: Any, g: Any) -> bool:
     """Whether the second was built after the first and found its program."""
-    return f._made is not None and g._made is None
+    return f._lowered is not None and g._lowered is None
 
 
 def product(mode: Any, array: Any, **options: Any) -> Any:
@@ -61,8 +63,8 @@ def test_what_differs_in_more_is_another_program(other: Callable[[Any], Any]) ->
     f = product("NUMPY", np.arange(LONG, dtype="float64"))
     x = gt.vector("x")
     g = graphc.function([x], other(x), mode="NUMPY")
-    assert g._made is not None
-    assert f._made is not None
+    assert g._lowered is not None
+    assert f._lowered is not None
 
 
 def test_small_arrays_and_numbers_are_part_of_the_program(mode: str) -> None:
@@ -71,13 +73,13 @@ def test_small_arrays_and_numbers_are_part_of_the_program(mode: str) -> None:
     for value in (0.0, -0.0, np.array([1.0, -1.0])):
         f = graphc.function([x], gt.copysign(x, value), mode=mode)
         found.append(np.asarray(f(np.full(2, 3.0))).tolist())
-        assert f._made is not None
+        assert f._lowered is not None
     assert found == [[3.0, 3.0], [-3.0, -3.0], [3.0, -3.0]]
 
 
 def test_modes_do_not_share() -> None:
-    made = [product(m, np.ones(LONG))._made for m in names()]
-    made += [product(graphc.Mode("NUMPY", excluding=["canonicalize"]), np.ones(LONG))._made]
+    made = [product(m, np.ones(LONG))._lowered for m in names()]
+    made += [product(graphc.Mode("NUMPY", excluding=["canonicalize"]), np.ones(LONG))._lowered]
     assert None not in made
 
 
@@ -122,9 +124,10 @@ def test_leaves_that_decide_shapes_are_part_of_the_program(mode: str) -> None:
         kept = np.roll(mask, turn)
         f = graphc.function([x], x[kept] * 2, mode=mode)
         np.testing.assert_array_equal(np.asarray(f(v)), v[kept] * 2)
-    assert f._made is None
+    assert f._lowered is None
 
 
+@pytest.mark.sample(every=3)
 def test_a_leaf_is_kept_as_long_as_functions_that_hold_it(mode: str) -> None:
     array = np.ones(LONG)
     seen = weakref.ref(array)
@@ -156,6 +159,7 @@ def test_which_variable_is_updated_is_part_of_the_program(mode: str) -> None:
         assert [float(x.get_value()) for x in pair] == [[10.0, 2.0], [1.0, 10.0]][i]
 
 
+@pytest.mark.sample(every=3)
 def test_a_shared_variable_does_not_live_on_in_the_cache(mode: str) -> None:
     total = graphc.shared(np.ones(LONG))
     store = weakref.ref(total)
@@ -172,8 +176,8 @@ def test_the_least_recently_used_program_goes() -> None:
         for n in (LONG, LONG + 1, LONG, LONG + 2):
             product("NUMPY", np.ones(n))
         assert len(PROGRAMS) == 2
-        assert product("NUMPY", np.ones(LONG))._made is None
-        assert product("NUMPY", np.ones(LONG + 1))._made is not None
+        assert product("NUMPY", np.ones(LONG))._lowered is None
+        assert product("NUMPY", np.ones(LONG + 1))._lowered is not None
 
 
 def test_what_a_function_uses_is_found_though_the_cache_is_full() -> None:
@@ -200,7 +204,7 @@ def test_threads_that_want_one_program_make_it_once(mode: str) -> None:
     for thread in threads:
         thread.join()
     assert results == [0.0] * 8
-    assert sum(f._made is not None for f in functions) == 1
+    assert sum(f._lowered is not None for f in functions) == 1
     assert len(PROGRAMS) == 1
 
 
@@ -209,7 +213,7 @@ def test_what_cannot_be_compiled_fails_for_every_thread_and_leaves_no_lock() -> 
     for _ in range(3):
         with pytest.raises(GraphcError):
             graphc.function([x], x[x > 0], mode="JAX")
-    assert not PROGRAMS._making
+    assert not PROGRAMS._turns
 
 
 def test_operations_of_the_users_own_are_told_apart_though_their_names_are_equal() -> None:
@@ -254,7 +258,7 @@ def test_errors_of_a_shared_program_are_told_with_the_own_names_and_lines(mode: 
     y = c + d
     line = y.where
     f = graphc.function([c, d], y, mode=mode)
-    assert f._made is None
+    assert f._lowered is None
     for _ in range(6):  # as a young function, and as a settled one
         with pytest.raises(RuntimeShapeError) as told:
             f(np.ones(2), np.ones(3))
@@ -278,7 +282,7 @@ def test_the_plan_and_the_graph_are_of_the_own_variables(mode: str) -> None:
     graphc.function([x], gt.log(1 + x), mode=mode)
     y = gt.vector("second")
     f = graphc.function([y], gt.log(1 + y), mode=mode)
-    assert f._made is None
+    assert f._lowered is None
     assert f.graph.inputs == (y,)
     assert f.graph.outputs[0] is gt.log1p(y)
     text = str(f.plan())
@@ -385,6 +389,17 @@ def test_an_operation_may_call_the_function_that_it_is_part_of() -> None:
         thread.start()
         thread.join(60)
         assert [float(x) for x in found] == [120.0]
+
+
+def test_a_backends_own_lowering_that_is_imported_later_is_no_users() -> None:
+    script = """
+from graphc.link import load
+backend = load("JAX")
+import graphc.link.jax.wrap.call
+print(backend.is_altered, backend.entered)
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["False", "[]"]
 
 
 @pytest.mark.parametrize(("own", "kept"), [(True, True), (False, False)])

@@ -21,8 +21,8 @@ import graphc.tensor as gt
 from graphc.ir import Constant
 from graphc.loop.loop import Loop
 
-SMALL = 10_000
-"""Bytes: what a program of a few operations may take as text."""
+SMALL = 20_000
+"""Bytes: what a program of a few operations may take as text, with the paths of its source."""
 
 LARGE = 25_000_000
 """Elements: 100 MB of float32."""
@@ -184,12 +184,13 @@ def test_other_data_need_no_compilation_and_are_used(kind: Callable[..., Any], m
         return graphc.function([x], graphc.grad(loss, x), mode=mode)(ONES)
 
     def slopes(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        data = data.astype(np.float64)
         squashed = np.tanh(data)
         return 2 * (squashed - data - 1) * (1 - squashed**2) * data
 
     np.testing.assert_allclose(np.asarray(fitted(WEIGHTS)), slopes(WEIGHTS), rtol=1e-4, atol=1e-5)
     with graphc.recompile("ignore"), graphc.expect_compiles(0):
-        for scale in (2.0, 3.0, 4.0, 5.0):
+        for scale in (-1.0, 0.5, 2.0, 3.0):
             data = WEIGHTS * np.float32(scale)
             np.testing.assert_allclose(np.asarray(fitted(data)), slopes(data), rtol=1e-4, atol=1e-5)
 
@@ -208,6 +209,7 @@ def test_an_array_changed_in_place_between_two_builds_is_used_as_it_is_then(mode
     np.testing.assert_allclose(np.asarray(before(ONES)), np.exp(WEIGHTS), rtol=1e-5)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("called", [False, True])
 def test_an_array_dies_with_the_function_that_captured_it(called: bool, mode: str) -> None:
     captured, kept = WEIGHTS.copy(), graphc.shared(WEIGHTS.copy())
@@ -220,6 +222,7 @@ def test_an_array_dies_with_the_function_that_captured_it(called: bool, mode: st
     assert all(each() is None for each in died)
 
 
+@pytest.mark.exhaustive
 def test_what_is_cached_holds_no_array_on_the_device() -> None:
     def held() -> int:
         gc.collect()

@@ -67,6 +67,7 @@ def test_functions_pickled_together_share_their_variables(mode: str) -> None:
     assert int(read()) == 12
 
 
+@pytest.mark.sample(every=3)
 def test_a_function_is_restored_in_another_process(mode: str, tmp_path: Path) -> None:
     w = graphc.shared(ONES, "w")
     y = gt.scalar("y")

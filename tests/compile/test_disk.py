@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphc.compile.disk import Disk, Info
+from graphc.compile.disk import CacheInfo, DiskCache
 from graphc.compile.entry import HEADER
 from tests.disks import (
     DATA,
@@ -23,6 +23,7 @@ from tests.disks import (
     told,
     use_all,
 )
+from tests.work import python_calls
 
 pytestmark = pytest.mark.usefixtures("_pinned")
 
@@ -31,21 +32,21 @@ pytestmark = pytest.mark.usefixtures("_pinned")
 
 
 @pytest.mark.parametrize("data", [b"", b"\x00", DATA, os.urandom(300_000)], ids=len)
-def test_what_was_saved_is_loaded(disk: Disk, data: bytes) -> None:
+def test_what_was_saved_is_loaded(disk: DiskCache, data: bytes) -> None:
     assert disk.load(NAME) is None
     disk.save(NAME, data)
     assert disk.load(NAME) == data
-    assert Disk(disk.directory, LIMIT).load(NAME) == data
+    assert DiskCache(disk.directory, LIMIT).load(NAME) == data
 
 
-def test_a_later_save_takes_the_place_of_an_earlier(disk: Disk) -> None:
+def test_a_later_save_takes_the_place_of_an_earlier(disk: DiskCache) -> None:
     disk.save(NAME, b"first")
     disk.save(NAME, b"second")
     assert disk.load(NAME) == b"second"
     assert len(files(disk)) == 1
 
 
-def test_each_name_and_build_has_its_own_entry(disk: Disk) -> None:
+def test_each_name_and_build_has_its_own_entry(disk: DiskCache) -> None:
     disk.save(NAME, b"a")
     disk.save(NAME, b"b", build="jax 1")
     disk.save(OTHER, b"c", build="jax 1")
@@ -59,15 +60,15 @@ def test_each_name_and_build_has_its_own_entry(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "abc", "../../../etc/passwd", "0123456789ABCDEF", NAME * 9])
-def test_only_hexadecimal_digits_name_an_entry(disk: Disk, name: str) -> None:
+def test_only_hexadecimal_digits_name_an_entry(disk: DiskCache, name: str) -> None:
     for use in (disk.load, lambda name: disk.save(name, DATA), disk.locked):
-        with pytest.raises(ValueError, match="names no entry"), use(name):
+        with pytest.raises(ValueError, match="is no name of an entry"), use(name):
             pass
     assert not disk.directory.exists()
 
 
 def test_loading_makes_no_directory_and_lists_none(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
+    disk: DiskCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert disk.load(NAME) is None
     assert not disk.directory.exists()
@@ -77,20 +78,16 @@ def test_loading_makes_no_directory_and_lists_none(
     assert disk.load(NAME) == DATA
 
 
-def test_a_small_entry_is_loaded_in_under_a_millisecond(disk: Disk) -> None:
+def test_an_entry_is_loaded_by_a_few_calls(disk: DiskCache) -> None:
     disk.save(NAME, os.urandom(20_000))
-    seconds = []
-    for _ in range(50):
-        start = time.perf_counter()
-        disk.load(NAME)
-        seconds.append(time.perf_counter() - start)
-    assert np.median(seconds) < 1e-3
+    disk.load(NAME)
+    assert python_calls(lambda: disk.load(NAME)) < 200
 
 
 def test_loading_does_not_import_filelock(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from graphc.compile.disk import Disk\n"
-        f"disk = Disk(Path({str(tmp_path)!r}), 10**6)\n"
+        "import sys; from pathlib import Path; from graphc.compile.disk import DiskCache\n"
+        f"disk = DiskCache(Path({str(tmp_path)!r}), 10**6)\n"
         f"disk.load({NAME!r}); disk.save({NAME!r}, b'x'); disk.load({NAME!r})\n"
         "assert 'filelock' not in sys.modules"
     )
@@ -104,9 +101,9 @@ def test_loading_does_not_import_filelock(tmp_path: Path) -> None:
 def test_where_a_file_is_in_the_way_there_is_one_warning(tmp_path: Path, below: str) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"mine")
-    disk = Disk(file / below, LIMIT)
+    disk = DiskCache(file / below, LIMIT)
     (message,) = told(lambda: use_all(disk, NAME))
-    assert message.startswith(f"graphc keeps no compiled programs in {disk.directory}: ")
+    assert message.startswith(f"graphc saves no compiled programs in {disk.directory}: ")
     assert "GRAPHC_CACHE_DIR" in message
     assert disk.info().problem is not None
     assert (disk.info().entries, disk.clear()) == (0, 0)
@@ -116,14 +113,14 @@ def test_where_a_file_is_in_the_way_there_is_one_warning(tmp_path: Path, below: 
 @posix
 def test_a_dangling_link_is_told_of(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    disk = Disk(tmp_path / "link", LIMIT)
+    disk = DiskCache(tmp_path / "link", LIMIT)
     assert disk.load(NAME) is None
     with pytest.warns(RuntimeWarning, match="File exists"):
         disk.save(NAME, DATA)
 
 
 def test_a_disk_that_cannot_be_written_is_still_read(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
+    disk: DiskCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk.save(NAME, DATA)
     tried = []
@@ -146,9 +143,9 @@ def test_a_disk_that_cannot_be_written_is_still_read(
 FULL = """
 import resource, signal, sys, warnings
 from pathlib import Path
-from graphc.compile.disk import Disk
+from graphc.compile.disk import DiskCache
 
-disk = Disk(Path(sys.argv[1]), 10**6)
+disk = DiskCache(Path(sys.argv[1]), 10**6)
 disk.save("aa" * 8, b"small")
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
@@ -162,12 +159,12 @@ assert [disk.load(x * 8) for x in ("aa", "bb", "cc")] == [b"small", None, None]
 
 
 @posix
-def test_a_write_that_fails_halfway_leaves_nothing(disk: Disk) -> None:
+def test_a_write_that_fails_halfway_leaves_nothing(disk: DiskCache) -> None:
     subprocess.run(python(FULL, disk.directory), check=True)
     assert len(files(disk)) == 1
 
 
-def test_a_directory_removed_meanwhile_is_made_anew(disk: Disk) -> None:
+def test_a_directory_removed_meanwhile_is_made_anew(disk: DiskCache) -> None:
     disk.save(NAME, DATA)
     entry(disk).unlink()
     disk.directory.rmdir()
@@ -177,7 +174,7 @@ def test_a_directory_removed_meanwhile_is_made_anew(disk: Disk) -> None:
 
 
 def test_an_entry_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
-    disk = Disk(tmp_path, 1000)
+    disk = DiskCache(tmp_path, 1000)
     disk.save(NAME, b"small")
     with pytest.warns(RuntimeWarning, match=r"raise config\.cache_bytes"):
         disk.save(OTHER, bytes(1000))
@@ -187,7 +184,7 @@ def test_an_entry_larger_than_the_cache_is_not_kept(tmp_path: Path) -> None:
 # The bound.
 
 
-def aged(disk: Disk, name: str, seconds: float) -> None:
+def aged(disk: DiskCache, name: str, seconds: float) -> None:
     """Have an entry be last used so long ago."""
     path = disk._place(name, "") + ".entry"
     then = time.time() - seconds
@@ -195,7 +192,7 @@ def aged(disk: Disk, name: str, seconds: float) -> None:
 
 
 def test_the_directory_never_holds_more_than_the_limit(tmp_path: Path) -> None:
-    disk = Disk(tmp_path, 20_000)
+    disk = DiskCache(tmp_path, 20_000)
     random = np.random.default_rng(0)
     for i in range(200):
         disk.save(file_name(i), bytes(int(random.integers(1, 6000))))
@@ -205,7 +202,7 @@ def test_the_directory_never_holds_more_than_the_limit(tmp_path: Path) -> None:
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
-    disk = Disk(tmp_path, 10 * (1000 + HEADER.size))
+    disk = DiskCache(tmp_path, 10 * (1000 + HEADER.size))
     for i in range(10):
         disk.save(file_name(i), bytes(1000))
         aged(disk, file_name(i), 1000 - i)
@@ -215,7 +212,7 @@ def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
     assert there == [0, *range(4, 11)]
 
 
-def test_an_entry_in_use_is_marked_about_once_a_minute(disk: Disk) -> None:
+def test_an_entry_in_use_is_marked_about_once_a_minute(disk: DiskCache) -> None:
     disk.save(NAME, DATA)
     aged(disk, NAME, 30)
     first = entry(disk).stat().st_mtime
@@ -227,7 +224,7 @@ def test_an_entry_in_use_is_marked_about_once_a_minute(disk: Disk) -> None:
 
 
 def test_other_files_in_the_directory_are_left_alone(tmp_path: Path) -> None:
-    disk = Disk(tmp_path, 5_000)
+    disk = DiskCache(tmp_path, 5_000)
     mine = [tmp_path / name for name in ("thesis.tex", "x.entry", "a" * 40, "b" * 40 + ".tmp")]
     for path in mine:
         path.write_bytes(bytes(10_000))
@@ -240,7 +237,7 @@ def test_other_files_in_the_directory_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_what_dead_processes_left_is_removed_and_what_live_ones_use_is_kept(tmp_path: Path) -> None:
-    disk = Disk(tmp_path, 5_000)
+    disk = DiskCache(tmp_path, 5_000)
     old, new, lock, held = (
         tmp_path / ("a" * 40 + ".0123456789abcdef.tmp"),
         tmp_path / ("b" * 40 + ".0123456789abcdef.tmp"),
@@ -258,12 +255,12 @@ def test_what_dead_processes_left_is_removed_and_what_live_ones_use_is_kept(tmp_
     assert files(disk) == []
 
 
-def test_clearing_counts_entries_and_removes_them(disk: Disk) -> None:
+def test_clearing_counts_entries_and_removes_them(disk: DiskCache) -> None:
     assert disk.clear() == 0
     for i in range(5):
         disk.save(file_name(i), DATA)
-    assert disk.info() == Info(5, 5 * (len(DATA) + HEADER.size), None)
+    assert disk.info() == CacheInfo(5, 5 * (len(DATA) + HEADER.size), None)
     assert disk.clear() == 5
-    assert disk.info() == Info(0, 0, None)
+    assert disk.info() == CacheInfo(0, 0, None)
     disk.save(NAME, DATA)
     assert disk.load(NAME) == DATA

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from graphc.compile import entry as entry_module
-from graphc.compile.disk import Disk
+from graphc.compile.disk import DiskCache
 from graphc.compile.entry import HEADER, MAGIC
 from tests.disks import (
     DATA,
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("_pinned")
 def test_whatever_is_done_to_its_bytes_an_entry_is_right_or_a_miss(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    disk = Disk(tmp_path_factory.getbasetemp() / "corrupted", LIMIT)
+    disk = DiskCache(tmp_path_factory.getbasetemp() / "corrupted", LIMIT)
     disk.save(NAME, DATA)
     path = entry(disk)
     whole = path.read_bytes()
@@ -43,7 +43,7 @@ def test_whatever_is_done_to_its_bytes_an_entry_is_right_or_a_miss(
 
 
 @pytest.mark.parametrize("place", [*range(HEADER.size), HEADER.size, HEADER.size + 500, -1])
-def test_one_wrong_bit_anywhere_is_a_miss(disk: Disk, place: int) -> None:
+def test_one_wrong_bit_anywhere_is_a_miss(disk: DiskCache, place: int) -> None:
     disk.save(NAME, DATA)
     path = entry(disk)
     whole = bytearray(path.read_bytes())
@@ -57,21 +57,21 @@ def test_one_wrong_bit_anywhere_is_a_miss(disk: Disk, place: int) -> None:
 
 
 @pytest.mark.parametrize("length", range(0, HEADER.size + 10, 3))
-def test_a_truncated_entry_is_a_miss(disk: Disk, length: int) -> None:
+def test_a_truncated_entry_is_a_miss(disk: DiskCache, length: int) -> None:
     disk.save(NAME, DATA)
     path = entry(disk)
     path.write_bytes(path.read_bytes()[:length])
     assert disk.load(NAME) is None
 
 
-def test_a_damaged_entry_is_mended_by_the_next_save(disk: Disk) -> None:
+def test_a_damaged_entry_is_mended_by_the_next_save(disk: DiskCache) -> None:
     disk.save(NAME, DATA)
     entry(disk).write_bytes(b"not ours")
     disk.save(NAME, DATA)
     assert disk.load(NAME) == DATA
 
 
-def test_an_entry_under_another_name_is_a_miss(disk: Disk) -> None:
+def test_an_entry_under_another_name_is_a_miss(disk: DiskCache) -> None:
     disk.save(NAME, DATA)
     path = entry(disk)
     disk.save(OTHER, b"other")
@@ -80,7 +80,9 @@ def test_an_entry_under_another_name_is_a_miss(disk: Disk) -> None:
     assert disk.load(OTHER) is None
 
 
-def test_an_entry_of_another_stamp_is_a_miss(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_of_another_stamp_is_a_miss(
+    disk: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk.save(NAME, DATA)
     path = entry(disk)
     with monkeypatch.context() as patch:
@@ -97,7 +99,9 @@ def test_an_entry_of_another_stamp_is_a_miss(disk: Disk, monkeypatch: pytest.Mon
     assert disk.load(NAME) is None
 
 
-def test_an_entry_of_another_format_is_a_miss(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_entry_of_another_format_is_a_miss(
+    disk: DiskCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(entry_module, "MAGIC", MAGIC[:-1] + b"\x00")
         disk.save(NAME, DATA)
@@ -128,7 +132,7 @@ def _sparse(path: Path) -> None:
 @posix
 @pytest.mark.parametrize("replace", [_directory, _symlink, _pipe, _sparse])
 def test_what_is_no_plain_file_of_ours_is_a_miss(
-    disk: Disk, replace: Callable[[Path], None]
+    disk: DiskCache, replace: Callable[[Path], None]
 ) -> None:
     disk.save(NAME, DATA)
     replace(entry(disk))
@@ -141,7 +145,7 @@ def test_what_is_no_plain_file_of_ours_is_a_miss(
 
 
 def test_an_entry_that_cannot_be_read_is_a_miss(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
+    disk: DiskCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk.save(NAME, DATA)
 

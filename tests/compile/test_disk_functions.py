@@ -24,16 +24,16 @@ from tests.disks import posix
 
 START = """
 import json, sys
-from graphc.compile import cache, disk as disk_module, entry as entry_module, records
+from graphc.compile import cache, disk as disk_module, entry as entry_module
 
 # Whoever edits graphc while its tests run has them pass; a fast machine keeps all that a slow does.
 disk_module.stamp = entry_module.stamp = lambda: bytes(16)
 disk_module.edited_since_import = lambda: False
-records.WORTH = 0.0
+cache.WORTH_SAVING = 0.0
 
 rewrites = []
-built = cache.built
-cache.built = lambda asked: (rewrites.append(1), built(asked))[1]
+built = cache.lower_program
+cache.lower_program = lambda signature: (rewrites.append(1), built(signature))[1]
 
 import numpy as np
 import graphc
@@ -87,7 +87,7 @@ print(json.dumps([len(rewrites), kinds, traces, values(found)]))
 @pytest.fixture(autouse=True)
 def _all_kept(_pinned: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fast machine keeps all that a slow one does; what is compared is not a user's storm."""
-    monkeypatch.setattr("graphc.compile.records.WORTH", 0.0)
+    monkeypatch.setattr("graphc.compile.cache.WORTH_SAVING", 0.0)
     monkeypatch.setattr(graphc.config, "recompile", "ignore")
 
 
@@ -120,6 +120,7 @@ modes = pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
 # A second process.
 
 
+@pytest.mark.sample(every=3)
 @modes
 def test_a_second_process_starts_without_rewriting(tmp_path: Path, mode: str) -> None:
     runs = [answer(started(RNN + RUN, tmp_path / "cache", mode)) for _ in range(2)]
@@ -140,6 +141,7 @@ def test_a_second_process_neither_traces_nor_compiles_with_jax(tmp_path: Path) -
     assert second[1:3] == [["load"], []]
 
 
+@pytest.mark.sample(every=3)
 @modes
 def test_a_process_without_a_cache_writes_nothing(tmp_path: Path, mode: str) -> None:
     code = f"graphc.config.cache_dir = None\n{RNN}{RUN}"
@@ -147,6 +149,7 @@ def test_a_process_without_a_cache_writes_nothing(tmp_path: Path, mode: str) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.sample(every=3)
 @modes
 def test_damaged_entries_are_made_anew(tmp_path: Path, mode: str) -> None:
     first = answer(started(RNN + RUN, tmp_path, mode))
@@ -166,6 +169,7 @@ def test_damaged_entries_are_made_anew(tmp_path: Path, mode: str) -> None:
 # Many processes.
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["NUMPY", "JAX"])
 def test_eight_processes_at_once_make_one_program(tmp_path: Path, mode: str) -> None:
     alone = answer(started(RNN + RUN, tmp_path / "alone", mode))
@@ -234,6 +238,7 @@ print(json.dumps([found, len(rewrites)]))
 """
 
 
+@pytest.mark.exhaustive
 @posix
 def test_processes_killed_while_they_compile_leave_no_bad_entry(tmp_path: Path) -> None:
     assert answer(started(KILLED, tmp_path, "4")) >= 8
@@ -254,8 +259,10 @@ def outcome(build: Any, cache: Path, mode: str) -> tuple[Any, bool]:
     PROGRAMS.clear()
     seen: list[int] = []
     with graphc.config.change_flags(cache_dir=cache), pytest.MonkeyPatch.context() as patch:
-        built = cache_module.built
-        patch.setattr(cache_module, "built", lambda asked: (seen.append(1), built(asked))[1])
+        built = cache_module.lower_program
+        patch.setattr(
+            cache_module, "lower_program", lambda signature: (seen.append(1), built(signature))[1]
+        )
         inputs, outputs, values = build()
         found = graphc.function(inputs, outputs, mode=mode)(*values)
     return np.asarray(found).tolist(), not seen

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from graphc.compile.disk import Disk
+from graphc.compile.disk import DiskCache
 from tests.disks import (
     DATA,
     LIMIT,
@@ -24,7 +24,7 @@ from tests.disks import (
 pytestmark = pytest.mark.usefixtures("_pinned")
 
 
-def test_one_thread_makes_an_entry_and_the_others_find_it(disk: Disk) -> None:
+def test_one_thread_makes_an_entry_and_the_others_find_it(disk: DiskCache) -> None:
     made, found = [], []
 
     def work() -> None:
@@ -43,14 +43,14 @@ def test_one_thread_makes_an_entry_and_the_others_find_it(disk: Disk) -> None:
     assert (len(made), found) == (1, [DATA] * 8)
 
 
-def test_other_names_are_not_waited_for(disk: Disk) -> None:
+def test_other_names_are_not_waited_for(disk: DiskCache) -> None:
     start = time.perf_counter()
     with disk.locked(NAME), disk.locked(OTHER), disk.locked(NAME, build="another"):
         pass
     assert time.perf_counter() - start < 5
 
 
-def test_who_holds_a_name_can_take_it_again(disk: Disk) -> None:
+def test_who_holds_a_name_can_take_it_again(disk: DiskCache) -> None:
     start = time.perf_counter()
     with disk.locked(NAME), disk.locked(NAME):
         disk.save(NAME, DATA)
@@ -59,7 +59,7 @@ def test_who_holds_a_name_can_take_it_again(disk: Disk) -> None:
     assert time.perf_counter() - start < 5
 
 
-def test_an_error_within_frees_the_name(disk: Disk) -> None:
+def test_an_error_within_frees_the_name(disk: DiskCache) -> None:
     with pytest.raises(KeyError), disk.locked(NAME):
         raise KeyError
     start = time.perf_counter()
@@ -69,11 +69,11 @@ def test_an_error_within_frees_the_name(disk: Disk) -> None:
 
 
 @pytest.fixture
-def holder(disk: Disk) -> Iterator[subprocess.Popen[str]]:
+def holder(disk: DiskCache) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds the name."""
     code = (
-        "import sys, time; from pathlib import Path; from graphc.compile.disk import Disk\n"
-        "with Disk(Path(sys.argv[1]), 10**6).locked(sys.argv[2]):\n"
+        "import sys, time; from pathlib import Path; from graphc.compile.disk import DiskCache\n"
+        "with DiskCache(Path(sys.argv[1]), 10**6).locked(sys.argv[2]):\n"
         "    print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
@@ -86,17 +86,17 @@ def holder(disk: Disk) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_process_that_does_not_finish_is_waited_for_so_long(
-    disk: Disk, holder: subprocess.Popen[str]
+    disk: DiskCache, holder: subprocess.Popen[str]
 ) -> None:
     start = time.perf_counter()
-    with Disk(disk.directory, LIMIT, wait_seconds=0.3).locked(NAME):
+    with DiskCache(disk.directory, LIMIT, wait_seconds=0.3).locked(NAME):
         assert 0.25 < time.perf_counter() - start < 5
         disk.save(NAME, DATA)
     assert disk.load(NAME) == DATA
     assert holder.poll() is None
 
 
-def test_what_a_killed_process_held_is_free(disk: Disk, holder: subprocess.Popen[str]) -> None:
+def test_what_a_killed_process_held_is_free(disk: DiskCache, holder: subprocess.Popen[str]) -> None:
     holder.kill()
     holder.wait()
     start = time.perf_counter()
@@ -107,10 +107,10 @@ def test_what_a_killed_process_held_is_free(disk: Disk, holder: subprocess.Popen
 EIGHT = """
 import sys, time
 from pathlib import Path
-from graphc.compile.disk import Disk
+from graphc.compile.disk import DiskCache
 
 folder, name = Path(sys.argv[1]), sys.argv[2]
-disk = Disk(folder / "cache", 10**7)
+disk = DiskCache(folder / "cache", 10**7)
 print("ready", flush=True)
 sys.stdin.readline()
 with disk.locked(name):
@@ -125,6 +125,7 @@ print(sum(data), disk.load(name) == data, flush=True)
 """
 
 
+@pytest.mark.exhaustive
 def test_eight_processes_make_one_entry(tmp_path: Path) -> None:
     command = python(EIGHT, tmp_path, NAME)
     pipe = subprocess.PIPE
@@ -139,7 +140,7 @@ def test_eight_processes_make_one_entry(tmp_path: Path) -> None:
     found = {process.communicate()[0] for process in processes}
     assert found == {f"{sum(range(256)) * 100} True\n"}
     assert (tmp_path / "made").read_text() == "x"
-    assert len(files(Disk(tmp_path / "cache", LIMIT), ".entry")) == 1
+    assert len(files(DiskCache(tmp_path / "cache", LIMIT), ".entry")) == 1
 
 
 # Processes are forked where nothing but this has threads.
@@ -147,9 +148,9 @@ WRITERS = """
 import os, random, signal, sys, time
 from pathlib import Path
 import filelock
-from graphc.compile.disk import Disk
+from graphc.compile.disk import DiskCache
 
-disk = Disk(Path(sys.argv[1]), int(sys.argv[2]))
+disk = DiskCache(Path(sys.argv[1]), int(sys.argv[2]))
 
 def payload(name, seed):
     return (name + f"{seed:08x}").encode() * (1 + seed % 400)
@@ -165,8 +166,7 @@ def write_for_ever(seed):
 source = random.Random(0)
 killed = 0
 alive = {}
-end = time.monotonic() + float(sys.argv[3])
-while time.monotonic() < end:
+while killed < int(sys.argv[3]):
     while len(alive) < 4:
         seed = source.randrange(10**9)
         if (child := os.fork()) == 0:
@@ -181,17 +181,15 @@ while time.monotonic() < end:
 for victim in alive:
     os.kill(victim, signal.SIGKILL)
     os.waitpid(victim, 0)
-print(killed)
 """
 
 
+@pytest.mark.exhaustive
 @posix
 def test_writers_killed_at_any_moment_leave_no_bad_entry(tmp_path: Path) -> None:
     limit = 150_000
-    disk = Disk(tmp_path / "cache", limit, wait_seconds=0)
-    command = python(WRITERS, disk.directory, limit, 4)
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert int(found.stdout) > 100, found.stdout
+    disk = DiskCache(tmp_path / "cache", limit, wait_seconds=0)
+    subprocess.run(python(WRITERS, disk.directory, limit, 200), check=True)
     there = 0
     for name in map(file_name, range(30)):
         path = Path(disk._place(name, "") + ".entry")

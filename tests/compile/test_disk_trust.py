@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from graphc.compile import trust
-from graphc.compile.disk import Disk
+from graphc.compile.disk import DiskCache
+from graphc.link import trust
 from tests.disks import (
     DATA,
     LIMIT,
@@ -40,13 +40,15 @@ def give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @posix
 @pytest.mark.parametrize("mode", [0o770, 0o720, 0o707, 0o702, 0o1777])
-def test_a_directory_others_can_write_to_is_neither_read_nor_written(disk: Disk, mode: int) -> None:
+def test_a_directory_others_can_write_to_is_neither_read_nor_written(
+    disk: DiskCache, mode: int
+) -> None:
     disk.save(NAME, DATA)
     disk.directory.chmod(mode)
     before = files(disk)
     (message,) = told(lambda: use_all(disk, NAME))
     assert files(disk) == before
-    assert f"To have them kept, run: chmod go-w '{disk.directory}'. The directory is" in message
+    assert f"To save them, run: chmod go-w '{disk.directory}'. The directory is" in message
     assert disk.info().problem is not None
     disk.directory.chmod(0o700)
     assert disk.load(NAME) == DATA
@@ -55,7 +57,7 @@ def test_a_directory_others_can_write_to_is_neither_read_nor_written(disk: Disk,
 
 @posix
 def test_a_directory_of_another_user_is_neither_read_nor_written(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
+    disk: DiskCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk.save(NAME, DATA)
     before = files(disk)
@@ -68,7 +70,7 @@ def test_a_directory_of_another_user_is_neither_read_nor_written(
 
 @posix
 @pytest.mark.parametrize("mode", [0o660, 0o602, 0o606])
-def test_an_entry_others_can_write_to_is_a_miss(disk: Disk, mode: int) -> None:
+def test_an_entry_others_can_write_to_is_a_miss(disk: DiskCache, mode: int) -> None:
     disk.save(NAME, DATA)
     entry(disk).chmod(mode)
     assert disk.load(NAME) is None
@@ -78,7 +80,7 @@ def test_an_entry_others_can_write_to_is_a_miss(disk: Disk, mode: int) -> None:
 
 @posix
 @pytest.mark.skipif(os.name == "posix" and os.getuid() != 0, reason="only root gives files away")
-def test_an_entry_of_another_user_is_a_miss(disk: Disk) -> None:
+def test_an_entry_of_another_user_is_a_miss(disk: DiskCache) -> None:
     disk.save(NAME, DATA)
     os.chown(entry(disk), 12345, 12345)
     assert disk.load(NAME) is None
@@ -94,7 +96,7 @@ def test_a_parent_others_can_rename_in_is_not_trusted(
     parent.chmod(mode)
     (tmp_path / "link").symlink_to(parent)
     for above in (parent, tmp_path / "link"):
-        disk = Disk(above / "cache", LIMIT)
+        disk = DiskCache(above / "cache", LIMIT)
         if trusted:
             disk.save(NAME, DATA)
         else:
@@ -105,7 +107,7 @@ def test_a_parent_others_can_rename_in_is_not_trusted(
 
 @posix
 def test_the_directory_and_its_files_are_the_users_alone(tmp_path: Path) -> None:
-    disk = Disk(tmp_path / "above" / "cache", LIMIT)
+    disk = DiskCache(tmp_path / "above" / "cache", LIMIT)
     before = os.umask(0)
     try:
         with disk.locked(NAME):
@@ -118,7 +120,7 @@ def test_the_directory_and_its_files_are_the_users_alone(tmp_path: Path) -> None
 
 
 def test_where_there_are_no_modes_directories_are_trusted(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
+    disk: DiskCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trust, "HAS_OWNERS", False)
     disk.save(NAME, DATA)

@@ -9,7 +9,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.compile.evaluate import EVALUATED, _evaluated
+from graphc.compile.evaluate import MAX_FUNCTIONS, _functions
 from graphc.errors import ArgumentError, MissingInputError
 
 x, y = gt.vector("x"), gt.vector("y")
@@ -71,18 +71,18 @@ def test_a_name_of_two_inputs_is_an_error(mode: str) -> None:
 def test_the_same_expression_is_compiled_once() -> None:
     z = gt.exp(x) * 17
     z.eval({x: VALUE}, mode="NUMPY")
-    before = list(_evaluated.values())
+    before = list(_functions.values())
     z.eval({"x": VALUE}, mode="NUMPY")
-    assert list(_evaluated.values()) == before
+    assert list(_functions.values()) == before
 
 
 def test_the_functions_kept_are_bounded_and_the_oldest_go() -> None:
     often = gt.exp(x) * 19
-    for i in range(2 * EVALUATED):
+    for i in range(2 * MAX_FUNCTIONS):
         (x * i).eval({x: VALUE}, mode="NUMPY")
         often.eval({x: VALUE}, mode="NUMPY")
-    assert len(_evaluated) == EVALUATED
-    assert often in {key[0] for key in _evaluated}
+    assert len(_functions) == MAX_FUNCTIONS
+    assert often in {key[0] for key in _functions}
 
 
 def test_many_threads_can_evaluate_at_once() -> None:

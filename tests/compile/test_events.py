@@ -45,7 +45,7 @@ def test_the_first_call_compiles_and_that_of_an_equal_function_finds_it(mode: st
         for f in (first, first, second, second, second, second, second, second):
             f(ONES)
     assert kinds(seen) == ["compile", "hit"]
-    assert {event.key for event in seen} == {first.asked.key()}
+    assert {event.key for event in seen} == {first.requested.key()}
 
 
 def test_a_function_that_is_never_called_causes_no_event(mode: str) -> None:
@@ -318,7 +318,7 @@ def test_what_graphc_compiles_for_itself_is_not_counted() -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 1.0, True, None])
 def test_a_wrong_number_to_expect_is_refused(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="a number from 0 on"):
+    with pytest.raises(ValueError, match="expected an integer of at least 0"):
         graphc.expect_compiles(wrong)
 
 
@@ -395,13 +395,13 @@ def _generator() -> Iterator[int]:
 )
 @pytest.mark.parametrize("generator", [_asynchronous, _generator])
 def test_a_generator_cannot_be_decorated(generator: Any, what: Any) -> None:
-    with pytest.raises(ArgumentError, match="is a generator, which runs after it was called"):
+    with pytest.raises(ArgumentError, match="is a generator, whose code runs after"):
         what(generator)
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "print", [print]], ids=repr)
 def test_what_cannot_be_called_cannot_be_subscribed(wrong: Any) -> None:
-    with pytest.raises(ValueError, match="a function that takes an event is wanted"):
+    with pytest.raises(ValueError, match="expected a function that takes an event"):
         events.subscribe(wrong)
 
 

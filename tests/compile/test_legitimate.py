@@ -22,6 +22,7 @@ ONCE = {"a_shared_variable_with_many_values", "a_loop_that_passes_what_changes"}
 """Those that compile once."""
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_legitimate_program_gives_no_warning(name: str, mode: str) -> None:
     made = []

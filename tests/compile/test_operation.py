@@ -119,7 +119,7 @@ def test_a_fallback_that_fails_leaves_shared_values(name: str) -> None:
 
 def test_an_operation_that_fails_is_named_with_its_line() -> None:
     f = graphc.function([x], gt.Tensor.make(Failing(1), x), mode="NUMPY")
-    with pytest.raises(OperationError, match=r"Failing\(float64\[\?\]\).*no luck") as caught:
+    with pytest.raises(OperationError, match=r"Failing\(x, .*no luck") as caught:
         f(ONES)
     assert "test_operation.py:" in str(caught.value)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)

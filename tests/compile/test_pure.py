@@ -60,6 +60,7 @@ TRANSFORMED: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", TRANSFORMED)
 def test_jax_transforms_it_as_its_own(name: str) -> None:
     with jax.enable_x64(True):

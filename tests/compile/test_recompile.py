@@ -280,19 +280,19 @@ def test_threads_of_one_function_are_one_place() -> None:
 
 def test_places_functions_and_causes_are_bounded() -> None:
     source = "f = graphc.function([x], x * 0.5, mode='NUMPY')\nf(ONES)"
-    for _ in range(history.PLACES + 50):
+    for _ in range(history.MAX_SITES + 50):
         exec(compile(source, "<cell>", "exec"), {"graphc": graphc, "x": x, "ONES": ONES})
-    assert len(history._histories) == history.PLACES
+    assert len(history._histories) == history.MAX_SITES
     with graphc.recompile("ignore"):
         for i in range(100):
             f = scaled(i / 8)
-    assert len(f.sighting.history.seen) <= history.KEPT
-    assert len(f.stats.causes) <= history.CAUSES
+    assert len(f.record.history.records) <= history.MAX_FUNCTIONS
+    assert len(f.stats.causes) <= history.MAX_CAUSES
 
 
-def test_pictures_are_bounded_and_what_is_long_ago_is_not_guessed(monkeypatch: Any) -> None:
-    monkeypatch.setattr(history, "MARKS", 50)
-    monkeypatch.setattr(history, "_pictures", history._Pictures())
+def test_summaries_are_bounded_and_what_is_long_ago_is_not_guessed(monkeypatch: Any) -> None:
+    monkeypatch.setattr(history, "MAX_NODES", 50)
+    monkeypatch.setattr(history, "_summaries", history._SummaryCache())
 
     def made(i: int) -> Any:
         f = graphc.function([x], gt.sinh(x) * (i / 8) + 1, mode="NUMPY")
@@ -308,7 +308,7 @@ def test_pictures_are_bounded_and_what_is_long_ago_is_not_guessed(monkeypatch: A
             f = made(i)
             others()
     assert f.stats.causes == ["structure: nothing is known of the one before any more"]
-    assert sum(len(each.marks) for each in history._pictures._kept.values()) <= 50
+    assert sum(len(each.nodes) for each in history._summaries._kept.values()) <= 50
 
 
 def test_nothing_that_is_remembered_keeps_functions_or_arrays_or_variables_alive() -> None:
@@ -624,6 +624,7 @@ def test_a_chain_of_many_nodes_is_compared_in_little_time() -> None:
     assert "0.5 -> 0.25" in found[0]
 
 
+@pytest.mark.exhaustive
 def test_graphs_too_large_to_compare_are_structure() -> None:
     y = x
     for _ in range(11_000):

@@ -437,13 +437,13 @@ def test_code_has_the_title_that_messages_use() -> None:
 
 def test_without_columns_the_line_is_enough(tmp_path: Path, monkeypatch: Any) -> None:
     """As with ``python -X no_debug_ranges``."""
-    from graphc.compile.recompile import expression  # noqa: PLC0415
+    from graphc.capture import code as bytecode  # noqa: PLC0415
 
     def lines_only(code: Any, offset: int) -> tuple[Any, ...]:
         line = [*code.co_positions()][offset // 2][0]
         return line, line, None, None
 
-    monkeypatch.setattr(expression, "_span", lines_only)
+    monkeypatch.setattr(bytecode, "span", lines_only)
     source = """
 for i in range(3):
     rate = 0.5 + i

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import graphc
-from graphc.compile.recompile.wording import seconds_as_text
+from graphc.compile.recompile.report import seconds_as_text
 
 HEADER = """\
 import numpy as np

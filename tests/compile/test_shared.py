@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 import warnings
 from typing import Any
 
@@ -115,7 +118,7 @@ def test_set_value_may_change_lengths_that_are_open(mode: str) -> None:
 )
 def test_set_value_refuses_another_type(value: Any, error: type[Exception]) -> None:
     w = graphc.shared(np.ones(3), shape=(3,))
-    with pytest.raises(error, match="does not go into a shared variable of"):
+    with pytest.raises(error, match="does not fit a shared variable of"):
         w.set_value(value)
     np.testing.assert_array_equal(w.get_value(), ONES)
 
@@ -407,3 +410,23 @@ def test_an_update_while_jax_traces_is_refused_and_leaves_the_value(transform: A
             )
     np.testing.assert_array_equal(w.get_value(), np.ones(3))
     assert float(f(np.ones(3, "float32"))) == 3.0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_calls_and_makes_functions_in_numpy() -> None:
+    script = """
+import os, numpy as np, graphc, graphc.tensor as gt
+x, total = gt.vector("x"), graphc.shared(0.0)
+f = graphc.function([x], total, updates=[(total, total + x.sum())], mode="NUMPY")
+f([1.0, 2.0])
+child = os.fork()
+if not child:
+    f([3.0])
+    g = graphc.function([x], 2 * x, mode="NUMPY")
+    os._exit(total.get_value() == 6 and g([4.0]).tolist() == [8.0])
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), total.get_value())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1", "3.0"]

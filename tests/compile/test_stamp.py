@@ -8,15 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from graphc.compile import disk as disk_module, stamp as stamp_module
-from graphc.compile.disk import Disk
+from graphc.compile import disk as disk_module, entry as stamp_module
+from graphc.compile.disk import DiskCache
+from graphc.compile.entry import stamp
 from tests.disks import DATA, NAME, OTHER, files, posix
 
 pytestmark = pytest.mark.usefixtures("_pinned")
 
 
 def test_the_stamp_is_equal_in_every_process() -> None:
-    code = "from graphc.compile.stamp import stamp; print(stamp().hex())"
+    code = "from graphc.compile.entry import stamp; print(stamp().hex())"
     found = {
         subprocess.run(
             [sys.executable, "-c", code],
@@ -42,7 +43,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def fresh() -> bytes:
-    return stamp_module.stamp.__wrapped__()
+    return stamp.__wrapped__()  # `_pinned` puts another one in its place
 
 
 def test_another_source_has_another_stamp(package: Path) -> None:
@@ -89,14 +90,14 @@ def test_source_changed_since_it_was_imported_is_seen(
 
 
 def test_a_process_whose_source_was_edited_neither_reads_nor_writes(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
+    disk: DiskCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk.save(NAME, DATA)
     monkeypatch.setattr(disk_module, "edited_since_import", lambda: True)
     assert disk.load(NAME) is None
     disk.save(OTHER, DATA)
     assert len(files(disk)) == 1
-    assert "start anew" in str(disk.info().problem)
+    assert "restart" in str(disk.info().problem)
 
 
 @pytest.mark.parametrize(

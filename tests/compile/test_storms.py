@@ -51,6 +51,7 @@ def told(storm: Any, mode: Any, rounds: int) -> list[tuple[int, RecompileWarning
     return found
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", STORMS)
 def test_a_storm_is_told_once_in_time_with_its_cause_its_name_and_its_line(
     name: str, mode: str

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from graphc.ir import is_complex, numpy_dtype
-from graphc.tensor.elementwise import ROWS
+from graphc.tensor.core.elementwise import ROWS
 
 __all__ = ["DOMAINS", "EDGES", "FIXED", "FUNCTIONS", "SUMMED", "UNCERTAIN", "expected", "taken"]
 

@@ -9,7 +9,7 @@ import pytest
 
 import graphc
 from graphc.ir import TensorType
-from graphc.tensor.vectorize import batched
+from graphc.tensor.arrays.vectorize import batched
 from tests.contract.case import Case
 from tests.contract.operations import FAMILIES
 from tests.contract.test_operations import arrays, symbols

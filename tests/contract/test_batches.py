@@ -12,7 +12,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import UnsupportedOperationError
 from graphc.ir import TensorType, toposort
-from graphc.tensor.elementwise import ROWS
+from graphc.tensor.core.elementwise import ROWS
 from tests.contract.case import Case
 from tests.contract.operations import BARRIERS, FAMILIES
 from tests.contract.rows import ALL, DOMAINS

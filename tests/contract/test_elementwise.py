@@ -11,7 +11,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.ir import DTYPES, TensorType, is_complex
 from graphc.link import names
-from graphc.tensor.elementwise import ROWS, Elementwise
+from graphc.tensor.core.elementwise import ROWS, Elementwise
 from tests.contract.differences import SMOOTH, difference
 from tests.contract.rows import (
     ALL,
@@ -29,7 +29,21 @@ from tests.contract.values import LAYOUTS, awkward, plain, tuples
 from tests.modes import lacks, uncompiled
 
 BACKENDS = names()
-EVERY_ROW = [pytest.param(row, id=row.name) for row in ROWS.values()]
+ROUNDED = {"gammaln", "gammaincc", "betaln"}
+"""Rows whose last digits on JAX depend on how XLA fuses."""
+
+RUNS = [
+    pytest.param(
+        row,
+        backend,
+        id=f"{row.name}-{backend}",
+        marks=[pytest.mark.optimized] * (backend == "JAX" and (row.name in ROUNDED or i % 16 == 0)),
+    )
+    for i, row in enumerate(ROWS.values())
+    for backend in BACKENDS
+]
+"""Each row on each backend; on JAX, some as XLA compiles for users."""
+
 SLOPED = [
     pytest.param(row, id=row.name)
     for row in ROWS.values()
@@ -101,16 +115,17 @@ def moved(row: Elementwise) -> list[int]:
     return [i for i in range(row.arity) if i not in FIXED.get(row.name, ())]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("row", EVERY_ROW)
-def test_a_row_gives_what_numpy_gives(row: Elementwise, backend: str) -> None:
+@pytest.mark.whole
+@pytest.mark.parametrize("part", [pytest.param(1, marks=pytest.mark.exhaustive, id="all"), 4])
+@pytest.mark.parametrize(("row", "backend"), RUNS)
+def test_a_row_gives_what_numpy_gives(row: Elementwise, backend: str, part: int) -> None:
     batch = Batch(row)
-    dtypes = dtypes_of(row, backend)
+    dtypes = dtypes_of(row, backend)[::part]
     for dtype in dtypes:
         values = taken(row.name, tuples([awkward(dtype)] * row.arity))
         batch.add("awkward values", dtype, [(None,)] * row.arity, values)
     # Each layout in one dtype, another for each row: all rows together try every pair.
-    for i, (layout, (shape, array)) in enumerate(layouts_of(row)):
+    for i, (layout, (shape, array)) in enumerate(layouts_of(row)[::part]):
         dtype = dtypes[(i + len(row.name)) % len(dtypes)]
         operands = range(row.arity)
         batch.add(layout, dtype, [shape(k) for k in operands], [array(dtype, k) for k in operands])
@@ -214,6 +229,7 @@ def test_a_slope_at_an_edge_is_the_one_chosen(name: str, backend: str) -> None:
         np.testing.assert_allclose(y, wanted, atol=1e-300)
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("row", SLOPED)
 def test_a_slope_has_its_operands_dtype_and_shape(row: Elementwise, backend: str) -> None:

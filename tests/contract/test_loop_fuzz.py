@@ -44,6 +44,7 @@ def loops(backend: str, usual: dict[str, int]) -> Any:
     return settings(max_examples=most, derandomize=False, suppress_health_check=[*HealthCheck])
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("excluding", [(), ("all",)], ids=["rewritten", "as written"])
 @pytest.mark.parametrize("backend", names())
 def test_a_random_loop_gives_what_an_interpreter_gives(
@@ -59,6 +60,7 @@ def test_a_random_loop_gives_what_an_interpreter_gives(
     tried()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("backend", names())
 def test_a_batch_of_random_loops_gives_what_each_of_them_gives(backend: str) -> None:
     @seed(START)

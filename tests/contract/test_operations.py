@@ -15,12 +15,12 @@ from graphc.implicit.node import Implicit
 from graphc.ir import Op, TensorType, is_inexact, numpy_dtype, toposort
 from graphc.link import load, names
 from graphc.rewrite.rule import PASSES
-from graphc.tensor.assertion import CheckAndRaise
-from graphc.tensor.elementwise import ROWS, Elementwise
-from graphc.tensor.index import Nonzero
-from graphc.tensor.reduce import Named, Peak
-from graphc.tensor.sets import Unique
-from graphc.tensor.shape import Length, Shape
+from graphc.tensor.arrays.index import Nonzero
+from graphc.tensor.arrays.reduce import Composite, MaxWithDefault
+from graphc.tensor.arrays.sets import Unique
+from graphc.tensor.core.assertion import CheckAndRaise
+from graphc.tensor.core.elementwise import ROWS, Elementwise
+from graphc.tensor.core.shape import Length, Shape
 from tests.contract.case import Case
 from tests.contract.differences import SMOOTH, slopes
 from tests.contract.operations import BARRIERS, FAMILIES, graphc_operations
@@ -51,11 +51,15 @@ def symbols(case: Case, values: list[np.ndarray[Any, Any]]) -> list[Any]:
 
 def by_numpy(case: Case, given: Any, values: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
     """NumPy's result; half-width floats are computed in float32, and rounded once."""
-    half = numpy_dtype(given.dtype).itemsize == 2 and is_inexact(given.dtype)
-    xs = [x.astype(np.float32) if half and x.dtype.itemsize == 2 else x for x in values]
+    xs = [x.astype(np.float32) if _is_half(x.dtype) else x for x in values]
     with np.errstate(all="ignore"):
         y = np.asarray(case.expected(*xs))
-    return y.astype(numpy_dtype(given.dtype)) if half and y.dtype == np.float32 else y
+    dtype = numpy_dtype(given.dtype)
+    return y.astype(dtype) if _is_half(dtype) and y.dtype == np.float32 else y
+
+
+def _is_half(dtype: Any) -> bool:
+    return dtype.itemsize == 2 and is_inexact(dtype.name)
 
 
 def there(backend: str, dtypes: Sequence[str]) -> list[str]:
@@ -65,14 +69,24 @@ def there(backend: str, dtypes: Sequence[str]) -> list[str]:
     return [*dict.fromkeys([d for d in dtypes if d not in lacking] + narrower)]
 
 
-@pytest.mark.parametrize("excluding", [(), tuple(PASSES)], ids=["rewritten", "as written"])
+@pytest.mark.whole
+@pytest.mark.parametrize(
+    ("excluding", "part"),
+    [
+        pytest.param((), 1, marks=pytest.mark.exhaustive, id="rewritten"),
+        pytest.param((), 4, id="rewritten, a few dtypes"),
+        # As written, a few dtypes do: the lowerings are the same.
+        pytest.param(tuple(PASSES), 4, marks=pytest.mark.exhaustive, id="as written"),
+    ],
+)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_an_operation_gives_what_numpy_gives(family: str, backend: str, excluding: Any) -> None:
+def test_an_operation_gives_what_numpy_gives(
+    family: str, backend: str, excluding: Any, part: int
+) -> None:
     inputs, outputs, values, cases = [], [], [], []
     for name, case in FAMILIES[family].items():
-        # As written, a few dtypes do: the lowerings are the same.
-        for dtype in there(backend, case.dtypes)[:: 4 if excluding else 1]:
+        for dtype in there(backend, case.dtypes)[::part]:
             given = arrays(case, dtype)
             xs = symbols(case, given)
             y = case.symbolic(*xs)
@@ -96,10 +110,12 @@ DIFFERENTIABLE = {
     for name, case in cases.items()
     if family != "cast" and not case.special
 }
-DERIVED = [[*DIFFERENTIABLE][i::6] for i in range(6)]
+DERIVED = [[*DIFFERENTIABLE][i::12] for i in range(12)]
 """A few functions for all cases, each of many gradients."""
 
 
+@pytest.mark.sample(every=12, backend="JAX")
+@pytest.mark.sample(every=6, backend="MLX")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("part", range(len(DERIVED)))
 def test_a_gradient_is_what_finite_differences_give(part: int, backend: str) -> None:
@@ -173,7 +189,7 @@ def test_a_backend_has_every_operation(backend: str) -> None:
     lowerings = load(backend).lowerings
     # Lengths are known while a backend compiles; so is what nonzero is of; composites are inlined,
     # and implicit arrays made whole. Conditions become one more output.
-    elsewhere = (Length, Shape, Nonzero, Unique, Named, Elementwise, Implicit, CheckAndRaise)
+    elsewhere = (Length, Shape, Nonzero, Unique, Composite, Elementwise, Implicit, CheckAndRaise)
     wanted = {op for op in graphc_operations() if not issubclass(op, elsewhere) and not op.by_numpy}
     missing = {op.__name__ for op in wanted if lowerings.keys().isdisjoint(op.__mro__)}
     if lowerings.keys().isdisjoint(Elementwise.__mro__):
@@ -202,7 +218,12 @@ def test_an_empty_slice_has_no_extreme_value(name: str, backend: str) -> None:
 def test_an_empty_slice_has_the_peak_minus_infinity(backend: str) -> None:
     x = gt.matrix("x")
     sums = [gt.logsumexp(x, 0), gt.log(gt.exp(x).sum(0))]
-    outputs = [gt.Tensor.make(Peak((0,)), x), *sums, gt.softmax(x, 0), gt.log_softmax(x, 0)]
+    outputs = [
+        gt.Tensor.make(MaxWithDefault((0,)), x),
+        *sums,
+        gt.softmax(x, 0),
+        gt.log_softmax(x, 0),
+    ]
     f = graphc.function([x], outputs, uncompiled(backend), returns="numpy")
     found = f(np.zeros((0, 3)))
     for y in found[:3]:

@@ -11,7 +11,12 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import ArgumentError, DisconnectedInputError, UnsupportedOperationError
+from graphc.errors import (
+    ArgumentError,
+    DisconnectedInputError,
+    ShapeError,
+    UnsupportedOperationError,
+)
 from graphc.ir import Op
 from graphc.tensor import Tensor
 from tests.reference import evaluate
@@ -24,6 +29,36 @@ def test_several_tangents_come_as_a_list() -> None:
     found = evaluate(pushed, {x: [1.0, 2.0], y: [3.0, 4.0]})
     np.testing.assert_allclose(found[0], [3 + 1, 4 + 4])
     np.testing.assert_allclose(found[1], np.exp([1.0, 2.0]))
+
+
+def steps_of_static_length() -> tuple[Tensor, Tensor]:
+    xs = gt.tensor("xs", shape=(4, 3))
+    ys = graphc.scan(lambda row, c: gt.tanh(row + 2 * c), xs, [gt.zeros((3,))])
+    return xs, ys
+
+
+MOVING: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
+    "pushforward": lambda xs, ys, e: graphc.pushforward(ys, xs, e),
+    "pullback": lambda xs, ys, e: graphc.pullback(ys, xs, e),
+    "known_grads": lambda xs, ys, e: graphc.grad(None, xs, known_grads={ys: e}),
+    "Hessian": lambda xs, ys, e: graphc.hessian_vector_product((ys**2).sum(), xs, e),
+}
+
+
+@pytest.mark.parametrize("what", MOVING)
+def test_what_is_given_may_know_less_of_its_lengths_than_the_array(what: str) -> None:
+    xs, ys = steps_of_static_length()
+    open, known = gt.matrix("open"), gt.tensor("known", shape=(4, 3))
+    derivatives = [MOVING[what](xs, ys, e) for e in (open, known)]
+    f = graphc.function([xs, open, known], derivatives, mode="NUMPY")
+    rng = np.random.default_rng(0)
+    value, moved = rng.normal(size=(2, 4, 3))
+    found, wanted = f(value, moved, moved)
+    np.testing.assert_array_equal(found, wanted)
+    with pytest.raises(ShapeError, match="does not have the shape"):
+        f(value, moved[:2], moved)
+    with pytest.raises(ShapeError, match="axis 0 has length 2, not 4"):
+        MOVING[what](xs, ys, gt.tensor("short", shape=(2, None)))
 
 
 def test_it_has_an_older_name() -> None:
@@ -95,6 +130,7 @@ def test_forward_and_reverse_agree(what: str, length: int | None) -> None:
     np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+@pytest.mark.exhaustive
 def test_a_long_chain_through_pullbacks_is_pushed_forward() -> None:
     z = gt.vector()
     y = z

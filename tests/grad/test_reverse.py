@@ -20,7 +20,7 @@ from graphc.errors import (
 )
 from graphc.ir import Node, Op, Pick, TupleType, toposort
 from graphc.tensor import Tensor
-from graphc.tensor.elementwise import ROWS
+from graphc.tensor.core.elementwise import ROWS
 from graphc.tensor.linalg import DotGeneral
 from tests.contract.rows import FIXED
 from tests.grad.differences import check_derivatives, check_gradient
@@ -99,7 +99,6 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "where over a scalar": (lambda a, b: gt.where(a > 0, b, b * b), (A, np.array(0.7))),
     "where of complex": (lambda a, b: gt.where(gt.real(a) > 0, a * b, b**2), (C, V)),
     "cast to complex": (lambda a: a.astype("complex128") ** 2, (A,)),
-    "cast to real": (lambda a: (a**2).astype("float64"), (C,)),
     "reshape": (lambda a: a.reshape(4, -1) ** 2, (A,)),
     "transpose": (lambda a: a.transpose(2, 0, 1) ** 2, (A,)),
     "expand_dims": (lambda a: gt.expand_dims(a, (0, 2)) ** 2, (A,)),
@@ -399,11 +398,11 @@ def test_a_pullback_is_a_vector_times_the_jacobian() -> None:
 
 x, n = gt.vector("x"), gt.lvector("n")
 ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
-    "a vector as cost": (lambda: graphc.grad(x, x), GradientError, "no scalar"),
+    "a vector as cost": (lambda: graphc.grad(x, x), GradientError, "not a scalar"),
     "an integer cost": (lambda: graphc.grad(n.sum(), x), GradientError, "not real floating"),
     "a complex cost": (lambda: graphc.grad((x * 1j).sum(), x), GradientError, "not real floating"),
     "an integer input": (lambda: graphc.grad(x.sum(), n), GradientError, "not continuous"),
-    "no symbolic input": (lambda: graphc.grad(x.sum(), 3.0), GradientError, "no symbolic array"),
+    "no symbolic input": (lambda: graphc.grad(x.sum(), 3.0), GradientError, "not a symbolic array"),
     "neither cost nor gradients": (lambda: graphc.grad(None, x), ArgumentError, "neither a cost"),
     "an unknown choice": (
         lambda: graphc.grad(x.sum(), gt.scalar(), disconnected_inputs="no"), ArgumentError, "'no'",
@@ -412,7 +411,7 @@ ERRORS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: graphc.pullback([x, x], x, [x]), ArgumentError, "2 arrays and 1 cotangents",
     ),
     "a cotangent of another rank": (
-        lambda: graphc.pullback(x, x, gt.scalar()), GradientError, "of its shape are wanted",
+        lambda: graphc.pullback(x, x, gt.scalar()), GradientError, "a cotangent of its shape",
     ),
     "the cotangent of an integer": (
         lambda: graphc.grad(None, x, known_grads={n: n}), GradientError, "floating array",

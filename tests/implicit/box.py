@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.implicit.form import dtype_of, lengths_of
 from graphc.implicit.structured import Structured
+from graphc.implicit.treedef import dtype_of, lengths_of
 
 __all__ = ["Box", "Plain", "numbers"]
 

@@ -17,8 +17,8 @@ import numpy as np
 import graphc
 import graphc.tensor as gt
 from graphc.implicit import ImplicitArray, materializing
-from graphc.implicit.form import Form, dtype_of
 from graphc.implicit.structured import Structured
+from graphc.implicit.treedef import Treedef, dtype_of
 from graphc.ir import Leaf, TensorType, dtype_name, is_inexact, toposort
 from graphc.tensor import as_tensor
 
@@ -104,8 +104,8 @@ def numbers(rng: np.random.Generator, dtype: str, *lengths: int) -> Any:
 def _left(library: Any, y: Any) -> Any:
     """A result as a NumPy array."""
     if isinstance(y, ImplicitArray):
-        form, leaves = Form.of(y)
-        y = form.build([library.leave(x) for x in leaves])
+        treedef, leaves = Treedef.of(y)
+        y = treedef.build([library.leave(x) for x in leaves])
         while isinstance(y, ImplicitArray):
             y = y.materialize()
         return np.asarray(y)
@@ -278,7 +278,7 @@ def slope_agrees(w: Structured, seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
     x, weights = rng.normal(size=(3, w.shape[-2])), rng.normal(size=(3, w.shape[-1]))
     symbol, v = gt.implicit(w, name="w"), gt.tensor("x", dtype="float64", shape=x.shape)
-    smooth = [leaf for leaf in Form.of(symbol.array)[1] if is_inexact(leaf.dtype)]
+    smooth = [leaf for leaf in Treedef.of(symbol.array)[1] if is_inexact(leaf.dtype)]
     with materializing("error"):
         loss = gt.sum(gt.sin(v @ symbol) * weights)
         gradient = graphc.function([symbol, v], graphc.grad(loss, [*smooth, v]), mode="NUMPY")

@@ -30,8 +30,8 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.implicit import ImplicitArray, materialize_nested, materializing
-from graphc.implicit.form import Form
 from graphc.implicit.functions import implicit
+from graphc.implicit.treedef import Treedef
 from graphc.ir import dtype_name, is_complex, is_inexact, numpy_dtype
 from graphc.link import as_numpy
 from tests.implicit.cases import CASES, Case, operands_for
@@ -186,7 +186,7 @@ def _graph_gradient(case: Case, policy: str, given: Given, more: Any) -> None:
     array, whole, operands = given
     inputs, w, inside = _symbols(array, operands)
     loss = _loss(_expected(case, whole, operands))
-    by = [x for x in (*Form.of(w.array)[1], *vars(inside).values()) if is_inexact(x.dtype)]
+    by = [x for x in (*Treedef.of(w.array)[1], *vars(inside).values()) if is_inexact(x.dtype)]
 
     def gradients(of: Any, policy: str) -> Any:
         with materializing(policy):
@@ -211,13 +211,13 @@ def _symbols(array: ImplicitArray, operands: SimpleNamespace) -> tuple[Any, Any,
 
 def _narrow(given: Given) -> Given:
     """In float32, where MLX has nothing wider."""
-    form, leaves = Form.of(given[0])
+    treedef, leaves = Treedef.of(given[0])
     parts = [x.astype("float32") if x.dtype == "float64" else x for x in leaves]
     operands = {
         name: x.astype("float32") if x.dtype == "float64" else x
         for name, x in vars(given[2]).items()
     }
-    array = form.build(parts)
+    array = treedef.build(parts)
     return array, given[1].astype(array.dtype), SimpleNamespace(**operands)
 
 

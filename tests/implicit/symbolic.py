@@ -11,11 +11,11 @@ import numpy as np
 import graphc
 import graphc.tensor as gt
 from graphc.implicit import ImplicitArray, aux_field, register
-from graphc.implicit.form import Form, dtype_of, lengths_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.ir import Graph, Node, TensorType
 from graphc.link import as_numpy
-from graphc.tensor.dot import DotGeneral
+from graphc.tensor.linalg.dot import DotGeneral
 from tests.modes import uncompiled
 
 __all__ = [
@@ -117,15 +117,15 @@ def table(m: int, n: int, seed: int = 0) -> Table:
 
 def like(x: ImplicitArray, name: str | None = None) -> Any:
     """A symbolic input for such arrays."""
-    form, leaves = Form.of(x)
+    treedef, leaves = Treedef.of(x)
     types = [TensorType(dtype_of(leaf), lengths_of(leaf)) for leaf in leaves]
-    return gt.implicit(form.build(types), name=name)
+    return gt.implicit(treedef.build(types), name=name)
 
 
 def dense(x: Any) -> np.ndarray[Any, Any]:
     """What it stands for, by NumPy."""
-    form, leaves = Form.of(x)
-    found = form.build([as_numpy(leaf) for leaf in leaves])
+    treedef, leaves = Treedef.of(x)
+    found = treedef.build([as_numpy(leaf) for leaf in leaves])
     while isinstance(found, ImplicitArray):
         found = found.materialize()
     return np.asarray(found)

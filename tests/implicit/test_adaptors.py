@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import BoundsError, MaterializeError
 from graphc.implicit import (
+    Fill,
     ImplicitArray,
     elementwise,
     implicit,
@@ -23,6 +25,7 @@ from graphc.implicit import (
 )
 from graphc.ir import numpy_dtype
 from tests.implicit.box import Box, numbers
+from tests.implicit.programs import Int8
 from tests.implicit.reference import FEW, Case, check, runs
 
 
@@ -42,6 +45,7 @@ LOST = {"concatenate whole", "w[index, 1]"}
 """What structures have no word for: joined with whole arrays, places on several axes."""
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
     ("shape", "case", "way"),
     [(shape, *run.values) for shape in SHAPES for run in runs(len(shape), FEW)],
@@ -53,6 +57,7 @@ def test_a_structure_that_can_all_is_never_whole(
     check(whole_of(shape), case, way, {case.name} - LOST)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("dtype", ["int32", "float16", "bfloat16", "float32", "complex64"])
 def test_every_dtype_stays_what_it_is(dtype: str) -> None:
     def make(rng: np.random.Generator) -> Any:
@@ -71,6 +76,7 @@ def test_every_dtype_stays_what_it_is(dtype: str) -> None:
 # Parts.
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mode", ["clip", "fill", "wrap", "promise_in_bounds"])
 @pytest.mark.parametrize("dtype", ["float32", "int8", "uint8", "bool"])
 def test_places_out_of_bounds_are_what_they_are_of_a_whole_array(mode: str, dtype: str) -> None:
@@ -131,6 +137,50 @@ def test_indices_of_graphs_take_what_numpy_does(index: Any) -> None:
     np.testing.assert_array_equal(np.asarray(y), values[index])
 
 
+@pytest.mark.parametrize("index", [Fill(np.int64(-2), (2, 3)), Fill(np.int64(1), ())])
+def test_an_implicit_index_in_a_graph_becomes_whole_and_is_reported(index: Fill) -> None:
+    values = np.arange(60.0).reshape(3, 4, 5)
+    places = index.materialize()
+    w, i = gt.implicit(Box(values)), gt.implicit(index)
+    indices: list[Any] = [(i,), (slice(None), i), (0, i, slice(None)), (i, slice(None), i)]
+    with materializations() as report:
+        f = graphc.function([w, i], [w[each] for each in indices], mode="NUMPY", returns="numpy")
+    assert "an index" in {record.what for record in report if record.type == "Fill"}
+    for y, each in zip(f(Box(values), index), indices, strict=True):
+        np.testing.assert_array_equal(y, values[tuple(places if x is i else x for x in each)])
+    with materializing("error"), pytest.raises(MaterializeError, match="an index"):
+        graphc.function([w, i], w[i], mode="NUMPY")
+
+
+INDEXED: dict[str, tuple[Callable[..., Any], ImplicitArray, tuple[int, ...]]] = {
+    "gather": (
+        lambda w, i: jnp.take(w, i, axis=1, mode="clip"),
+        Box(jnp.arange(12.0).reshape(3, 4)),
+        (2, 2),
+    ),
+    "dynamic slice": (
+        lambda w, i: lax.dynamic_slice_in_dim(w, i, 2, -1),
+        Box(jnp.arange(12.0).reshape(3, 4)),
+        (),
+    ),
+    "dynamic slice of a stack": (
+        lambda w, i: lax.dynamic_slice_in_dim(w, i, 2, 0),
+        Int8(jnp.arange(60, dtype=jnp.int8).reshape(3, 4, 5), jnp.arange(3.0)),
+        (),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_an_implicit_index_in_jax_becomes_whole_and_is_reported(name: str) -> None:
+    f, held, shape = INDEXED[name]
+    index = Fill(jnp.uint32(1), shape)  # JAX's functions make no signed one positive
+    with materializations() as report:
+        y = implicit(f)(held, index)
+    assert [record.what for record in report] == ["an index"]
+    np.testing.assert_array_equal(np.asarray(y), f(held.materialize(), index.materialize()))
+
+
 def test_places_before_the_first_are_refused_as_those_behind_the_last() -> None:
     w, i = gt.implicit(Box(np.ones((3, 2)))), gt.lvector("i")
     f = graphc.function([w, i], w[i], mode="NUMPY")
@@ -181,6 +231,7 @@ STACKS = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", STACKS)
 def test_elements_of_stacks_keep_the_structure_of_any_class(name: str) -> None:
     w = Outer(jnp.asarray(numbers((4, 2))), jnp.asarray(numbers((4, 4))))

@@ -22,7 +22,7 @@ from graphc.implicit import (
     materialized,
     materializing,
 )
-from graphc.tensor.dot import DotGeneral
+from graphc.tensor.linalg.dot import DotGeneral
 from tests.implicit.box import Box, Plain, numbers
 
 

@@ -17,7 +17,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import ImplicitArrayError, MaterializeError
 from graphc.implicit import ImplicitArray, aux_field, fields_of, is_implicit, with_fields
-from graphc.implicit.form import Form
+from graphc.implicit.treedef import Treedef
 from graphc.ir import TensorType
 
 
@@ -147,22 +147,22 @@ def test_fields_are_taken_and_put_by_name() -> None:
 
 def test_parts_nest_in_tuples_and_may_be_missing() -> None:
     x = Sum((outer(), np.ones((3, 2)), outer()))
-    form, leaves = Form.of(x)
+    treedef, leaves = Treedef.of(x)
     assert len(leaves) == 5
-    assert form.paths("x") == ["x.parts[0].u", "x.parts[0].v", "x.parts[1]", "x.parts[2].u",
+    assert treedef.paths("x") == ["x.parts[0].u", "x.parts[0].v", "x.parts[1]", "x.parts[2].u",
                                "x.parts[2].v"]  # fmt: skip
-    again = form.build(leaves)
+    again = treedef.build(leaves)
     np.testing.assert_array_equal(np.asarray(again), 2 * np.asarray(outer()) + 1)
     assert again.shape == (3, 2)
     assert len(jax.tree.leaves(x)) == 5
 
 
 def test_forms_of_equal_classes_and_static_fields_are_equal() -> None:
-    form = Form.of(outer())[0]
-    assert form == Form.of(outer(7, 7))[0]
-    assert form.token() == Form.of(outer(7, 7))[0].token()
-    assert form != Form.of(replace(outer(), times=4.0))[0]
-    assert form.token() != Form.of(replace(outer(), times=4.0))[0].token()
+    treedef = Treedef.of(outer())[0]
+    assert treedef == Treedef.of(outer(7, 7))[0]
+    assert treedef.token() == Treedef.of(outer(7, 7))[0].token()
+    assert treedef != Treedef.of(replace(outer(), times=4.0))[0]
+    assert treedef.token() != Treedef.of(replace(outer(), times=4.0))[0].token()
 
 
 def test_numpy_gets_the_whole_where_it_asks_for_it() -> None:
@@ -215,7 +215,7 @@ def test_fields_want_a_dataclass() -> None:
         def materialize(self) -> Any:
             return self.values
 
-    with pytest.raises(ImplicitArrayError, match="is no dataclass"):
+    with pytest.raises(ImplicitArrayError, match="is not a dataclass"):
         Plain().shape  # noqa: B018 (the property is what raises)
 
 
@@ -306,7 +306,7 @@ def test_numpy_does_not_get_another_array_than_was_said() -> None:
 
 
 def test_a_field_that_is_no_array_is_told() -> None:
-    with pytest.raises(ImplicitArrayError, match=r"holds 3\.0, which is no array"):
+    with pytest.raises(ImplicitArrayError, match=r"holds 3\.0, which is not an array"):
         Outer(3.0, np.ones(2)).shape  # noqa: B018
 
 
@@ -329,8 +329,8 @@ def test_equal_static_fields_of_other_kinds_are_other_arrays() -> None:
         assert (
             Times(np.arange(3), by).dtype == gt.as_tensor(Times(v, by)).type.numpy_dtype == wanted
         )
-    assert Form.of(Times(v, (0, 0.0)))[0] != Form.of(Times(v, (0, -0.0)))[0]
-    assert Form.of(Times(v, (0, 0.0)))[0] == Form.of(Times(v, (0, 0.0)))[0]
+    assert Treedef.of(Times(v, (0, 0.0)))[0] != Treedef.of(Times(v, (0, -0.0)))[0]
+    assert Treedef.of(Times(v, (0, 0.0)))[0] == Treedef.of(Times(v, (0, 0.0)))[0]
 
 
 @pytest.mark.parametrize("mode", ["NUMPY", "JAX"])

@@ -34,6 +34,7 @@ class Made(ImplicitArray):
 VALUES = np.arange(12.0).reshape(3, 4) ** 2
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("way", WAYS)
 def test_elements_are_those_of_the_whole_in_jax(way: str) -> None:
     x = Made(jnp.asarray(VALUES), way)

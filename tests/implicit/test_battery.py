@@ -45,6 +45,7 @@ def named(kind: str) -> list[str]:
     return [name for name, program in PROGRAMS.items() if program.kind == kind]
 
 
+@pytest.mark.sample(every=8)
 @pytest.mark.parametrize("name", named("hit"))
 def test_the_handler_is_reached_and_nothing_becomes_whole(name: str) -> None:
     program = PROGRAMS[name]
@@ -59,6 +60,7 @@ def test_the_handler_is_reached_and_nothing_becomes_whole(name: str) -> None:
     assert_same(found, program.run(dense_of(w), x))
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("name", named("dense"))
 def test_what_has_no_handler_is_right_and_told_of(name: str) -> None:
     program = PROGRAMS[name]

@@ -40,11 +40,13 @@ def make_unequal(rng: np.random.Generator) -> Any:
     return BlockDiagonal(blocks), block_diag(*blocks)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, STRUCTURED)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("NUMPY", "jit")))
 def test_operations_of_unequal_blocks(case: Case, way: str) -> None:
     check(make_unequal, case, way, UNEQUAL)
@@ -106,7 +108,7 @@ def test_each_answer_is_right(
     asked(kind, level, dtype, batch, shapes, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("batch", [(), (2,)])
 @pytest.mark.parametrize("kind", [equal, unequal])
 def test_each_answer_is_right_in_jax(kind: Any, batch: Any) -> None:
@@ -147,7 +149,7 @@ BAD = [
     ((), "no blocks|blocks of shapes"),
     (np.ones((2, 2)), r"shapes \[\(2, 2\)\]"),
     ((np.ones((2, 2)), np.ones((2, 2), "int8")), "one dtype"),
-    ((np.ones((3, 2, 2)), np.ones((2, 2, 2))), "same axes in front"),
+    ((np.ones((3, 2, 2)), np.ones((2, 2, 2))), "equal leading axes"),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -14,14 +15,15 @@ from hypothesis import given, settings, strategies as st
 from graphc.errors import MaterializeError
 from graphc.implicit import (
     Diagonal,
+    ImplicitArray,
     LoRA,
+    LowRank,
     implicit,
     materializations,
     materializing,
     register,
     unregister,
 )
-from graphc.implicit.straight import Straight
 from tests.implicit.programs import HITS, Int8
 from tests.implicit.test_battery import assert_same
 
@@ -132,6 +134,7 @@ PAIRS = [(name, how) for name in ("custom_jvp", "custom_vjp", "in scan") for how
 PAIRS += [(name, how) for name in FUNCTIONS for how in ("value", "gradient of a batch")]
 
 
+@pytest.mark.sample(every=8)
 @pytest.mark.parametrize(("name", "how"), dict.fromkeys(PAIRS))
 def test_the_rule_of_the_user_holds(name: str, how: str) -> None:
     by_implicit, by_whole = map(TRANSFORMATIONS[how], forms(FUNCTIONS[name]))
@@ -142,6 +145,7 @@ def test_the_rule_of_the_user_holds(name: str, how: str) -> None:
 FORWARDS = ["custom_jvp", "relu", "logsumexp", "in jit"]
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("name", FORWARDS)
 def test_a_tangent_goes_by_the_rule(name: str) -> None:
     by_implicit, by_whole = forms(FUNCTIONS[name])
@@ -307,12 +311,13 @@ def use(x: Any, w: Any) -> Any:
 def test_a_result_stays_implicit_and_the_rule_holds() -> None:
     w = weight()
     with materializing("error"):
-        assert isinstance(implicit(limited)(w), Straight)
+        assert isinstance(implicit(limited)(w), Int8)
         assert_same(implicit(use)(X, w), use(X, w.materialize()))
     found = jax.grad(total(implicit(use)))(X, w)
     assert_same(found, jax.grad(total(use))(X, w.materialize()))
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("how", TRANSFORMATIONS)
 def test_a_result_that_stays_implicit_is_derived_by_the_rule(how: str) -> None:
     by_implicit, by_whole = map(TRANSFORMATIONS[how], forms(use))
@@ -330,8 +335,7 @@ def test_a_handler_keeps_a_result_implicit_and_the_rule_holds() -> None:
         d = jnp.array([1.0, -2.0, 3.0, 0.5])
         with materializing("error"):
             y = implicit(jax.nn.relu)(Diagonal(d))
-            assert isinstance(y, Straight)
-            assert isinstance(y.array, Diagonal)
+            assert isinstance(y, Diagonal)
         f = implicit(lambda x, w: x @ jax.nn.relu(w))
         found = jax.grad(lambda x, d: (f(x, Diagonal(d)) ** 2).sum(), (0, 1))(X, d)
     finally:
@@ -349,6 +353,159 @@ def test_integers_that_stay_implicit_are_themselves() -> None:
     assert isinstance(implicit(same)(Diagonal(jnp.arange(3))), Diagonal)
 
 
+# What an implicit result holds for its derivative.
+
+
+@jax.custom_jvp
+def steeper(w: Any) -> Any:
+    """The same array; its slope is 3, and is not that of its value."""
+    return w
+
+
+steeper.defjvps(lambda t, y, w: 3 * t)
+
+
+@jax.custom_jvp
+def doubled(w: Any) -> Any:
+    """Twice the array, with another slope, which depends on it."""
+    return 2 * w
+
+
+@doubled.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    (w,), (t,) = primals, tangents
+    return 2 * w, 5 * jnp.cos(w) * t
+
+
+def test_an_implicit_result_holds_nothing_of_its_own_size() -> None:
+    n = 50
+    w = LowRank(jnp.ones((n, 2)), jnp.ones((2, n)))
+
+    def f(w: Any) -> Any:
+        v = jax.lax.cond(w[0, 0] > 0, steeper, doubled, w)
+        return 2 * doubled(v).T
+
+    with materializing("error"):
+        compiled = jax.jit(implicit(f))
+        assert all(x.size <= 2 * n for x in jax.tree.leaves(compiled(w)))
+        assert f"{n}x{n}" not in compiled.lower(w).as_text()
+        assert f"{n},{n}" not in str(jax.make_jaxpr(implicit(f))(w))
+        assert isinstance(implicit(f)(w), LowRank)
+
+
+def with_itself(x: Any, w: Any) -> Any:
+    v = doubled(w)
+    return jnp.sin(x @ (v * v + v))
+
+
+def in_a_loop(x: Any, w: Any) -> Any:
+    v = steeper(w)
+    return jax.lax.scan(lambda c, row: (jnp.tanh(c @ v) + row, c), x[0], x)[1]
+
+
+def by_a_rule_that_is_not_linear(x: Any, w: Any) -> Any:
+    v = limited(w)
+    return jnp.sin(x @ v) + x @ v.T + x @ (v * x[0, 1])
+
+
+STRUCTURED: dict[str, Callable[[Any, Any], Any]] = {
+    "used twice": lambda x, w: jnp.sin(x @ steeper(w)) + x @ doubled(w),
+    "one in the other": lambda x, w: jnp.sin(x @ doubled(steeper(w)).T) @ (2 * steeper(w)),
+    "scaled by another": lambda x, w: jnp.sin(x @ (x[0, 0] * doubled(w))),
+    "with itself": with_itself,
+    "in a compiled function": lambda x, w: jax.jit(lambda v: jnp.sin(x @ v))(doubled(w)),
+    "in a loop": in_a_loop,
+    "from either branch": lambda x, w: x @ jax.lax.cond(x[0, 0] > 0, steeper, doubled, w),
+    "from one branch": lambda x, w: x @ jax.lax.cond(x[0, 0] > 0, steeper, lambda w: w, w),
+    "by a rule that is not linear": by_a_rule_that_is_not_linear,
+}
+FACTORS = np.random.default_rng(5).normal(size=(2, 4)).astype(np.float32)
+MAKES: dict[str, Callable[[Any], Any]] = {
+    "low rank": lambda s: LowRank(s * FACTORS.T, jnp.asarray(FACTORS[::-1])),
+    "diagonal": lambda s: Diagonal(FACTORS[0] * s**2),
+}
+
+
+@pytest.mark.sample(every=12)
+@pytest.mark.parametrize("how", TRANSFORMATIONS)
+@pytest.mark.parametrize("make", MAKES)
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_an_implicit_result_has_the_derivatives_of_a_dense_one(
+    name: str, make: str, how: str
+) -> None:
+    f, transform = STRUCTURED[name], TRANSFORMATIONS[how]
+    found = transform(lambda x, s: implicit(f)(x, MAKES[make](s)))(X, jnp.float32(0.7))
+    wanted = transform(lambda x, s: f(x, MAKES[make](s).materialize()))(X, jnp.float32(0.7))
+    assert_same(found, wanted)
+
+
+@pytest.mark.sample(every=3)
+@pytest.mark.parametrize("name", [name for name in STRUCTURED if "rule" not in name])
+def test_an_implicit_result_has_tangents_and_a_hessian(name: str) -> None:
+    f, s = STRUCTURED[name], jnp.float32(0.7)
+
+    def by_implicit(x: Any, s: Any) -> Any:
+        return total(implicit(f))(x, MAKES["diagonal"](s))
+
+    def by_whole(x: Any, s: Any) -> Any:
+        return total(f)(x, MAKES["diagonal"](s).materialize())
+
+    assert_same(jax.jvp(by_implicit, (X, s), (X, s)), jax.jvp(by_whole, (X, s), (X, s)))
+    assert_same(jax.hessian(by_implicit, (0, 1))(X, s), jax.hessian(by_whole, (0, 1))(X, s))
+
+
+def test_a_result_of_a_rule_in_reverse_has_zeros_beside_it_that_are_reported() -> None:
+    w = weight()
+    with materializations() as report:
+        jax.jit(implicit(limited)).lower(w)
+    assert [record.what for record in report] == ["the derivative of custom_vjp_call"]
+    assert report[0].type == "Int8"
+    with materializing("error"), pytest.raises(MaterializeError, match="derivative of custom_vjp"):
+        jax.jit(implicit(limited)).lower(w)
+
+
+def test_cotangents_are_added_up_before_a_rule() -> None:
+    w = weight()
+
+    def twice(w: Any) -> Any:
+        v = limited(w)
+        return (X @ v).sum() + (X @ v).sum()
+
+    found = jax.grad(lambda s: implicit(twice)(Int8(w.values, s)))(w.scale)
+    assert_same(found, jax.grad(lambda s: twice(w.values * s))(w.scale))
+
+
+def test_default_handlers_of_a_class_get_what_a_result_holds() -> None:
+    seen: list[tuple[type, ...]] = []
+
+    @dataclass(frozen=True)
+    class Asked(ImplicitArray):
+        values: Any
+
+        def materialize(self) -> Any:
+            return self.values
+
+        @classmethod
+        def default_handler(cls, target: Any, *operands: Any, **parameters: Any) -> Any:
+            seen.append(tuple(map(type, operands)))
+            return target.bind(*[x.values for x in operands], **parameters)
+
+    w = Asked(jnp.ones((2, 2)))
+    jax.jit(implicit(lambda a, b: a @ steeper(b))).lower(w, w)
+    assert seen == [(Asked, Asked)]
+
+
+def test_a_policy_holds_for_the_backward_pass() -> None:
+    w = weight()
+
+    def loss(s: Any) -> Any:
+        return total(implicit(skewed, materialize="error"))(X, Int8(w.values, s))
+
+    with pytest.raises(MaterializeError, match="derivative of custom_vjp"):
+        jax.grad(loss)(w.scale)
+
+
+@pytest.mark.exhaustive
 @settings(max_examples=6)  # JAX compiles for each
 @given(
     st.sampled_from(["float16", "bfloat16", "float32"]),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import FrozenInstanceError, dataclass
-from statistics import median
 from typing import Any
 
 import jax
@@ -25,6 +23,7 @@ from graphc.implicit import (
     unregister,
 )
 from tests.implicit.programs import HITS, Int8
+from tests.work import python_calls
 
 
 def weight(*lead: int) -> Int8:
@@ -152,24 +151,15 @@ def test_another_array_in_the_same_form_compiles_nothing() -> None:
     assert len(traces) == 2
 
 
-def seconds(f: Any) -> float:
-    """The median of some calls, as the machine may be busy."""
-    times = []
-    for _ in range(200):
-        start = time.perf_counter()
-        f()
-        times.append(time.perf_counter() - start)
-    return median(times)
-
-
-def test_to_make_one_and_take_it_apart_takes_microseconds() -> None:
+def test_to_make_one_and_take_it_apart_takes_a_few_calls() -> None:
     values, scale = jnp.ones((4, 6), jnp.int8), jnp.float32(1.0)
     w = Int8(values, scale)
     tree = jax.tree.structure(w)
+    assert w.shape == (4, 6)  # the first time, it is found by tracing
     # Six milliseconds and 160 microseconds elsewhere; here about 10 and 2.
-    assert seconds(lambda: Int8(values, scale)) < 200e-6
-    assert seconds(lambda: jax.tree.unflatten(tree, jax.tree.leaves(w))) < 100e-6
-    assert seconds(lambda: w.shape) < 200e-6
+    assert python_calls(lambda: Int8(values, scale)) < 10
+    assert python_calls(lambda: jax.tree.unflatten(tree, jax.tree.leaves(w))) < 20
+    assert python_calls(lambda: w.shape) < 50
 
 
 def test_a_second_handler_of_the_same_operands_is_an_error() -> None:

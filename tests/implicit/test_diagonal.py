@@ -48,11 +48,13 @@ def make_stack(rng: np.random.Generator) -> Any:
     return Diagonal(values), whole(values)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, {case.name for case in CASES} - DENSE)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=("jit", "NUMPY")))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     structured = {"x @ w", "w.T", "w * row", "sum", "sum of batch", "w * same", "stack[i] product"}
@@ -74,6 +76,7 @@ def test_answers_of_all_shapes(dtype: str, batch: Any, n: int, seed: int) -> Non
     confirm(asked, lambda name: name.startswith(parts))
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("level", ["jax", "graphc"])
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_answers_in_other_libraries(level: str, batch: Any) -> None:

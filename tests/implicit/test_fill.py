@@ -43,16 +43,19 @@ def make_stack(rng: np.random.Generator) -> Any:
     return Fill(values, (4, 6)), np.broadcast_to(values[:, None, None], (2, 4, 6)).copy()
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, NAMES - DENSE)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=1, ways=("jit", "NUMPY")))
 def test_operations_of_a_vector(case: Case, way: str) -> None:
     check(make_vector, case, way, NAMES - DENSE - {"concatenate"})
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=("jit", "NUMPY")))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     check(
@@ -60,6 +63,7 @@ def test_operations_of_a_stack(case: Case, way: str) -> None:
     )
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize("cls", [Zeros, Ones])
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("jit", "NUMPY")))
 def test_operations_of_constants(cls: Any, case: Case, way: str) -> None:
@@ -102,6 +106,7 @@ def test_answers_of_all_shapes(
     confirm(answers("numpy", x, whole(x), y, whole(y), seed), always)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("level", ["jax", "graphc"])
 @pytest.mark.parametrize("cls", [Fill, Zeros, Ones])
 def test_answers_in_other_libraries(level: str, cls: Any) -> None:

@@ -42,6 +42,7 @@ def make(rng: np.random.Generator) -> Any:
     return Identity(scale, 6), scale * np.eye(6)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("jit", "NUMPY", "MLX", "gradient")))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, {case.name for case in CASES} - DENSE)
@@ -61,6 +62,7 @@ def test_answers_of_all_shapes(dtype: str, batch: Any, n: int, seed: int) -> Non
     confirm(asked, lambda name: name.startswith((*parts, "sum [-1", "sum [-2")))
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("level", ["jax", "graphc"])
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_answers_in_other_libraries(level: str, batch: Any) -> None:

@@ -29,6 +29,7 @@ def make(rng: np.random.Generator) -> Any:
     return Kronecker(a, b), np.kron(a, b)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, STRUCTURED)
@@ -70,7 +71,7 @@ def test_each_answer_is_right(level: str, dtype: str, batch: Any, sizes: Any, se
     asked(level, dtype, batch, sizes, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_each_answer_is_right_in_jax(batch: Any) -> None:
     with jax.enable_x64(True):
@@ -108,7 +109,7 @@ def test_the_extremes_of_numbers_with_signs() -> None:
 
 BAD = [
     (np.ones(3), np.ones((2, 2)), "matrices"),
-    (np.ones((4, 2, 2)), np.ones((3, 2, 2)), "same axes in front"),
+    (np.ones((4, 2, 2)), np.ones((3, 2, 2)), "equal leading axes"),
     (np.ones((2, 2)), np.ones((2, 2), "float32"), "different dtypes"),
 ]
 

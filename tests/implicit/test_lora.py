@@ -48,11 +48,13 @@ def make_stack(rng: np.random.Generator) -> Any:
     return LoRA(base, a, b), base + a @ b
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, STRUCTURED)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=("jit", "NUMPY")))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     check(make_stack, case, way, {"x @ w", "w.T", "stack[i] product", "sum", "w * row"})
@@ -161,6 +163,7 @@ def test_no_array_of_the_bases_shape_is_computed_in_a_graph() -> None:
     assert not computed & {(40, 50), (50, 40)}
 
 
+@pytest.mark.exhaustive
 def test_hessian_by_the_factors() -> None:
     def whole(a: Any, b: Any) -> Any:
         return (jnp.tanh(X @ (ARRAY.base + a @ b)) ** 2).sum()
@@ -200,6 +203,7 @@ def test_nested_bases(base: Any, mode: str) -> None:
     np.testing.assert_allclose(w.merged(), whole, rtol=1e-12)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("kind", ["int8", "int4", "nf4"])
 def test_quantised_bases_never_become_whole(kind: str, mode: str) -> None:
     rng = np.random.default_rng(0)

@@ -41,11 +41,13 @@ def make_stack(rng: np.random.Generator) -> Any:
     return LowRank(u, v), u @ v
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, {case.name for case in CASES} - DENSE)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=("jit", "NUMPY")))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     structured = {
@@ -77,6 +79,7 @@ def test_answers_of_all_shapes(dtype: str, batch: Any, lengths: Any, seed: int) 
     confirm(asked, lambda name: name in required or name.startswith(("sum", "part", "rows")))
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("level", ["jax", "graphc"])
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_answers_in_other_libraries(level: str, batch: Any) -> None:

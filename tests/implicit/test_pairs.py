@@ -14,7 +14,6 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.implicit import ImplicitArray, materialize_nested, materializing
-from graphc.implicit.form import Form
 from graphc.implicit.functions import implicit
 from graphc.implicit.structures.diagonal import Diagonal
 from graphc.implicit.structures.fill import Fill
@@ -23,6 +22,7 @@ from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.structures.low_rank import LowRank
 from graphc.implicit.structures.one_hot import OneHot
 from graphc.implicit.structures.zeros import Ones, Zeros
+from graphc.implicit.treedef import Treedef
 
 
 def structures(*batch: int) -> dict[str, Any]:
@@ -67,6 +67,7 @@ def keeps(name: str, a: str, b: str) -> bool:
     return "low rank" in pair or ("lora" in pair and not pair & {"one-hot", "weighted"})
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("a", NAMES)
 @pytest.mark.parametrize("batch", [(), (2,)], ids=["matrix", "stack"])
@@ -84,6 +85,7 @@ def test_pairs(name: str, a: str, batch: tuple[int, ...]) -> None:
                 np.testing.assert_allclose(values, wanted, 1e-12, 1e-12, err_msg=b)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("a", NAMES)
 def test_pairs_have_gradients(a: str) -> None:
     """Of a loss in which both are factors, by the fields of both."""
@@ -127,8 +129,8 @@ def test_shape_and_dtype_are_what_materialize_gives(a: str) -> None:
 @pytest.mark.parametrize("batch", [(), (2,)], ids=["matrix", "stack"])
 def test_mlx_makes_them_whole(a: str, batch: tuple[int, ...]) -> None:
     x = structures(*batch)[a].astype("float32")
-    form, leaves = Form.of(x)
-    whole = materialize_nested(form.build([mx.array(leaf) for leaf in leaves]), full=True)
+    treedef, leaves = Treedef.of(x)
+    whole = materialize_nested(treedef.build([mx.array(leaf) for leaf in leaves]), full=True)
     assert isinstance(whole, mx.array)
     np.testing.assert_allclose(np.asarray(whole), np.asarray(x), 1e-5, 1e-6)
 

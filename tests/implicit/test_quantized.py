@@ -82,17 +82,20 @@ STRUCTURED = frozenset(
 )
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations_of_affine_codes(case: Case, way: str) -> None:
     check(affine, case, way, STRUCTURED)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize("make", [affine_transposed, normal_floats, signs])
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("NUMPY",)))
 def test_operations_of_other_kinds(make: Any, case: Case, way: str) -> None:
     check(make, case, way, OF_ALL_KINDS)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3, ways=FEW))
 def test_operations_of_stacks(case: Case, way: str) -> None:
     check(stack, case, way, ())
@@ -183,6 +186,7 @@ def test_codes_are_packed(kind: str, per_element: int) -> None:
     assert q.packed.nbytes == 128 * 256 * per_element // 8
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_library_quantizes_alike(kind: str) -> None:
     w = matrix(np.random.default_rng(0), (4, 128))

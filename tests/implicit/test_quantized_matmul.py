@@ -16,9 +16,9 @@ import graphc.tensor as gt
 from graphc.errors import DTypeError, ShapeError
 from graphc.implicit import materializing
 from graphc.implicit.functions import implicit
-from graphc.implicit.jax.numpy_like import JAX
-from graphc.implicit.jax.quantized import matmul
 from graphc.implicit.quantized import Quantized, QuantizedMatmul, quantize
+from graphc.link.jax.implicit.numpy_like import NAMESPACE
+from graphc.link.jax.implicit.quantized import matmul
 
 KINDS = ("int8", "int4", "int2", "nf4", "1bit")
 
@@ -36,7 +36,7 @@ def numbers(q: Quantized) -> tuple[Any, ...]:
 
 
 def dense_of(q: Quantized, x: Any, *parts: Any) -> Any:
-    w = q.coding.dense(JAX, q.packed, *parts)
+    w = q.coding.dense(NAMESPACE, q.packed, *parts)
     return x @ (jnp.swapaxes(w, -1, -2) if q.transposed else w)
 
 
@@ -52,6 +52,7 @@ SHAPES = [
 """Rows of x, rows of words, elements of a row of words."""
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -72,13 +73,14 @@ def test_products_are_those_of_the_dense_matrix(kind: str, transposed: bool, sha
         np.testing.assert_allclose(np.asarray(y), expected, atol=size, err_msg=mode)
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("m", [1, 5])
 @pytest.mark.parametrize("kind", ["int4", "nf4"])
 def test_blocks_and_what_is_left_of_them(
     monkeypatch: pytest.MonkeyPatch, kind: str, m: int, transposed: bool
 ) -> None:
-    from graphc.implicit.jax import quantized  # noqa: PLC0415 (patched)
+    from graphc.link.jax.implicit import quantized  # noqa: PLC0415 (patched)
 
     for name, value in (("BLOCK", 2**10), ("COLUMNS", 8), ("PRODUCTS", 16)):
         monkeypatch.setattr(quantized, name, value)
@@ -91,12 +93,13 @@ def test_blocks_and_what_is_left_of_them(
         np.testing.assert_allclose(y, x @ np.asarray(q.materialize()), atol=2e-4)
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     ("kind", "m", "group_size"),
     [("int8", 2, 64), ("int8", 8, 32), ("int4", 2, 32), ("int4", 8, 64)],
 )
 def test_few_rows_of_x_share_what_is_decoded(kind: str, m: int, group_size: int) -> None:
-    from graphc.implicit.jax import quantized  # noqa: PLC0415 (how it is done)
+    from graphc.link.jax.implicit import quantized  # noqa: PLC0415 (how it is done)
 
     rng = np.random.default_rng(0)
     w = jnp.asarray(matrix(rng, 2048, 48))
@@ -114,6 +117,7 @@ def test_few_rows_of_x_share_what_is_decoded(kind: str, m: int, group_size: int)
     np.testing.assert_allclose(found, np.ones((m, 48)) @ dense.T, atol=1e-3)
 
 
+@pytest.mark.exhaustive
 @settings(deadline=None, max_examples=10)
 @given(
     kind=st.sampled_from(KINDS),
@@ -132,6 +136,7 @@ def test_batches_of_matrices(
     np.testing.assert_allclose(q.times(x), x @ np.asarray(q.materialize()), atol=1e-4)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("transposed", "m"), [(False, 1), (True, 4)])
 @pytest.mark.parametrize("kind", ["int4", "nf4", "1bit"])
 def test_derivatives_in_both_modes(kind: str, transposed: bool, m: int) -> None:
@@ -160,6 +165,7 @@ def test_derivatives_in_both_modes(kind: str, transposed: bool, m: int) -> None:
             np.testing.assert_allclose(y, z, atol=2e-4, rtol=2e-3)
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("transposed", [False, True])
 def test_batching_of_each_operand(transposed: bool) -> None:
     rng = np.random.default_rng(0)
@@ -176,7 +182,7 @@ def test_batching_of_each_operand(transposed: bool) -> None:
             return matmul(q.coding, q.transposed, x, packed, *parts)
 
         def theirs(x: Any, packed: Any, *parts: Any) -> Any:
-            w = q.coding.dense(JAX, packed, *parts)
+            w = q.coding.dense(NAMESPACE, packed, *parts)
             return x @ (w.T if transposed else w)
 
         found = jax.vmap(ours, axes)(*given)
@@ -186,6 +192,7 @@ def test_batching_of_each_operand(transposed: bool) -> None:
         np.testing.assert_allclose(by_x, expected, atol=1e-4)
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("m", [1, 4, 16])
 @pytest.mark.parametrize("kind", ["int8", "int4", "nf4"])
 @pytest.mark.parametrize("axis", [-1, -2])

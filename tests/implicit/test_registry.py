@@ -13,8 +13,8 @@ import graphc.tensor as gt
 from graphc.errors import AmbiguousHandlerError, ImplicitArrayError
 from graphc.implicit import ImplicitArray, register, unregister
 from graphc.implicit.registry import dispatch, handlers_for
-from graphc.tensor.dot import DotGeneral
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.linalg.dot import DotGeneral
 
 
 @dataclass(frozen=True)
@@ -202,6 +202,7 @@ def test_an_unknown_name_is_an_error_that_lists_near_ones() -> None:
         register(3)
 
 
+@pytest.mark.sample(every=6)
 def test_operations_are_found_by_class_and_by_row(enter: Any) -> None:
     def product(a: Any, b: A, *, contract: Any, batch_axes: Any) -> Any:
         return contract, batch_axes

@@ -16,8 +16,8 @@ from hypothesis import given, settings, strategies as st
 import graphc
 import graphc.tensor as gt
 from graphc.errors import DTypeError, ImplicitArrayError, MaterializeError, ShapeError
-from graphc.implicit import Diagonal, LoRA, implicit, materializing, ste
-from graphc.implicit.straight import Straight
+from graphc.implicit import Diagonal, LoRA, implicit, materializations, materializing, ste
+from graphc.implicit.straight_through import StraightThrough
 from tests.implicit.programs import HITS, Int8
 from tests.implicit.test_battery import assert_same
 
@@ -59,6 +59,7 @@ TRANSFORMATIONS: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("how", TRANSFORMATIONS)
 def test_a_dense_result(how: str) -> None:
     def loss(straight: Any) -> Any:
@@ -68,6 +69,7 @@ def test_a_dense_result(how: str) -> None:
     assert_same(found, TRANSFORMATIONS[how](loss(partial(by_hand, jnp.round)))(X, W))
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("how", TRANSFORMATIONS)
 def test_an_implicit_result_reaches_its_handlers(how: str) -> None:
     def loss(straight: Any) -> Any:
@@ -77,6 +79,36 @@ def test_an_implicit_result_reaches_its_handlers(how: str) -> None:
     found = TRANSFORMATIONS[how](loss(ste(quantised)))(X, W)
     assert HITS
     assert_same(found, TRANSFORMATIONS[how](loss(partial(by_hand, quantised)))(X, W))
+
+
+def layers(straight: Callable[..., Any], x: Any, ws: Any) -> Any:
+    for w in ws:
+        x = jnp.tanh(x @ straight(w))
+    return (x**2).sum()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_training_makes_no_result_whole(count: int) -> None:
+    ws = [W @ W.T * (i + 1) for i in range(count)]
+    with materializing("error"):
+        f = jax.grad(implicit(partial(layers, ste(quantised))), (0, 1))
+        found = f(X, ws)
+        text = jax.jit(f).lower(X, ws).as_text()
+    assert_same(found, jax.grad(partial(layers, partial(by_hand, quantised)), (0, 1))(X, ws))
+    # The integers are multiplied as they are.
+    assert text.count("tensor<4x4xi8>) -> tensor<4x4xf32>") == 2 * count
+
+
+def test_a_result_of_several_arrays_holds_nothing_of_its_own_size() -> None:
+    straight = ste(lambda a, b: Diagonal(a[0] + b[0]))
+    y = jax.eval_shape(straight, W @ W.T, W @ W.T)
+    assert [x.shape for x in jax.tree.leaves(y)] == [(4,), (4, 4), (4, 4)]
+
+
+def test_a_result_that_becomes_whole_is_reported_as_what_it_holds() -> None:
+    with materializations() as report:
+        implicit(jnp.exp)(ste(quantised)(W))
+    assert [record.type for record in report] == ["Int8"]
 
 
 def test_the_value_is_the_functions_own_to_the_last_bit() -> None:
@@ -154,12 +186,13 @@ def test_an_implicit_argument_gets_its_derivative_by_its_fields() -> None:
 
 def test_a_cotangent_in_the_results_own_form() -> None:
     y, pull = jax.vjp(ste(quantised), W)
-    assert isinstance(y, Straight)
+    assert isinstance(y, StraightThrough)
     zero = np.zeros(W.shape, jax.dtypes.float0)
-    (g,) = pull(Straight(Int8(zero, jnp.float32(5.0)), 3 * W))
+    (g,) = pull(StraightThrough(Int8(zero, jnp.float32(5.0)), 3 * W))
     assert_same(g, 3 * W)
 
 
+@pytest.mark.sample(every=6)
 def test_operations_on_an_implicit_result_by_operators() -> None:
     def loss(x: Any, w: Any, straight: Any) -> Any:
         return (x @ straight(w) + (2 * straight(w)).sum()).sum()
@@ -200,7 +233,7 @@ def test_a_result_of_another_shape_is_an_error(x: Any) -> None:
 
 @pytest.mark.parametrize("x", [W, np.asarray(W)])
 def test_what_is_no_array_is_an_error(x: Any) -> None:
-    with pytest.raises(ImplicitArrayError, match="Let it give one array"):
+    with pytest.raises(ImplicitArrayError, match="Return one array"):
         ste(lambda x: (x, x))(x)
 
 
@@ -225,7 +258,7 @@ def test_a_symbolic_result(mode: str) -> None:
 def test_a_symbolic_result_that_is_implicit(mode: str) -> None:
     x, w = gt.matrix("x"), gt.matrix("w")
     d = ste(lambda w: Diagonal(gt.round(gt.diagonal(w))))(w)
-    assert isinstance(d, Straight)
+    assert isinstance(d, StraightThrough)
     y = gt.dot(x, gt.as_tensor(d))
     gradients = graphc.grad(gt.sin(y).sum(), [x, w])
     f = graphc.function([x, w], [y, *gradients], mode=mode, returns="numpy")

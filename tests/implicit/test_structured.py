@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphc.implicit.form import dtype_of, lengths_of
 from graphc.implicit.structured import Structured
+from graphc.implicit.treedef import dtype_of, lengths_of
 from tests.implicit.reference import Case, check, named, runs
 
 
@@ -109,11 +109,13 @@ w[:, index]; take columns; cast, product; sum; sum of columns; sum of rows; sum 
 STACK = "einsum batch; einsum unbatched; stack[0] product; stack[i] product"
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations_of_a_matrix(case: Case, way: str) -> None:
     check(matrix, case, way, named(BOTH, MATRIX))
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     check(stack, case, way, named(BOTH, STACK))

@@ -11,9 +11,9 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.implicit import ImplicitArray, materializations, materializing
-from graphc.implicit.form import Form
 from graphc.implicit.quantized import quantize
 from graphc.implicit.structures.lora import LoRA
+from graphc.implicit.treedef import Treedef
 from graphc.ir import TensorType
 from tests.implicit.symbolic import (
     Coded,
@@ -229,8 +229,8 @@ def test_stacks_of_adapters_of_packed_weights_are_sequences_and_carries(mode: st
     packed = quantize(random.normal(size=(STEPS, 32, 32)) / 6, "int4", group_size=32)
     a, b = (0.2 * random.normal(size=(STEPS, *shape)) for shape in ((32, 2), (2, 32)))
     layers = LoRA(packed, a, b)
-    form, fields = Form.of(layers)
-    first = form.build([field[0] for field in fields])
+    treedef, fields = Treedef.of(layers)
+    first = treedef.build([field[0] for field in fields])
     u, c, z = like(layers, "u"), like(first, "c"), gt.matrix("z")
     over = graphc.scan(lambda w, h: gt.tanh(h @ w), u, z)[-1]
     carried, _ = graphc.scan(lambda h, w: (gt.tanh(h @ w), w), None, [z, c], n_steps=2)

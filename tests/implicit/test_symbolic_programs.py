@@ -87,11 +87,11 @@ def test_why_something_was_compiled_again_names_the_field() -> None:
 
 PROGRAM = """
 import sys, json
-from graphc.compile import cache, records
-records.WORTH = 0.0
+from graphc.compile import cache
+cache.WORTH_SAVING = 0.0
 rewrites = []
-built = cache.built
-cache.built = lambda asked: (rewrites.append(1), built(asked))[1]
+built = cache.lower_program
+cache.lower_program = lambda signature: (rewrites.append(1), built(signature))[1]
 import numpy as np, graphc, graphc.tensor as gt
 from graphc.implicit import materializing
 from graphc.implicit.structures.lora import LoRA
@@ -106,7 +106,7 @@ print(json.dumps([len(rewrites), [np.sum(y).item() for y in found]]))
 """
 
 
-@pytest.mark.parametrize("backend", ["NUMPY", pytest.param("JAX", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("backend", ["NUMPY", pytest.param("JAX", marks=pytest.mark.exhaustive)])
 def test_a_later_process_finds_programs_of_graphcs_own_structures(
     backend: str, tmp_path: Path
 ) -> None:

@@ -38,11 +38,13 @@ def make_symmetric(rng: np.random.Generator) -> Any:
     return Toeplitz(column), toeplitz(column)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2))
 def test_operations(case: Case, way: str) -> None:
     check(make, case, way, STRUCTURED)
 
 
+@pytest.mark.sample(every=6)
 @pytest.mark.parametrize(("case", "way"), runs(ndim=2, ways=("NUMPY", "jit")))
 def test_operations_of_symmetric_ones(case: Case, way: str) -> None:
     check(make_symmetric, case, way, STRUCTURED)
@@ -103,7 +105,7 @@ def test_each_answer_is_right(
     asked(kind, level, dtype, batch, lengths, seed)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_each_answer_is_right_in_jax(batch: Any) -> None:
     with jax.enable_x64(True):
@@ -117,6 +119,7 @@ def error_of(found: Any, column: Any, row: Any, x: Any) -> float:
     return float(np.abs(np.asarray(found) - wide).max() / norm / np.finfo(x.dtype).eps)
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("lengths", [(LONG, 700), (900, LONG), (3 * LONG, 1)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_stated_error_of_long_ones(dtype: str, lengths: Any) -> None:
@@ -164,7 +167,7 @@ def test_the_temporary_of_a_product_is_small() -> None:
 
 BAD = [
     (np.ones(()), None, "vectors"),
-    (np.ones((2, 3)), np.ones((3, 3)), "same axes in front"),
+    (np.ones((2, 3)), np.ones((3, 3)), "equal leading axes"),
     (np.ones(3), np.ones(3, "int8"), "different dtypes"),
 ]
 

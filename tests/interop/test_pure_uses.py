@@ -48,7 +48,7 @@ def test_optax_finds_what_least_squares_finds() -> None:
     np.testing.assert_allclose(found["w"], wanted, rtol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_numpyro_samples_the_posterior_that_is_known_exactly() -> None:
     energy = (rest**2).sum() / (2 * 0.3**2) + (weights**2).sum() / 2
     potential = graphc.function([weights, rows, target], energy).pure

@@ -24,8 +24,8 @@ import graphc.tensor as gt
 from graphc.compile.cache import PROGRAMS
 from graphc.errors import ArgumentError, GradientError, OperationError
 from graphc.interop import wrap_jax
-from graphc.interop.jax_captured import Captured
 from graphc.ir import Leaf, toposort
+from graphc.link.jax.wrap.captured import Captured
 from tests.interop.by_hand import assert_equal_trees, by_hand, computed
 
 RNG = np.random.default_rng(5)
@@ -170,6 +170,7 @@ def test_other_values_in_a_capture_are_the_same_program(way: str) -> None:
     assert len(keys) == 1
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mode", ["JAX", "NUMPY"])
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "with_custom_slope"])
 def test_a_captured_symbolic_array_has_a_gradient(way: str, mode: str) -> None:
@@ -293,7 +294,7 @@ def test_a_runtime_number_is_passed_and_stays_weak() -> None:
     x = gt.vector("x", dtype="float32")
 
     def build(rate: float) -> Any:
-        rate = graphc.tensor.runtime.runtime(rate)
+        rate = graphc.runtime(rate)
         return wrap_jax(lambda x, other: x * rate + other)(x, rate)
 
     programs = [build(0.5), build(0.25)]
@@ -472,6 +473,7 @@ print(*sorted(set(kinds)))
 """
 
 
+@pytest.mark.exhaustive
 def test_a_second_process_finds_the_program_on_disk(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SECOND_PROCESS)
@@ -542,6 +544,7 @@ def test_a_step_captures_what_is_symbolic_outside_of_the_loop(mode: str) -> None
     assert_equal_trees(tuple(found), by_hand(jax.grad(same, (0, 1)), WEIGHTS, WEIGHTS / 7))
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("mode", ["JAX", "NUMPY"])
 def test_a_captured_array_dies_with_the_functions_that_hold_it(mode: str) -> None:
     def build() -> weakref.ref[Any]:

@@ -142,7 +142,7 @@ def test_what_is_no_function_is_refused(value: Any) -> None:
     if value is None:
         assert wrap_jax(None) is wrap_jax
         return
-    with pytest.raises(ArgumentError, match="no function"):
+    with pytest.raises(ArgumentError, match="not a function"):
         wrap_jax(value)
 
 

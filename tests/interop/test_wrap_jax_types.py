@@ -153,7 +153,7 @@ def test_a_length_that_was_found_for_others_is_checked(mode: str) -> None:
     assert y.type.shape == (3,)
     run = graphc.function([a, b], y, mode, on_unused_input="ignore", returns="numpy")
     assert run([1.0], [1.0, 2.0]).tolist() == [1, 1, 1]
-    with pytest.raises(ShapeError, match="has not the shape"):
+    with pytest.raises(ShapeError, match="does not have the shape"):
         run([1.0], [1.0])
 
 

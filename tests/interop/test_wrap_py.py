@@ -163,9 +163,9 @@ def test_lengths_are_told_by_infer_shape() -> None:
 
 def test_what_is_wrong_is_told() -> None:
     x = gt.vector("x")
-    with pytest.raises(ArgumentError, match="no type"):
+    with pytest.raises(ArgumentError, match="not a type"):
         graphc.wrap_py(["float64"], VECTOR)
-    with pytest.raises(ArgumentError, match="no function"):
+    with pytest.raises(ArgumentError, match="not a function"):
         graphc.wrap_py(VECTOR, VECTOR)(1)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="takes 1 arrays"):
         ranks(x, x)

@@ -11,7 +11,7 @@ from graphc.errors import InvalidGraphError
 from graphc.ir import Graph, Node, TensorType, TupleType, check, check_same_interface
 from graphc.ir.node import _new, set_inputs, set_type
 from graphc.tensor import Tensor
-from graphc.tensor.index import Nonzero
+from graphc.tensor.arrays.index import Nonzero
 
 
 def good() -> Graph:
@@ -65,8 +65,8 @@ def output_left_out() -> Graph:
 PLANTED: dict[str, tuple[Callable[[], Graph], str]] = {
     "a type its operation does not infer": (wrongly_typed, "its operation infers"),
     "two nodes of one kind": (doubled_node, "not the only node"),
-    "an input twice": (input_twice, "comes twice"),
-    "a bare tuple": (tuple_output, "several values"),
+    "an input twice": (input_twice, "same input twice"),
+    "a bare tuple": (tuple_output, "tuple of values"),
     "nodes before their inputs": (out_of_order, "stands before its input"),
     "an edited input": (rewired, "stands before its input"),
     "an output not in the order": (output_left_out, "not in the order"),

@@ -74,11 +74,11 @@ def test_a_container_of_equal_structure_is_taken_apart_in_order() -> None:
 
 
 OTHERS = {
-    "another class": (Layer(0, 0.5), Point(0, 0), "a Layer is wanted, not a Point"),
+    "another class": (Layer(0, 0.5), Point(0, 0), "expected a Layer, got a Point"),
     "another number": (Layer(0, 0.5), Layer(0, 0.25), "Layer.scale is 0.5, not 0.25"),
     "another type": (Layer(0, 1.0), Layer(0, 1), "Layer.scale is 1.0, not 1"),
-    "more parts": (Layer(0, 1.0, (1,)), Layer(0, 1.0), "in Layer.parts, a sequence of 1"),
-    "other keys": ({"a": 0}, {"b": 0}, r"a dict of the keys \['a'\]"),
+    "more parts": (Layer(0, 1.0, (1,)), Layer(0, 1.0), "in Layer.parts, expected a sequence of 1"),
+    "other keys": ({"a": 0}, {"b": 0}, r"expected a dict with the keys \['a'\]"),
     "within": ([Layer(Layer(0, 1.0), 1.0)], [Layer(Layer(0, 2.0), 1.0)], "in Layer.weight, Layer"),
 }
 

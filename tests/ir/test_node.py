@@ -107,7 +107,7 @@ def test_inputs_are_distinct_whatever_their_names() -> None:
 
 
 def test_an_inputs_name_is_a_string() -> None:
-    with pytest.raises(InvalidGraphError, match="a string: 3"):
+    with pytest.raises(InvalidGraphError, match="a string, not 3"):
         Input(TensorType("float64"), 3)  # type: ignore[arg-type]
 
 
@@ -116,8 +116,8 @@ def test_nothing_holds_a_graph_alive() -> None:
     before = len(table._table)
     x = gt.vector("x")
     y = graphc.grad(gt.exp(x * np.arange(20.0)).sum() ** 2, x)
-    # Constants are shared with graphs that others may hold.
-    references = [weakref.ref(node) for node in toposort([y]) if node.inputs]
+    # Constants, and operations on nothing else, are shared with graphs that others may hold.
+    references = [weakref.ref(node) for node in toposort([y]) if x in toposort([node])]
     assert len(table._table) >= before + len(references) > before + 5
     del x, y
     gc.collect()
@@ -222,7 +222,7 @@ def chain() -> tuple[Tensor, Tensor]:
     return x, y
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_long_chain_has_a_key(chain: tuple[Tensor, Tensor]) -> None:
     x, y = chain
     graph = Graph([x], [y])
@@ -230,7 +230,7 @@ def test_a_long_chain_has_a_key(chain: tuple[Tensor, Tensor]) -> None:
     assert graph.key() != Graph([x], [-y]).key()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_long_chain_prints_in_linear_size(chain: tuple[Tensor, Tensor]) -> None:
     text = dprint(chain[1], file="str")
     assert text is not None
@@ -239,20 +239,20 @@ def test_a_long_chain_prints_in_linear_size(chain: tuple[Tensor, Tensor]) -> Non
     assert len(pprint(chain[1])) < 1000
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_long_chain_differentiates(chain: tuple[Tensor, Tensor]) -> None:
     x, y = chain
     assert len(toposort([graphc.grad(y, x)])) > LONG
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_long_chain_pickles(chain: tuple[Tensor, Tensor]) -> None:
     x, y = chain
     back = pickle.loads(pickle.dumps(Graph([x], [y])))
     assert back.key() == Graph([x], [y]).key()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_long_chain_is_freed_on_a_small_stack() -> None:
     gc.collect()
     before = len(table._table)

@@ -64,7 +64,7 @@ def test_parameters_without_a_form_in_every_process_are_refused(value: Any) -> N
 
 def test_an_operation_that_is_no_dataclass_has_no_key() -> None:
     x = gt.scalar()
-    with pytest.raises(InvalidGraphError, match="Careless is no dataclass"):
+    with pytest.raises(InvalidGraphError, match="Careless is not a dataclass"):
         Graph([x], [Tensor.make(Careless(), x)]).key()
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import graphc
 import graphc.tensor as gt
-from graphc.errors import ArgumentError
+from graphc.errors import ArgumentError, BoundsError, ShapeError
 from graphc.ir import Graph, dprint, pprint, preview
 from tests.reference import evaluate
 
@@ -89,6 +90,19 @@ LINES: dict[str, tuple[Callable[[], Any], str]] = {
     "functions": (lambda: gt.tanh(x) + gt.exp(y), "tanh(x) + exp(y)"),
     "an inputs name": (gt.scalar, "input"),
     "a constant": (lambda: x * 3, "3.0 * x"),
+    "a constant that is added": (lambda: x + 3, "x + 3.0"),
+    "a constant from which is subtracted": (lambda: 3 - x, "3.0 - x"),
+    "indices": (lambda: (x + y)[1:, None], "(x + y)[1:, None]"),
+    "an index that is computed": (lambda: x[gt.lscalar("i") :: 2], "x[i::2]"),
+    "a part that is set": (lambda: x[1:].set(y), "x[1:].set(y)"),
+    "another dtype": (lambda: (x + y).astype("int32"), "(x + y).astype('int32')"),
+    "lengths and axes": (lambda: gt.matrix("a").T.shape[0] + 1, "a.T.shape[0] + 1"),
+    "sums over axes": (lambda: gt.matrix("a").sum(0) + x.sum(), "sum(a, axis=0) + sum(x)"),
+    "products of matrices": (lambda: gt.matrix("a") @ x - gt.dot(x, y), "a @ x - x @ y"),
+    "one of several results": (
+        lambda: gt.linalg.slogdet(gt.matrix("a"))[1],
+        "slogdet(a, assume='gen')[1]",
+    ),
     "remainders": (lambda: x % y // x, "x % y // x"),
 }
 
@@ -97,6 +111,48 @@ LINES: dict[str, tuple[Callable[[], Any], str]] = {
 def test_a_line_has_brackets_where_they_are_needed(what: str) -> None:
     make, text = LINES[what]
     assert pprint(make()) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [(None, "the second result of scan"), ("h", "the second result of h")]
+)
+def test_a_result_of_a_loop_is_shown_by_its_place(name: str | None, text: str) -> None:
+    def step(x: Any, a: Any) -> tuple[Any, Any]:
+        return a * x, a + x
+
+    _, rows = graphc.scan(step, x, [gt.constant(1.0), None], name=name)
+    assert repr(rows) == f"{text}: float64[?]"
+    assert pprint(rows[-1] + 1) == f"({text})[-1] + 1.0"
+    assert "Pick" not in str(dprint(rows, file="str"))
+
+
+def test_the_carry_of_a_loop_and_the_result_of_a_branch_are_shown_as_such() -> None:
+    last, _ = graphc.loop(lambda a, x: (a + x, x), gt.constant(1.0), x)
+    assert pprint(last) == "the last carry of loop"
+    assert pprint(graphc.cond(x.sum() > 0, lambda: x, lambda: -x)) == "the result of cond"
+
+
+def test_a_node_is_shown_as_its_expression_with_its_type() -> None:
+    assert repr(x + y) == str(x + y) == "x + y: float64[?]"
+    assert repr(gt.matrix("a")[0, 1:]) == "a[0, 1:]: float64[?]"
+
+
+def test_a_deep_node_is_abbreviated() -> None:
+    a = x
+    for _ in range(3000):
+        a = gt.sin(a) * (a + y)
+    assert len(repr(a)) < 200
+    assert "…" in repr(a)
+
+
+def test_an_error_of_a_type_rule_names_the_operands() -> None:
+    a, b = gt.vector("a", shape=(3,)), gt.vector("b", shape=(4,))
+    with pytest.raises(
+        ShapeError, match=r"^add\(a: float64\[3\], exp\(b\): float64\[4\]\): lengths"
+    ):
+        a + gt.exp(b)
+    with pytest.raises(BoundsError, match=r"^Index 5 .* of a: float64\[3\]"):
+        a[5]
 
 
 @pytest.mark.parametrize("a", [2.0, -1.5])
@@ -128,7 +184,7 @@ def test_long_constants_are_shortened() -> None:
 
 
 def test_what_is_no_graph_is_refused() -> None:
-    with pytest.raises(ArgumentError, match="dprint of 3, which is no graph"):
+    with pytest.raises(ArgumentError, match="dprint of 3, which is not a graph"):
         dprint([3])
-    with pytest.raises(ArgumentError, match="dprint of 3, which is no graph"):
+    with pytest.raises(ArgumentError, match="dprint of 3, which is not a graph"):
         dprint(3)

@@ -1,66 +1,62 @@
-"""What tests of JAX's executables share: a ledger in memory, and graphs run by it."""
+"""Helpers of the tests of JAX's executables: a context in memory, and graphs compiled in it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from graphc.compile.pipeline import Asked, built
+from graphc.compile.pipeline import Signature, lower_program
 from graphc.ir import Graph
-from graphc.link import Executable, Ledger, Outline, Program, load
+from graphc.link import CallSpec, CompileContext, Executable, Program, load
 
 RANDOM = np.random.default_rng(0)
 backend = load("JAX")
 
 
-class Kept(Ledger):
-    """A ledger in memory, which notes what it is told."""
-
-    keeps = True
+class Kept(CompileContext):
+    """A context that stores executables and records in memory."""
 
     def __init__(self) -> None:
         self.data: dict[str, bytes] = {}
-        self.told: list[tuple[str, Any, Any]] = []
+        self.records: list[tuple[str, Any, Any]] = []
         self.seconds: list[float] = []
         self.lock = threading.RLock()
 
     @property
     def kinds(self) -> list[str]:
         """What was compiled and what was loaded, in order."""
-        return [kind for kind, _, _ in self.told]
+        return [kind for kind, _, _ in self.records]
 
-    def load(self, name: str) -> bytes | None:
-        return self.data.get(name)
-
-    def save(self, name: str, data: bytes) -> None:
-        self.data[name] = data
-
-    @contextmanager
-    def locked(self, name: str) -> Iterator[None]:
+    def executable(self, name: str, load: Any, compile: Any) -> Any:
         with self.lock:
-            yield
+            found = load(self.data[name]) if name in self.data else None
+            if found is None:
+                found, serialized = compile()
+                data = serialized()
+                if data is not None:
+                    self.data[name] = data
+        return found
 
-    def made(
+    def record(
         self,
         kind: Any,
-        signature: Sequence[tuple[int, ...]],
+        shapes: Sequence[tuple[int, ...]],
         values: Mapping[int, Any],
         seconds: float,
     ) -> None:
-        self.told.append((kind, [*signature], dict(values)))
+        self.records.append((kind, [*shapes], dict(values)))
         self.seconds.append(seconds)
 
 
 def made(
     inputs: Sequence[Any],
     outputs: Sequence[Any],
-    ledger: Ledger,
+    context: CompileContext,
     *,
     donated: tuple[int, ...] = (),
     has_program: bool = True,
@@ -69,15 +65,15 @@ def made(
     """What runs the graph; ``has_program=False``: it must not ask for the program."""
     single = len(outputs) == 1
     mode = graphc.Mode("JAX", **options)
-    found = built(Asked(Graph(inputs, outputs), len(inputs), (), single, mode))
+    found = lower_program(Signature(Graph(inputs, outputs), len(inputs), (), single, mode))
     facts = backend.facts(found.program)
-    outline = Outline.of(found.graph, found.host, single=single, facts=facts)
+    spec = CallSpec.of(found.graph, found.host, single=single, facts=facts)
 
     def program() -> Program:
         assert has_program
         return found.program
 
-    return backend.compile(outline, program, options, donated, ledger)
+    return backend.compile(spec, program, options, donated, context)
 
 
 def as_lists(results: Any) -> list[Any]:
@@ -95,13 +91,13 @@ def loaded(
     inputs: Sequence[Any], outputs: Sequence[Any], *arguments: Any, **how: Any
 ) -> tuple[Executable, Kept]:
     """What runs the graph, loaded for these arguments."""
-    ledger = Kept()
-    made(inputs, outputs, ledger, **how)(*arguments)
-    execute = made(inputs, outputs, ledger, **how)
+    context = Kept()
+    made(inputs, outputs, context, **how)(*arguments)
+    execute = made(inputs, outputs, context, **how)
     execute(*arguments)
-    assert ledger.kinds == ["compile", "load"]
-    ledger.told.clear()
-    return execute, ledger
+    assert context.kinds == ["compile", "load"]
+    context.records.clear()
+    return execute, context
 
 
 def pair(dtype: str) -> tuple[list[Any], list[Any], list[Any]]:

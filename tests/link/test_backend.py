@@ -17,8 +17,8 @@ import graphc.tensor as gt
 from graphc.errors import ModeError, UnsupportedOperationError
 from graphc.ir import DTYPES, Graph, Input, Op, TensorType, toposort
 from graphc.link import load, names
-from graphc.tensor.elementwise import ROWS
-from graphc.tensor.reduce import Max, Sum
+from graphc.tensor.arrays.reduce import Max, Sum
+from graphc.tensor.core.elementwise import ROWS
 from tests.modes import lacks
 
 BACKENDS = names()
@@ -69,9 +69,11 @@ from graphc.link import load
 numpy = load("NUMPY")
 backend = replace(numpy, name="ADDED", lowerings={})
 """,
-    "elementwise.py": """
+    "lower/__init__.py": "",
+    "lower/core/__init__.py": "",
+    "lower/core/elementwise.py": """
 from graphc.link.added.backend import backend
-from graphc.tensor.elementwise import ROWS
+from graphc.tensor.core.elementwise import ROWS
 @backend.lower(ROWS["negative"])
 def negative(op, x):
     return -x
@@ -83,8 +85,8 @@ def negative(op, x):
 def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A backend in a folder of its own, beside the others."""
     folder = tmp_path / "added"
-    folder.mkdir()
     for name, text in FOLDER.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     real = graphc.link.backend.pkgutil.iter_modules
 
@@ -103,7 +105,7 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         del sys.modules[name]
 
 
-def test_a_folder_is_a_mode_and_every_file_of_it_is_read(added: str) -> None:
+def test_a_folder_is_a_mode_and_every_file_of_lowerings_is_read(added: str) -> None:
     assert added in names()
     assert [op.name for op in load(added).lowerings] == ["negative"]
 

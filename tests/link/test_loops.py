@@ -21,9 +21,10 @@ from graphc.errors import (
 )
 from graphc.ir import Graph, TensorType
 from graphc.link import analyse, names
-from graphc.link.jax.traced import Traced
-from graphc.loop.build import build
-from graphc.loop.loop import ENDLESS, Loop
+from graphc.link.jax.traced import TracedProgram
+from graphc.loop.build import ENDLESS, build
+from graphc.loop.loop import Loop
+from graphc.loop.step import LoopStep
 
 PLAIN = Loop(Graph([], []), label="small loop")
 RANDOM = np.random.default_rng(0)
@@ -105,7 +106,7 @@ def test_rows_of_steps_not_done_are_zero(reverse: bool) -> None:
     c, y = gt.scalar("c"), gt.scalar("y")
     how = Loop(Graph([], []), reverse=reverse)
     v = gt.vector("v")
-    last, rows = build(how, 5, n, [a], [v], [c, y], [gt.sin(c * y)], [c + y])
+    last, rows = build(how, 5, n, [a], [v], LoopStep([c], [y], [gt.sin(c * y)], [c + y]))
     loss = last + (rows**2).sum()
     outputs = [last, rows, *graphc.grad(loss, [a, v])]
     data = RANDOM.standard_normal(5)
@@ -114,7 +115,7 @@ def test_rows_of_steps_not_done_are_zero(reverse: bool) -> None:
 
 def test_a_loop_may_end_by_its_condition_alone() -> None:
     c = gt.scalar("c")
-    outputs = build(PLAIN, ENDLESS, None, [a], [], [c], [2 * c], [], 2 * c > 100)
+    outputs = build(PLAIN, ENDLESS, None, [a], [], LoopStep([c], [], [2 * c], [], 2 * c > 100))
     compare([a], outputs, (1.5,), (200.0,))
 
 
@@ -129,7 +130,9 @@ def test_the_program_of_a_scan_is_the_one_written_by_hand() -> None:
     f = graphc.function([x, h0, w], rnn(), mode="JAX")
     with jax.enable_x64(True):
         arguments = sequences(50), H, W
-        ours = jax.make_jaxpr(Traced(f._compiled.outline, lambda: f._program).function)(*arguments)
+        ours = jax.make_jaxpr(TracedProgram(f._compiled.spec, lambda: f._program).function)(
+            *arguments
+        )
         theirs = jax.make_jaxpr(by_hand)(*arguments)
     for one in (ours, theirs):
         assert [str(e.primitive) for e in one.eqns] == ["scan"]
@@ -153,6 +156,7 @@ IN_A_STEP: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("case", IN_A_STEP)
 def test_a_const_of_a_loop_may_decide_shapes_in_its_step(case: str) -> None:
     states = graphc.scan(IN_A_STEP[case], outputs_info=a, n_steps=4)
@@ -268,6 +272,7 @@ ROWS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("case", ROWS)
 def test_what_follows_from_a_trace_of_unknown_length_needs_none(
     case: str, compilations: Callable[[], int]
@@ -355,7 +360,7 @@ def test_a_failure_at_run_time_names_the_step() -> None:
 
     c = gt.lscalar("i")
     zero = gt.as_tensor(np.int64(0))
-    outputs = build(PLAIN, 5, None, [zero], [], [c], *[[y] for y in step(c)])
+    outputs = build(PLAIN, 5, None, [zero], [], LoopStep([c], [], *[[y] for y in step(c)]))
     with pytest.raises(BoundsError, match=r"small loop, step 3: .* index 3") as error:
         graphc.function([v], outputs, mode="NUMPY")(np.ones(3))
     assert "test_loops.py" in str(error.value.where)
@@ -364,7 +369,7 @@ def test_a_failure_at_run_time_names_the_step() -> None:
 @pytest.mark.parametrize("mode", BACKENDS)
 def test_a_carry_that_changes_its_shape_is_refused(mode: str) -> None:
     c = gt.vector("c")
-    outputs = build(PLAIN, 3, None, [v], [], [c], [gt.concatenate([c, c])])
+    outputs = build(PLAIN, 3, None, [v], [], LoopStep([c], [], [gt.concatenate([c, c])]))
     with pytest.raises(RuntimeShapeError, match=r"small loop: the carry 0 .* \(2,\) .* \(4,\)"):
         graphc.function([v], outputs, mode=mode)(np.ones(2))
 
@@ -372,7 +377,7 @@ def test_a_carry_that_changes_its_shape_is_refused(mode: str) -> None:
 @pytest.mark.parametrize("mode", BACKENDS)
 def test_sequences_and_steps_must_fit(mode: str) -> None:
     c, y = gt.scalar("c"), gt.scalar("y")
-    outputs = build(PLAIN, n, None, [a], [v], [c, y], [gt.sin(c + y)])
+    outputs = build(PLAIN, n, None, [a], [v], LoopStep([c], [y], [gt.sin(c + y)]))
     f = graphc.function([a, v, n], outputs, mode=mode)
     for k in (1, 2, 3, 4, 5, 6):
         f(1.0, np.ones(k), k)

@@ -14,7 +14,7 @@ import graphc.tensor as gt
 from graphc.ir import Graph, Node, TensorType
 from graphc.link import load
 from graphc.link.legalize import inline, narrowed
-from graphc.tensor.elementwise import ROWS, Elementwise
+from graphc.tensor.core.elementwise import ROWS, Elementwise
 from tests.contract.operations import FAMILIES
 from tests.contract.test_operations import arrays, symbols
 
@@ -30,6 +30,19 @@ def wide(graph: Graph) -> Iterator[Node]:
             yield node
         for held in node.op.graphs():
             yield from wide(held)
+
+
+def test_a_definition_keeps_what_its_function_knows_of_lengths() -> None:
+    half_known = gt.tensor("half_known", shape=(3, None))
+    y = gt.linalg.inv(half_known)
+    assert y.type.shape == (3, 3)
+    (found,) = inline(Graph([half_known], [y]), load("NUMPY")).outputs
+    assert found is not y
+    assert found.type is y.type
+    # A step of a loop admits no less.
+    powers = graphc.scan(lambda v: y @ v, outputs_info=gt.ones(3), n_steps=2)
+    f = graphc.function([half_known], powers[-1], mode=graphc.Mode("NUMPY", excluding=["all"]))
+    np.testing.assert_allclose(f(2 * np.eye(3)), np.full(3, 0.25))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -118,7 +131,7 @@ def test_arguments_of_both_dtypes_are_taken() -> None:
     strict(np.ones(2))
     strict(np.ones(2, np.float32))
     for wrong in (np.ones(2, complex), mx.array([1j])):
-        with pytest.raises(graphc.errors.DTypeError, match=r"'y' is wanted as float64\[\?\]"):
+        with pytest.raises(graphc.errors.DTypeError, match=r"'y': expected float64\[\?\]"):
             f(wrong)
     with pytest.raises(graphc.errors.DTypeError, match="strict"):
         strict(np.ones(2, np.float16))

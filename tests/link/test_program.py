@@ -178,7 +178,7 @@ def test_lengths_that_differ_are_told_at_the_operation_that_needs_them(backend: 
     total = x + y  # the add
     z = gt.sin(gt.exp(total))
     f = graphc.function([x, y], z * 2, mode=backend)
-    with pytest.raises(RuntimeShapeError, match=r"^add\(float64\[\?\], float64\[\?\]\)") as error:
+    with pytest.raises(RuntimeShapeError, match=r"^x \+ y: float64\[\?\]") as error:
         f(np.ones(2), np.ones(3))
     assert error.value.where == line_of("the add")
     assert "(2,)" in str(error.value)
@@ -198,7 +198,7 @@ def test_an_unknown_length_of_1_does_not_broadcast(backend: str) -> None:
 @pytest.mark.parametrize("shape", [(), (2,), (3, 1), (4,)])
 def test_an_argument_of_another_shape_is_refused(shape: tuple[int, ...], way: str) -> None:
     program = program_of([fixed], [fixed * 2])
-    with pytest.raises(ArgumentError, match="'fixed' is wanted as") as error:
+    with pytest.raises(ArgumentError, match="'fixed': expected") as error:
         getattr(program, way)(np.ones(shape))
     assert str(shape) in str(error.value)
 
@@ -235,7 +235,7 @@ def test_an_operation_that_fails_is_told_with_its_operands_and_line(way: str) ->
 def test_an_index_out_of_bounds_is_an_index_error(way: str) -> None:
     x, i = gt.vector("x"), gt.lscalar("i")
     program = program_of([x, i], [x[i] * 2])
-    with pytest.raises(BoundsError, match="getitem"):
+    with pytest.raises(BoundsError, match=r"^x\[i\]: float64"):
         getattr(program, way)(np.ones(3), np.array(7))
 
 

@@ -27,7 +27,7 @@ from graphc.link import names
 from graphc.loop import Loop
 from graphc.loop.branch import Switch, choice
 from graphc.rewrite import optimize
-from graphc.rewrite.lazy import sunk
+from graphc.rewrite.loops.branch import sunk
 from graphc.tensor import Tensor
 from tests.grad.differences import check_derivatives
 from tests.modes import lacks
@@ -290,6 +290,7 @@ def test_derivatives_are_what_differences_give(name: str) -> None:
     check_derivatives(f, point)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", DERIVED)
 def test_backends_agree_on_derivatives(name: str) -> None:
     f, point = DERIVED[name]
@@ -451,6 +452,7 @@ def tangle(seed: int) -> tuple[list[Any], list[Any]]:
     return [x, y, i], [*outputs, *slopes, *seconds]
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("seed", range(24))
 def test_tangled_choices_keep_their_values(seed: int) -> None:
     inputs, outputs = tangle(seed)
@@ -642,7 +644,7 @@ def test_a_long_chain_of_choices_takes_little_time() -> None:
 x, w, n = gt.scalar("x"), gt.vector("w"), gt.lscalar("n")
 WRONG: dict[str, tuple[Callable[[], Any], type[GraphcError], str]] = {
     "a vector for a condition": (
-        lambda: graphc.ifelse(w > 0, x, x + 1), DTypeError, r"no bool or integer scalar\.\n.*gt\.a",
+        lambda: graphc.ifelse(w > 0, x, x + 1), DTypeError, r"a bool or integer scalar\.\n.*gt\.a",
     ),
     "a floating condition": (
         lambda: graphc.cond(x, lambda: x, lambda: x + 1), DTypeError, "cond: .*float64",
@@ -651,7 +653,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[GraphcError], str]] = {
         lambda: graphc.switch_case(x, [lambda: x]), DTypeError, "switch_case: .*float64",
     ),
     "an array in place of a function": (
-        lambda: graphc.cond(x > 0, x, lambda: x), ArgumentError, "cond: the function .* is no func",
+        lambda: graphc.cond(x > 0, x, lambda: x), ArgumentError, "cond: the function .* is not a",
     ),
     "a function of operands without any": (
         lambda: graphc.cond(x > 0, lambda x: x, lambda x: x), ArgumentError, "missing a required",
@@ -699,7 +701,7 @@ def test_what_is_wrong_is_told_with_the_line(name: str) -> None:
 
 def test_an_operand_of_another_type_makes_no_switch() -> None:
     op = choice(n, x, x + 1).inputs[0].op
-    with pytest.raises(InvalidGraphError, match="takes float64"):
+    with pytest.raises(InvalidGraphError, match="expected float64"):
         Node.make(op, n, x, w)
 
 

@@ -30,6 +30,7 @@ def net(x: Any, h0: Any, w: Any, **how: Any) -> list[Any]:
     )
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 12, 16, 17])
 @pytest.mark.parametrize("backwards", [False, True])
@@ -49,6 +50,7 @@ def test_values_and_gradients_are_those_without_checkpoints(
             np.testing.assert_allclose(b, a, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("n", [0, 1, 7, 9])
 def test_lengths_may_be_known_only_when_it_runs(n: int, mode: str) -> None:
     x, h0, w = gt.matrix("x"), gt.vector("h0"), gt.scalar("w")

@@ -296,7 +296,7 @@ def test_what_is_wrong_is_told() -> None:
             graphc.OpFromGraph(inputs, outputs)
     with pytest.raises(ArgumentError, match="2 functions for 1"):
         graphc.OpFromGraph([X], [X], lop_overrides=[None, None])
-    with pytest.raises(ArgumentError, match="no function"):
+    with pytest.raises(ArgumentError, match="not a function"):
         graphc.OpFromGraph([X], [X], lop_overrides=[1])
     op = graphc.OpFromGraph([v], [v.sum()], name="op")
     for given_, error in [

@@ -80,7 +80,7 @@ def test_dataclasses_are_arguments_and_outputs_of_functions(mode: str) -> None:
     found = f(State(np.array([1.0, 2.0]), 3.0))
     assert isinstance(found, State)
     assert np.asarray(found.h).tolist() == [3.0, 6.0]
-    with pytest.raises(graphc.errors.ArgumentError, match="a State is wanted"):
+    with pytest.raises(graphc.errors.ArgumentError, match="expected a State"):
         f((np.array([1.0, 2.0]), 3.0))
 
 

@@ -14,7 +14,7 @@ import graphc.tensor as gt
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.implicit import Diagonal
 from graphc.link import names
-from graphc.optimize.minimize import METHODS, WITH_CURVATURE
+from graphc.optimize.solvers import SOLVERS
 from tests.modes import uncompiled
 
 OPTIONS = {
@@ -37,11 +37,14 @@ def rosenbrock(x: Any, a: Any, b: Any) -> Any:
     return (a - x[0]) ** 2 + b * (x[1] - x[0] ** 2) ** 2
 
 
+METHODS = SOLVERS["minimize"].methods
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_each_method_of_scipy_finds_the_minimum(method: str) -> None:
     x, a, b = gt.vector("x"), gt.scalar("a"), gt.scalar("b")
     found, success = gt.optimize.minimize(
-        rosenbrock(x, a, b), x, method, hess=method in WITH_CURVATURE,
+        rosenbrock(x, a, b), x, method, hess=METHODS[method].uses == 2,
         optimizer_kwargs=OPTIONS.get(method),
     )  # fmt: skip
     solution, good = run([x, a, b], [found, success], "NUMPY", [0.5, 0.0], 1.5, 2.0)

@@ -12,7 +12,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.link import names
-from graphc.optimize.root import BRACKETED, METHODS
+from graphc.optimize.solvers import SOLVERS
 from tests.modes import uncompiled
 
 
@@ -28,7 +28,7 @@ def equations(x: Any, a: Any) -> Any:
     return gt.stack([x[0] + x[1] - a, x[0] - x[1] ** 2])
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SOLVERS["root"].methods)
 def test_each_method_of_scipy_finds_the_root(method: str) -> None:
     x, a = gt.vector("x"), gt.scalar("a")
     found, success = gt.optimize.root(equations(x, a), x, method)
@@ -108,7 +108,11 @@ def test_a_root_of_one_number_has_gradients(backend: str) -> None:
         {"optimizer_kwargs": {"x1": 1.5}},
         {"method": "newton", "jac": True},
         {"method": "halley", "jac": True, "hess": True},
-        *[{"method": name, "bracket": (0.0, top)} for name in BRACKETED],
+        *[
+            {"method": name, "bracket": (0.0, top)}
+            for name, method in SOLVERS["root_scalar"].methods.items()
+            if method.between
+        ],
     ]
     pairs = [gt.optimize.root_scalar(x**3 - a, x, **way) for way in ways]
     slopes = [graphc.grad(y, a) for y, _ in pairs]

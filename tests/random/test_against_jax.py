@@ -92,7 +92,7 @@ PARTS = [
     *[pytest.param(INVERTED[i::4], id=f"inverted {i}") for i in range(4)],
     pytest.param(["gamma"], id="gamma"),
     # JAX compiles each of them for seconds.
-    pytest.param(BY_REJECTION[1:], id="made of gamma", marks=pytest.mark.slow),
+    pytest.param(BY_REJECTION[1:], id="made of gamma", marks=pytest.mark.exhaustive),
 ]
 
 
@@ -109,6 +109,7 @@ def drawn(name: str, dtype: str, a: Any) -> Any:
     return y
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("part", PARTS)
@@ -127,6 +128,7 @@ def test_draws_are_those_of_jax(part: Sequence[str], backend: str, dtype: str) -
         assert off < TOLERANCES[dtype], (name, off)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", [name for name in ROWS if name != "wald"])
 def test_gradients_are_those_of_jax(name: str) -> None:
     """But of Wald's distribution, where JAX takes no notice of which root is chosen."""

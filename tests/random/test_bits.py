@@ -13,7 +13,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import DTypeError, ShapeError
 from graphc.link import names
-from graphc.random.bits import split_words, words_of
+from graphc.random.keys import split_words, words_of
 from graphc.random.threefry import BLOCK, threefry
 from tests.modes import uncompiled
 from tests.random.by_hand import bits_by_hand, hash_by_hand
@@ -72,6 +72,7 @@ def test_bits_are_hashes_of_their_places(keys: Any, shape: Any, width: int) -> N
     np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_bits_are_those_of_jax(backend: str) -> None:
     shapes = [(), (1,), (0, 3), (7,), (3, 5)]

@@ -12,9 +12,9 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, GradientError
 from graphc.link import names
-from graphc.random.bits import child, key_of
-from graphc.random.gamma import gammas, log_gammas
-from graphc.random.normal import normals
+from graphc.random.gamma_family import gammas, log_gammas
+from graphc.random.gaussian import normals
+from graphc.random.keys import child, key_of
 from graphc.random.uniform import uniforms
 from tests.modes import uncompiled
 from tests.reference import evaluate
@@ -38,6 +38,7 @@ DRAWS = {
 # Ends.
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_numbers_stay_between_their_ends(backend: str, dtype: str) -> None:
@@ -66,6 +67,8 @@ def test_numbers_stay_between_their_ends(backend: str, dtype: str) -> None:
     assert np.all(found["uniform"].astype(np.float64) < 1)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_tails_of_a_normal_distribution_keep_their_digits(backend: str) -> None:
     ends = [(8.0, 9.0), (30.0, np.inf), (-np.inf, -12.0), (-40.0, -38.0)]
@@ -79,6 +82,8 @@ def test_the_tails_of_a_normal_distribution_keep_their_digits(backend: str) -> N
             assert len({*row.tolist()}) > 1500
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_small_shapes_of_gamma_numbers_are_told_apart_by_logarithms(backend: str) -> None:
     a = np.array([1e-6, 1e-3, 0.05], "float32")
@@ -140,6 +145,7 @@ def test_a_second_derivative_by_a_scale_is_there_and_one_by_a_shape_is_an_error(
         evaluate([graphc.grad(graphc.grad(y, a), a)], {a: 2.0, scale: 0.5})
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_gradients_are_finite_at_infinite_ends_and_for_tiny_shapes(backend: str) -> None:
     a, b, c = gt.dscalars("a", "b", "c")
@@ -173,6 +179,7 @@ def test_a_batch_of_keys_or_of_parameters_is_a_loop_over_them() -> None:
             np.testing.assert_allclose(y, np.stack(wanted), 1e-12, err_msg=name)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_samplers_take_arrays_of_keys(backend: str) -> None:
     keys = R.split(R.key(8), 3)
@@ -195,6 +202,7 @@ def test_samplers_take_arrays_of_keys(backend: str) -> None:
     np.testing.assert_array_equal(second, also)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_draws_within_a_loop_are_those_outside(backend: str) -> None:
     a = gt.dscalar("a")
@@ -219,6 +227,7 @@ def test_draws_within_a_loop_are_those_outside(backend: str) -> None:
     np.testing.assert_allclose(by_a, sum(looped[3 * 12 :]), 1e-10)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_lengths_may_be_known_late(backend: str) -> None:
     n, a = gt.lscalar("n"), gt.dvector("a")
@@ -232,6 +241,7 @@ def test_lengths_may_be_known_late(backend: str) -> None:
     assert [y.shape[:2] for y in f(0, values)] == [(0, 2)] * len(some)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_lengths_may_be_how_many_steps_a_loop_does(backend: str) -> None:
     a = gt.dscalar("a")

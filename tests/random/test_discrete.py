@@ -15,7 +15,7 @@ from jax import random as theirs
 import graphc
 import graphc.tensor as gt
 from graphc.link import names
-from graphc.random.permutation import ROUNDS
+from graphc.random.choice import ROUNDS
 from tests.modes import uncompiled
 from tests.random.distributions import DISCRETE
 
@@ -24,7 +24,7 @@ N = 1000
 
 
 SLOW_ON_JAX = pytest.mark.parametrize(
-    "mode", [pytest.param(x, marks=[pytest.mark.slow] if x == "JAX" else []) for x in names()]
+    "mode", [pytest.param(x, marks=[pytest.mark.exhaustive] if x == "JAX" else []) for x in names()]
 )
 """XLA takes long over so many loops in one program."""
 
@@ -132,6 +132,7 @@ SAME: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 }
 
 
+@pytest.mark.sample(every=3)
 @SLOW_ON_JAX
 @pytest.mark.parametrize("name", SAME)
 def test_draws_are_those_of_jax(name: str, mode: str) -> None:
@@ -191,6 +192,7 @@ def test_parameters_that_mean_nothing_give_minus_one(mode: str) -> None:
     assert min(y for y in f() if y.ndim == 0) >= 0
 
 
+@pytest.mark.sample(every=3)
 def test_draws_that_do_not_fit_are_the_largest_that_do(mode: str) -> None:
     key = random.key(0)
     draws = [

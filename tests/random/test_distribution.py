@@ -113,7 +113,7 @@ def test_parameters_broadcast_and_a_size_is_the_whole_batch(name: str) -> None:
         wide = [np.broadcast_to(x, (2, 4)) if i == 0 else x for i, x in enumerate(columns)]
         assert f(*wide, rng=key()).type.shape == (2, 4)
         assert f(*columns, rng=key()).type.shape == (2, 1)
-        with pytest.raises(ShapeError, match="does not go to"):
+        with pytest.raises(ShapeError, match="does not broadcast to"):
             f(*columns, size=(3,), rng=key())
     assert f(*columns, size=(3, 2, 5), rng=key()).type.shape == (3, 2, 5)
     assert f(*numbers, size=(), rng=key()).type.shape == ()
@@ -123,6 +123,7 @@ def test_parameters_broadcast_and_a_size_is_the_whole_batch(name: str) -> None:
         f(*numbers, size=(-1,), rng=key())
 
 
+@pytest.mark.sample(every=3)
 def test_a_size_is_given_in_many_ways(mode: str) -> None:
     n, x = gt.lscalar("n"), gt.matrix("x")
     shape = gt.tensor("shape", dtype="int64", shape=(2,))
@@ -162,6 +163,7 @@ def test_floating_draws_have_the_dtype_of_their_parameters(name: str) -> None:
         f(*numbers, size=2, rng=key(), dtype="int64")
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(
     ("mode", "name"),
     [(mode, name) for mode in ("NUMPY", "MLX") for name in DISCRETE]
@@ -233,19 +235,19 @@ def test_a_distribution_tells_wrong_arguments() -> None:
         random.normal(np.zeros(3), np.zeros(4))
     with pytest.raises(ShapeError, match="at least 1"):
         random.categorical(0.5)
-    with pytest.raises(ArgumentError, match="none twice"):
+    with pytest.raises(ArgumentError, match="without replacement"):
         random.choice(3, 4, replace=False)
     with pytest.raises(ArgumentError, match="method"):
         random.multivariate_normal([0.0], [[1.0]], method="lu")
     with pytest.raises(ShapeError, match="differ in length"):
         random.multivariate_normal(np.zeros(3), np.eye(2))
-    with pytest.raises(ArgumentError, match="none from 3"):
+    with pytest.raises(ArgumentError, match="at least 3"):
         random.integers(3, 3)
-    with pytest.raises(DTypeError, match="does not hold 256"):
+    with pytest.raises(DTypeError, match="256 does not fit"):
         random.integers(0, 257, dtype="uint8")
     with pytest.raises(DTypeError, match="no integer"):
         random.integers(gt.dscalar())
-    with pytest.raises(ShapeError, match="one for each"):
+    with pytest.raises(ShapeError, match="one probability for each"):
         random.choice(3, p=[0.5, 0.5])
-    with pytest.raises(DTypeError, match="number of things"):
+    with pytest.raises(DTypeError, match="nor an integer"):
         random.permutation(2.5)

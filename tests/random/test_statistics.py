@@ -91,6 +91,7 @@ def check_no_order(x: np.ndarray) -> None:
         assert abs(np.corrcoef(ranks[1:], ranks[:-1])[0, 1]) <= SIGMAS / np.sqrt(x.size)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", DISCRETE)
 def test_integer_draws_pass_the_test_of_chi_square(name: str) -> None:
     for draws in drawn(name, "NUMPY"):
@@ -162,6 +163,7 @@ def values(*draws: Any) -> list[np.ndarray]:
     return found["NUMPY"]
 
 
+@pytest.mark.exhaustive
 def test_counts_of_outcomes_are_binomial_each_and_as_many_as_trials() -> None:
     p = np.array([0.1, 0.0, 0.6, 0.3])
     (few,) = values(gt.random.multinomial(7, p, size=N, rng=key()))

@@ -20,6 +20,7 @@ def compiled(inputs: Any, outputs: Any, mode: str) -> Any:
     return graphc.function(inputs, outputs, mode=uncompiled(mode), returns="numpy")
 
 
+@pytest.mark.sample(every=3)
 def test_a_key_that_is_carried_draws_anew_each_step(mode: str) -> None:
     def step(key: Any, _: Any) -> Any:
         first, second = random.split(key)
@@ -69,8 +70,11 @@ EACH = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", EACH)
-@pytest.mark.parametrize("mode", ["NUMPY", "MLX", pytest.param("JAX", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "mode", ["NUMPY", "MLX", pytest.param("JAX", marks=pytest.mark.exhaustive)]
+)
 def test_a_batch_of_keys_draws_what_each_key_draws(mode: str, name: str) -> None:
     keys, ps = (
         np.stack([theirs.key_data(k) for k in theirs.split(theirs.key(1), 4)]),

@@ -9,8 +9,8 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.ir import Node
 from graphc.tensor import Tensor
-from graphc.tensor.broadcast import BroadcastTo
-from graphc.tensor.shape import Length
+from graphc.tensor.arrays.broadcast import BroadcastTo
+from graphc.tensor.core.shape import Length
 
 __all__ = [
     "VALUES",

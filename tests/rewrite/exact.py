@@ -11,7 +11,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Constant, Node, is_complex, is_float, is_integer, numpy_dtype, toposort
-from graphc.tensor.reduce import Composite
+from graphc.tensor.arrays.reduce import AxisComposite
 from tests.reference import evaluate
 
 __all__ = ["DIGITS", "awkward", "is_real_number", "tolerance", "true_value", "values_of"]
@@ -47,7 +47,7 @@ def values_of(outputs: Sequence[Node], values: dict[Any, Any]) -> list[np.ndarra
     plain: dict[Node, Node] = {}
     for node in toposort(outputs):
         node_inputs = [plain[x] for x in node.inputs]
-        if isinstance(node.op, Composite):
+        if isinstance(node.op, AxisComposite):
             plain[node] = node.op.expand(*node_inputs)
         else:
             plain[node] = node.with_inputs(node_inputs)

@@ -10,7 +10,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.special import Softmax
+from graphc.tensor.special.special import Softmax
 
 __all__ = ["Product", "random_product"]
 

@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import Leaf, Node, Pick, TupleType, is_inexact, numpy_dtype, toposort
-from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
-from graphc.tensor.broadcast import BroadcastTo
-from graphc.tensor.cumulative import CumExtreme
-from graphc.tensor.diagonal import Diagonal, FromDiagonal
-from graphc.tensor.elementwise import Cast, Elementwise, Where
-from graphc.tensor.index import Index, IndexUpdate
-from graphc.tensor.join import Concatenate
-from graphc.tensor.reduce import All, Any_, ArgExtreme, Composite, Extreme
-from graphc.tensor.repeat import Repeated
-from graphc.tensor.shape import Length, Reshape, Shape
-from graphc.tensor.sort import ArgSort, Sort
-from graphc.tensor.specify import SpecifyShape
-from graphc.tensor.split import Split
+from graphc.tensor.arrays.broadcast import BroadcastTo
+from graphc.tensor.arrays.cumulative import CumExtreme
+from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.arrays.index import Index, IndexUpdate
+from graphc.tensor.arrays.join import Concatenate
+from graphc.tensor.arrays.reduce import All, Any_, ArgExtreme, AxisComposite, Extreme
+from graphc.tensor.arrays.repeat import RepeatIndices
+from graphc.tensor.arrays.sort import ArgSort, Sort
+from graphc.tensor.arrays.split import Split
+from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
+from graphc.tensor.core.elementwise import Cast, Elementwise, Where
+from graphc.tensor.core.shape import Length, Reshape, Shape
+from graphc.tensor.core.specify import SpecifyShape
 
 __all__ = ["Bounds", "Exactly", "evaluated"]
 
@@ -51,8 +51,8 @@ EXACT_ROWS = {
 
 EXACT = (
     All, Any_, ArgExtreme, ArgSort, BroadcastTo, Concatenate, CumExtreme, Diagonal, ExpandDims,
-    Extreme, FromDiagonal, Index, Length, Pick, Repeated, Reshape, Shape, Sort, SpecifyShape, Split,
-    Squeeze, Transpose, Where,
+    Extreme, FromDiagonal, Index, Length, Pick, RepeatIndices, Reshape, Shape, Sort, SpecifyShape,
+    Split, Squeeze, Transpose, Where,
 )  # fmt: skip
 """Operations that move values, or choose among them."""
 
@@ -73,7 +73,7 @@ class Exactly:
         return x
 
     def value(self, node: Node, given: Sequence[Any]) -> Any:
-        if isinstance(node.op, Composite):
+        if isinstance(node.op, AxisComposite):
             made = node.op.expand(*node.inputs)
             known = dict(zip(node.inputs, given, strict=True))
             return evaluated([made], known, self)[made]

@@ -104,6 +104,7 @@ def test_attempts_grow_as_the_graph() -> None:
     assert hundred < 10.1 * ten
 
 
+@pytest.mark.exhaustive
 def test_attempts_grow_as_the_graph_where_every_node_changes() -> None:
     def attempts(length: int) -> int:
         y: Node = x
@@ -131,6 +132,7 @@ CHAINS: dict[str, tuple[Node, Callable[[int, Tensor], Tensor]]] = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(("start", "link"), CHAINS.values(), ids=CHAINS)
 def test_chains_are_rewritten_in_linear_time(
     start: Tensor, link: Callable[[int, Tensor], Tensor]
@@ -154,6 +156,7 @@ def test_a_sweep_over_normal_forms_tries_nothing() -> None:
     assert sweep.attempts == before
 
 
+@pytest.mark.exhaustive
 def test_a_deep_graph_is_rewritten() -> None:
     deep: Node = x
     for _ in range(200_000):

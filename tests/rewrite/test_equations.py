@@ -95,6 +95,7 @@ REAL = [case for case in cases("stabilize") if not is_complex(case.values[1])]
 COMPLEX = [case for case in cases("stabilize") if is_complex(case.values[1])]
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(("rule", "dtype"), REAL)
 def test_the_stable_side_is_the_true_value(rule: EquationRule, dtype: str) -> None:
     xs, made = sides(rule, dtype, 0)
@@ -157,6 +158,7 @@ def test_the_stable_side_keeps_infinities_and_nan(rule: EquationRule, dtype: str
     np.testing.assert_allclose(rhs[endless], lhs[endless], rtol=rounded, atol=rounded)
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(("rule", "dtype"), COMPLEX)
 def test_the_stable_side_is_no_further_from_the_truth(rule: EquationRule, dtype: str) -> None:
     xs, made = sides(rule, dtype, 0)

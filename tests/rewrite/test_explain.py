@@ -32,7 +32,7 @@ def test_each_change_has_rule_line_before_and_after() -> None:
         "    -> x",
         "stabilize: 0.0 ms, 4 -> 2 nodes",
         f"  log_of_one_plus   {line}",
-        "    log(1.0 + x)",
+        "    log(x + 1.0)",
         "    -> log1p(x)",
     ]
     assert text.splitlines()[-2:] == ["result", "  log1p(x)"]

@@ -13,7 +13,7 @@ import graphc.tensor as gt
 from graphc.ir import Graph, Node
 from graphc.rewrite import optimize
 from graphc.rewrite.rule import RULES, NodeRule
-from graphc.tensor.elementwise import Cast
+from graphc.tensor.core.elementwise import Cast
 from tests.rewrite.arrays import VALUES, Example, make
 from tests.rewrite.exact import tolerance, values_of
 

@@ -169,6 +169,7 @@ def wrong(found: np.ndarray, true: np.ndarray, room: np.ndarray, dtype: str) -> 
 CASES = [pytest.param(table, name, id=name) for table in TABLES for name in TABLES[table]]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("slopes", [False, True], ids=["values", "slopes"])
 @pytest.mark.parametrize("dtype", DIGITS)
 @pytest.mark.parametrize("mode", names())
@@ -192,6 +193,7 @@ def complaints(
     ]
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize(("table", "name"), CASES)
 def test_the_formula_as_written_loses_them(table: str, name: str) -> None:
     losses = 0

@@ -44,7 +44,7 @@ MATCHED = [
     (factored, y * x + z * x, x * (y + z)),
     (factored, z * y + x * z, z * (y + x)),
     (nothing_left, m + x * 0, m),
-    (nothing_left, x + m * 0, gt.broadcast_to(x, (m.shape[0], x.shape[0]))),
+    (nothing_left, x + m * 0, gt.broadcast_to(x, m.shape)),
     (to_scalar, gt.sin(x), gt.zeros_like(x)),
 ]
 

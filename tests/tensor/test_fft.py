@@ -149,7 +149,7 @@ def test_an_empty_axis_has_no_transform(mode: str) -> None:
     z = gt.vector("z", dtype="complex64")
     for y in (gt.fft.fft(z), gt.fft.rfft(z.real), gt.fft.irfft(z)):
         f = graphc.function([z], y, uncompiled(mode))
-        with pytest.raises(GraphcError, match=r"elements ha(s|ve) no transform|0 elements"):
+        with pytest.raises(GraphcError, match=r"cannot transform an axis of -?[0-9]+ elements"):
             f(np.zeros(0, "complex64"))
 
 
@@ -201,11 +201,11 @@ def test_what_has_no_transform_is_refused() -> None:
         gt.fft.fft(x, 0)
     with pytest.raises(DTypeError, match="real numbers"):
         gt.fft.rfft(z)
-    with pytest.raises(ShapeError, match="there are no axes"):
+    with pytest.raises(ShapeError, match="expected at least one axis"):
         gt.fft.fftn(gt.scalar())
     with pytest.raises(ShapeError, match="2 lengths, and there are 1 axes"):
         gt.fft.fftn(x, (2, 3), (0,))
-    with pytest.raises(ShapeError, match="half of 0"):
+    with pytest.raises(ShapeError, match="half the spectrum of 0"):
         gt.fft.irfft(gt.tensor(shape=(3, 1)))
-    with pytest.raises(ShapeError, match="0 elements has no transform"):
+    with pytest.raises(ShapeError, match="cannot transform an axis of 0 elements"):
         gt.fft.fft(gt.tensor(shape=(3, 0)))

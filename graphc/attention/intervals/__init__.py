@@ -1,1 +1,1 @@
-"""What a function of single elements may give in a whole block, by bounds of its arguments."""
+"""Bounds of a function of single elements over whole blocks, by interval arithmetic."""

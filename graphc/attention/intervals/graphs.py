@@ -2,12 +2,14 @@
 
 A walk over the graph's nodes knows of each node one of three things: its value, where it does not
 depend on the indices; an interval, where it is a scalar that does; the array and the indices so
-far, where it is a part of an array that is indexed axis by axis. Of anything else nothing is known.
+far, where it is a part of an array that is indexed axis by axis. Of anything else nothing is known,
+nor of an ``Opaque`` node, which stands for what is no graph.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,26 +25,41 @@ from graphc.attention.intervals.interval import (
     unknown,
 )
 from graphc.attention.intervals.ranges import gathered, wrapped
-from graphc.attention.intervals.rules import EXACT, applied
-from graphc.implicit.level import numpy_like
-from graphc.ir import Constant, Graph, Node, TensorType, is_complex
+from graphc.attention.intervals.rules import applied
+from graphc.implicit.namespace import numpy_like
+from graphc.intervals.rules import RULES
+from graphc.ir import Constant, Graph, Node, Op, TensorType, is_complex
 from graphc.loop.evaluate import evaluate
-from graphc.tensor.elementwise import Cast, Elementwise, Where
-from graphc.tensor.index import HOLE, Entry, Index, Range
-from graphc.tensor.select import Within
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.arrays.index import HOLE, Entry, Index, Range
+from graphc.tensor.arrays.select import CheckedIndices
+from graphc.tensor.core.elementwise import Cast, Elementwise, Where
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
-__all__ = ["bounds"]
+
+@dataclass(frozen=True, slots=True)
+class Opaque(Op):
+    """A scalar that some other program computes of the inputs.
+
+    Attributes:
+        dtype: Its dtype.
+        number: What tells it from others of the same inputs.
+    """
+
+    dtype: str
+    number: int
+
+    def infer(self, *inputs: TensorType) -> TensorType:
+        return TensorType(self.dtype, ())
 
 
 class _Fixed(NamedTuple):
-    """What does not depend on the indices."""
+    """The value of a node that depends on no index."""
 
     value: Any
 
 
 class _View(NamedTuple):
-    """Part of an array: an index for each axis, None where all of it is there."""
+    """A part of an array: an index for each axis, None for a whole axis."""
 
     array: Any
     indices: tuple[Interval | None, ...]
@@ -85,17 +102,23 @@ def bounds(
 
 
 def _found(node: Node, xs: Sequence[_Known], span: int) -> _Known:
-    if all(isinstance(x, _Fixed) for x in xs):
-        return _Fixed(_computed(node, [x.value for x in xs if isinstance(x, _Fixed)]))
+    fixed = [x.value for x in xs if isinstance(x, _Fixed)]
+    if len(fixed) == len(xs) and _has_nodes(fixed) and not isinstance(node.op, Opaque):
+        return _Fixed(_computed(node, fixed))
     if not isinstance(node.type, TensorType) or is_complex(node.type.dtype):
         return None
     if isinstance(node.op, Index):
         return _indexed(node.op.entries, xs, span) or _anything(node)
     if node.type.ndim:
         return None
-    if isinstance(node.op, Within):
+    if isinstance(node.op, CheckedIndices):
         return xs[0]
     return _of_scalars(node, xs) or _anything(node)
+
+
+def _has_nodes(values: Sequence[Any]) -> bool:
+    """Whether operations of graphs compute with arrays: with NumPy's and symbolic ones."""
+    return not values or numpy_like(*values).name in {"NumPy", "graphc"}
 
 
 def _anything(node: Node) -> _Known:
@@ -129,12 +152,23 @@ def _of_scalars(node: Node, xs: Sequence[_Known]) -> Interval | None:
         case Cast(dtype):
             return casted(operands[0], dtype)
         case Where():
-            return chosen(*operands)
-        case Elementwise() as op if all(map(is_point, operands)):
-            return settled(_at_points(op, [x.low for x in operands]), op.row in EXACT)
+            return _pinned(chosen(*operands))
+        case Elementwise() as op if all(map(is_point, operands)) and _has_nodes(
+            [x.low for x in operands]
+        ):
+            value = _at_points(op, [x.low for x in operands])
+            return settled(value, op.facts.exact, loose=op.row not in RULES)
         case Elementwise() as op:
-            return applied(op.row, *operands)
+            y = applied(op.row, *operands)
+            return None if y is None else _pinned(y)
     return None
+
+
+def _pinned(x: Interval) -> Interval:
+    """Integers that are known, if they are: other axes may then be looked up in ranges."""
+    low, high = x
+    is_known = isinstance(low, np.ndarray | np.generic) and low.dtype.kind in "iu"
+    return point(low) if is_known and np.array_equal(low, high) else x
 
 
 def _at_points(op: Elementwise, values: Sequence[Any]) -> Any:

@@ -14,46 +14,40 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from graphc.implicit.level import Level, numpy_like
-from graphc.ir import is_complex, is_float, is_integer, numpy_dtype
+from graphc.implicit.namespace import ArrayNamespace, numpy_like
+from graphc.intervals.interval import (
+    Arithmetic,
+    Image,
+    Interval,
+    extent_of,
+    fineness_of,
+    point,
+)
+from graphc.intervals.rules import truth
+from graphc.ir import is_complex, is_float, is_inexact, is_integer, numpy_dtype
 
 __all__ = [
+    "Arrays",
     "Interval",
-    "both",
+    "arithmetic_of",
     "casted",
     "chosen",
     "dtype_of",
     "is_point",
     "known_where",
-    "level_of",
     "library",
-    "number",
+    "library_of",
     "point",
-    "range_of",
-    "rounded",
     "settled",
-    "truth",
     "unknown",
 ]
 
 
-class Interval(NamedTuple):
-    """Every value lies between these, both included."""
-
-    low: Any
-    high: Any
-
-
 # Intervals.
-
-
-def point(x: Any) -> Interval:
-    """Values that are known."""
-    return Interval(x, x)
 
 
 def is_point(x: Interval) -> bool:
@@ -61,17 +55,18 @@ def is_point(x: Interval) -> bool:
     return x.low is x.high
 
 
-def settled(value: Any, exact: bool) -> Interval:
-    """What was computed of points: rounded operations may give another value elsewhere.
+def settled(value: Any, exact: bool, loose: bool = False) -> Interval:
+    """The interval of a result computed at points, as other libraries may round it differently.
 
     Args:
         value: The result, an array.
         exact: Whether no backend computes it differently, even in floating point.
+        loose: Whether it is the value of a function that libraries approximate.
     """
     dtype = dtype_of(value)
     if exact or not is_float(dtype):
         return point(value)
-    return rounded(library(value), value, value)
+    return Arrays(library(value), dtype).rounded(value, value, loose)
 
 
 def unknown(dtype: str) -> Interval:
@@ -90,13 +85,11 @@ Interval(low=array(False), high=array(True)))
 @lru_cache(maxsize=32)
 def range_of(dtype: str) -> tuple[Any, Any]:
     """The least and the most that values of a dtype may be; NaN for floating ones."""
-    if dtype == "bool":
-        return np.array(False), np.array(True)
-    if is_integer(dtype):
-        kind = np.iinfo(dtype)
-        return np.array(kind.min, dtype), np.array(kind.max, dtype)
-    nothing = np.array(np.nan, numpy_dtype(dtype))
-    return nothing, nothing
+    if is_inexact(dtype):
+        nothing = np.array(np.nan, numpy_dtype(dtype))
+        return nothing, nothing
+    least, most, _ = extent_of(dtype)
+    return np.array(least, dtype), np.array(most, dtype)
 
 
 def dtype_of(x: Any) -> str:
@@ -107,7 +100,7 @@ def dtype_of(x: Any) -> str:
 _name_of = lru_cache(maxsize=64)(str)
 
 
-class _Plain(Level):
+class _Plain(ArrayNamespace):
     """NumPy's functions alone: nothing here is implicit, and is not asked whether it is."""
 
     name = "NumPy"
@@ -130,42 +123,23 @@ def library(*values: Any) -> Any:
     return numpy_like(*values)
 
 
-def level_of(*operands: Interval) -> Any:
+def library_of(*operands: Interval) -> Any:
     """The functions of the library that an operation on these intervals is computed in."""
     return library(*[end for x in operands for end in x])
 
 
-def known_where(level: Any, sure: Any, low: Any, high: Any) -> Interval:
+def known_where(xp: Any, sure: Any, low: Any, high: Any) -> Interval:
     """An interval where a condition holds, and nothing known elsewhere."""
     least, most = range_of(dtype_of(low))
-    return Interval(level.where(sure, low, least), level.where(sure, high, most))
+    return Interval(xp.where(sure, low, least), xp.where(sure, high, most))
 
 
-def truth(x: Interval) -> Interval:
-    """Values read as bool: whether they are not zero."""
-    if dtype_of(x.low) == "bool":
-        return x
-    level = level_of(x)
-    zero = number(0, x.low)
-    away = level.logical_or(level.greater(x.low, zero), level.less(x.high, zero))
-    none = level.logical_and(level.equal(x.low, zero), level.equal(x.high, zero))
-    return Interval(away, level.logical_not(none))
-
-
-def number(value: Any, like: Any) -> Any:
+def _number(value: Any, like: Any) -> Any:
     """A number as a NumPy array of another array's dtype."""
     return np.array(value, numpy_dtype(dtype_of(like)))
 
 
-def both(level: Any, low: Any, high: Any) -> Interval:
-    """Floating ends, NaN where either of them is."""
-    if not is_float(dtype_of(low)):
-        return Interval(low, high)
-    sure = level.logical_not(level.logical_or(level.isnan(low), level.isnan(high)))
-    return known_where(level, sure, low, high)
-
-
-# Rounding.
+# Arithmetic.
 
 ROOM = 8
 """By how many relative roundings a result of floating arithmetic is widened."""
@@ -173,47 +147,104 @@ ROOM = 8
 LOOSE = 16
 """By how many that of an approximated function is, of its magnitude and of one."""
 
-
-def _fineness(dtype: str) -> tuple[float, float]:
-    """The relative rounding of a dtype, and its smallest normal number: less may flush to 0."""
-    if dtype == "bfloat16":
-        return 2.0**-7, 2.0**-126
-    kind = np.finfo(dtype)
-    return float(kind.eps), float(kind.smallest_normal)
+WIDTH = 20
+"""float32 tells sums and products of integers to so many bits, and two more."""
 
 
-def rounded(level: Any, low: Any, high: Any, loose: bool = False) -> Interval:
-    """Floating ends moved outward by what rounding may have moved values.
+@lru_cache(maxsize=32)
+def _limits(dtype: str) -> tuple[Any, Any]:
+    """Between which estimates in float32 an integer does not wrap around."""
+    least, most, bits = extent_of(dtype)
+    part = 1.0 if bits <= WIDTH else 1 - 2.0**-WIDTH
+    return np.array(least * part if least else -0.5, np.float32), np.array(most * part, np.float32)
 
-    Args:
-        level: The functions of their library.
-        low: The lower ends.
-        high: The upper ends.
-        loose: Whether the values are those of a function that libraries approximate.
+
+class Arrays(Arithmetic):
+    """Ends that are arrays of one dtype and of any library; those of floats may be NaN.
+
+    Sums and products of integers are estimated in float32 too, which tells whether they wrap
+    around where no wider integers are at hand.
     """
-    dtype = dtype_of(low)
-    eps, tiny = _fineness(dtype)
-    factor = number((LOOSE if loose else ROOM) * eps, low)
-    room = number(LOOSE * eps if loose else tiny, low)
-    below = level.add(level.multiply(level.abs(low), factor), room)
-    above = level.add(level.multiply(level.abs(high), factor), room)
-    return both(level, level.subtract(low, below), level.add(high, above))
+
+    def __init__(self, xp: Any, dtype: str) -> None:
+        super().__init__(dtype)
+        self._xp = xp
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        found: Callable[..., Any] = getattr(self._xp, name)
+        return found
+
+    def has(self, name: str) -> bool:
+        return hasattr(np, name) or name == "sigmoid"
+
+    def sigmoid(self, x: Any) -> Any:
+        """The logistic function, which NumPy does not have."""
+        one = self.number(1)
+        return self.divide(one, self.add(one, self.exp(self.negative(x))))
+
+    def number(self, value: Any) -> Any:
+        return np.array(value, numpy_dtype(self.dtype))
+
+    def is_point(self, x: Interval) -> bool:
+        return is_point(x)
+
+    def value_of(self, x: Interval) -> Any:
+        known = is_point(x) and isinstance(x.low, np.ndarray | np.generic) and not np.ndim(x.low)
+        return x.low.item() if known else None
+
+    def known(self, sure: Any, low: Any, high: Any) -> Interval:
+        return known_where(self._xp, sure, low, high)
+
+    def finite(self, *ends: Any) -> Any:
+        sure = self.isfinite(ends[0])
+        for x in ends[1:]:
+            sure = self.logical_and(sure, self.isfinite(x))
+        return sure
+
+    def rounded(self, low: Any, high: Any, loose: bool = False) -> Interval:
+        eps, tiny = fineness_of(self.dtype)
+        factor = self.number((LOOSE if loose else ROOM) * eps)
+        room = self.number(LOOSE * eps if loose else tiny)
+        low = self.subtract(low, self.add(self.multiply(self.abs(low), factor), room))
+        high = self.add(high, self.add(self.multiply(self.abs(high), factor), room))
+        sure = self.logical_not(self.logical_or(self.isnan(low), self.isnan(high)))
+        return self.known(sure, low, high)
+
+    def fits(self, image: Image, made: Interval, operands: tuple[Interval, ...]) -> Any:
+        least, most = _limits(self.dtype)
+        estimates = Arrays(self._xp, "float32")
+        low, high = image(estimates, *[self._estimated(x) for x in operands])
+        return self.logical_and(self.greater_equal(low, least), self.less_equal(high, most))
+
+    def _estimated(self, x: Interval) -> Interval:
+        if is_point(x):
+            return point(self._xp.cast(x.low, "float32"))
+        return Interval(*[self._xp.cast(end, "float32") for end in x])
+
+
+def arithmetic_of(*operands: Interval) -> Arrays:
+    """The arithmetic of intervals of one dtype."""
+    return Arrays(library_of(*operands), dtype_of(operands[0].low))
 
 
 # Choices and casts.
 
 
+def _truth(x: Interval) -> Interval:
+    return truth(arithmetic_of(x), x)
+
+
 def chosen(condition: Interval, a: Interval, b: Interval) -> Interval:
     """The interval of ``where(condition, a, b)``, of intervals of one dtype."""
-    level, condition = level_of(condition, a, b), truth(condition)
+    xp, condition = library_of(condition, a, b), _truth(condition)
     if dtype_of(a.low) == "bool":
-        least, most = level.logical_and, level.logical_or
+        least, most = xp.logical_and, xp.logical_or
     else:
-        least, most = level.minimum, level.maximum
+        least, most = xp.minimum, xp.maximum
 
     def end(join: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-        either = level.where(condition.high, join(x, y), y)
-        return level.where(condition.low, x, either)
+        either = xp.where(condition.high, join(x, y), y)
+        return xp.where(condition.low, x, either)
 
     return Interval(end(least, a.low, b.low), end(most, a.high, b.high))
 
@@ -226,34 +257,34 @@ def casted(x: Interval, dtype: str) -> Interval:
     if is_complex(given) or is_complex(dtype):
         return unknown(dtype)
     if dtype == "bool":
-        return truth(x)
-    level = level_of(x)
+        return _truth(x)
+    xp = library_of(x)
     with np.errstate(all="ignore"):
         if is_integer(dtype) and given != "bool":
-            return _as_integers(level, x, dtype)
+            return _as_integers(xp, x, dtype)
         if is_point(x):
-            return point(level.cast(x.low, dtype))
-        return Interval(*[level.cast(end, dtype) for end in x])
+            return point(xp.cast(x.low, dtype))
+        return Interval(*[xp.cast(end, dtype) for end in x])
 
 
-def _as_integers(level: Any, x: Interval, dtype: str) -> Interval:
+def _as_integers(xp: Any, x: Interval, dtype: str) -> Interval:
     given, kind = dtype_of(x.low), np.iinfo(dtype)
     if is_float(given):
         # One below the least is the last that is cut to it; of wide dtypes it is the least itself.
-        above = level.greater(x.low, number(float(kind.min) - (not kind.min), x.low))
-        sure = level.logical_and(above, level.less(x.high, number(2.0 ** _digits(kind), x.high)))
+        above = xp.greater(x.low, _number(float(kind.min) - (not kind.min), x.low))
+        sure = xp.logical_and(above, xp.less(x.high, _number(2.0 ** _digits(kind), x.high)))
     else:
         held = np.iinfo(given)
         least, most = max(kind.min, held.min), min(kind.max, held.max)
-        sure = level.logical_and(
-            level.greater_equal(x.low, number(least, x.low)),
-            level.less_equal(x.high, number(most, x.high)),
+        sure = xp.logical_and(
+            xp.greater_equal(x.low, _number(least, x.low)),
+            xp.less_equal(x.high, _number(most, x.high)),
         )
-    zero = number(0, x.low)
+    zero = _number(0, x.low)
     if is_point(x) and isinstance(sure, np.ndarray | np.generic) and np.all(sure):
-        return point(level.cast(x.low, dtype))
-    ends = [level.cast(level.where(sure, end, zero), dtype) for end in x]
-    return known_where(level, sure, *ends)
+        return point(xp.cast(x.low, dtype))
+    ends = [xp.cast(xp.where(sure, end, zero), dtype) for end in x]
+    return known_where(xp, sure, *ends)
 
 
 def _digits(kind: np.iinfo[Any]) -> int:

@@ -1,6 +1,6 @@
 """Elements of an array at indices that lie in an interval: the least and the most of a range.
 
-The least elements of all ranges of 1, 2, 4, … elements are put together once (a sparse table), and
+The least elements of all ranges of 1, 2, 4, … elements are computed once (a sparse table), and
 those of any range are the lesser of two of these that overlap: O(n log n) and nothing per range.
 """
 
@@ -17,18 +17,16 @@ from graphc.attention.intervals.interval import (
     dtype_of,
     is_point,
     known_where,
-    level_of,
     library,
+    library_of,
     point,
     unknown,
 )
 from graphc.ir import is_complex
 
-__all__ = ["gathered", "wrapped"]
-
 
 class Fold(NamedTuple):
-    """What elements are put together by: a function of two, and that of an axis."""
+    """A reduction, as a function of two elements and as one of an axis."""
 
     pair: str
     axis: str
@@ -44,8 +42,8 @@ def gathered(x: Interval, indices: Sequence[Interval], span: int) -> Interval:
     Args:
         x: The array, ``point(array)`` where its elements are known.
         indices: For each axis, from 0 on and below its length; nothing is known of elements at
-            indices that may be others. At most one of them may be other than a point, or nothing
-            is known at all.
+            indices that may be others. Of those that are not all of an axis, at most one may be
+            other than a point, or nothing is known at all.
         span: The longest range of indices that is looked up as such. A longer one has the bounds
             of the whole axis.
 
@@ -56,11 +54,23 @@ def gathered(x: Interval, indices: Sequence[Interval], span: int) -> Interval:
         ([5, 9], [7, 9])
     """
     dtype, lengths = dtype_of(x.low), library(x.low).shape_of(x.low)
+    if is_complex(dtype) or 0 in [n for n in lengths if isinstance(n, int)]:
+        return unknown(dtype)
+    whole = tuple(
+        [
+            i
+            for i, (index, n) in enumerate(zip(indices, lengths, strict=True))
+            if _is_whole(index, n)
+        ]
+    )
+    if whole:
+        rest = [index for axis, index in enumerate(indices) if axis not in whole]
+        return gathered(_reduced(x, whole), rest, span)
     wide = [axis for axis, index in enumerate(indices) if not is_point(index)]
-    if len(wide) > 1 or is_complex(dtype) or 0 in [n for n in lengths if isinstance(n, int)]:
+    if len(wide) > 1:
         return unknown(dtype)
     indices = [_signed(index) for index in indices]
-    level = level_of(x, *indices)
+    xp = library_of(x, *indices)
     sure, inside = np.True_, []
     for index, n in zip(indices, lengths, strict=True):
         holds, index = _inside(index, n)
@@ -75,11 +85,27 @@ def gathered(x: Interval, indices: Sequence[Interval], span: int) -> Interval:
             low, high = _looked_up(x, axis, found, span)
     else:
         places = tuple([index.low for index in inside])
-        low = level.getitem(x.low, places)
-        high = low if is_point(x) else level.getitem(x.high, places)
+        low = xp.getitem(x.low, places)
+        high = low if is_point(x) else xp.getitem(x.high, places)
     if isinstance(sure, np.ndarray | np.generic) and np.all(sure):
         return Interval(low, high)
     return known_where(library(sure, low), sure, low, high)
+
+
+def _is_whole(index: Interval, n: Any) -> bool:
+    """Whether indices may be all those of an axis, in each block."""
+    known = isinstance(n, int) and all(isinstance(x, np.ndarray | np.generic) for x in index)
+    if not known or is_point(index):
+        return False
+    return bool(np.all(index.low == 0) and np.all(index.high == n - 1))
+
+
+def _reduced(x: Interval, axes: tuple[int, ...]) -> Interval:
+    """The least and the most element along axes."""
+    xp, (least, most) = library(*x), _folds(x)
+    return Interval(
+        getattr(xp, least.axis)(x.low, axis=axes), getattr(xp, most.axis)(x.high, axis=axes)
+    )
 
 
 def wrapped(index: Interval, n: Any) -> Interval:
@@ -93,20 +119,20 @@ def wrapped(index: Interval, n: Any) -> Interval:
     if all(isinstance(end, np.ndarray | np.generic) for end in index) and np.all(index.low >= 0):
         return index
     dtype = dtype_of(index.low)
-    level = library(*index, n)
-    n = level.cast(np.asarray(n) if isinstance(n, int) else n, dtype)
+    xp = library(*index, n)
+    n = xp.cast(np.asarray(n) if isinstance(n, int) else n, dtype)
     zero = np.array(0, dtype)
     if is_point(index):
         x = index.low
-        return point(level.where(level.less(x, zero), level.add(x, n), x))
-    negative = level.less(index.high, zero)
-    low, high = [level.where(negative, level.add(x, n), x) for x in index]
+        return point(xp.where(xp.less(x, zero), xp.add(x, n), x))
+    negative = xp.less(index.high, zero)
+    low, high = [xp.where(negative, xp.add(x, n), x) for x in index]
     # Indices on both sides of 0 are any, if those below it are of elements.
-    around = level.logical_and(level.less(index.low, zero), level.logical_not(negative))
-    around = level.logical_and(around, level.greater_equal(index.low, level.negative(n)))
-    low = level.where(around, zero, low)
-    last = level.subtract(n, np.array(1, dtype))
-    return Interval(low, level.where(around, level.maximum(high, last), high))
+    around = xp.logical_and(xp.less(index.low, zero), xp.logical_not(negative))
+    around = xp.logical_and(around, xp.greater_equal(index.low, xp.negative(n)))
+    low = xp.where(around, zero, low)
+    last = xp.subtract(n, np.array(1, dtype))
+    return Interval(low, xp.where(around, xp.maximum(high, last), high))
 
 
 def _signed(index: Interval) -> Interval:
@@ -116,13 +142,11 @@ def _signed(index: Interval) -> Interval:
 
 def _inside(index: Interval, n: Any) -> tuple[Any, Interval]:
     """Where indices are those of elements, and they, moved to elements elsewhere."""
-    level, dtype = library(*index, n), dtype_of(index.low)
-    n = level.cast(np.asarray(n) if isinstance(n, int) else n, dtype)
-    zero, last = np.array(0, dtype), level.subtract(n, np.array(1, dtype))
-    holds = level.logical_and(
-        level.greater_equal(index.low, zero), level.less_equal(index.high, last)
-    )
-    ends = [level.minimum(level.maximum(x, zero), last) for x in index[: 2 - is_point(index)]]
+    xp, dtype = library(*index, n), dtype_of(index.low)
+    n = xp.cast(np.asarray(n) if isinstance(n, int) else n, dtype)
+    zero, last = np.array(0, dtype), xp.subtract(n, np.array(1, dtype))
+    holds = xp.logical_and(xp.greater_equal(index.low, zero), xp.less_equal(index.high, last))
+    ends = [xp.minimum(xp.maximum(x, zero), last) for x in index[: 2 - is_point(index)]]
     return holds, Interval(ends[0], ends[-1])
 
 
@@ -154,11 +178,11 @@ def _read(x: Interval, axis: int, indices: Sequence[Interval]) -> Interval:
     n = library(x.low).shape_of(x.low)[axis]
     _, (places, _) = _inside(point(places), n)
     at = tuple([places if i == axis else x.low[..., None] for i, x in enumerate(indices)])
-    level = library(x.low, *at)
-    ends = [level.getitem(end, at) for end in x[: 2 - is_point(x)]]
+    xp = library(x.low, *at)
+    ends = [xp.getitem(end, at) for end in x[: 2 - is_point(x)]]
     least, most = _folds(x)
     return Interval(
-        getattr(level, least.axis)(ends[0], axis=-1), getattr(level, most.axis)(ends[-1], axis=-1)
+        getattr(xp, least.axis)(ends[0], axis=-1), getattr(xp, most.axis)(ends[-1], axis=-1)
     )
 
 
@@ -174,43 +198,43 @@ def _looked_up(x: Interval, axis: int, indices: Sequence[Interval], span: int) -
 def _over_ranges(
     x: Any, axis: int, index: Interval, places: tuple[Any, ...], span: int, fold: Fold
 ) -> Any:
-    level = library(x)
-    rows = level.moveaxis(x, axis, 0)
-    n = level.shape_of(rows)[0]
+    xp = library(x)
+    rows = xp.moveaxis(x, axis, 0)
+    n = xp.shape_of(rows)[0]
     longest = min(n, span) if isinstance(n, int) else span
     tables = [rows]
     while 2 ** len(tables) <= longest:
         tables.append(_doubled(tables[-1], 2 ** (len(tables) - 1), fold))
     which, start, end = _covering(index, len(tables))
-    table = level.stack(tables)
-    level = library(table, which, start, *places)
-    found = getattr(level, fold.pair)(
-        level.getitem(table, (which, start, *places)), level.getitem(table, (which, end, *places))
+    table = xp.stack(tables)
+    xp = library(table, which, start, *places)
+    found = getattr(xp, fold.pair)(
+        xp.getitem(table, (which, start, *places)), xp.getitem(table, (which, end, *places))
     )
     if isinstance(n, int) and n < 2 ** len(tables):
         return found
-    whole = getattr(level, fold.axis)(rows, axis=0)
-    whole = level.getitem(whole, places) if places else whole
-    width = level.subtract(index.high, index.low)
-    short = level.less(width, np.array(2 ** len(tables), dtype_of(index.low)))
-    return level.where(short, found, whole)
+    whole = getattr(xp, fold.axis)(rows, axis=0)
+    whole = xp.getitem(whole, places) if places else whole
+    width = xp.subtract(index.high, index.low)
+    short = xp.less(width, np.array(2 ** len(tables), dtype_of(index.low)))
+    return xp.where(short, found, whole)
 
 
 def _doubled(x: Any, step: int, fold: Fold) -> Any:
-    """Of ranges of ``step`` elements those of twice as many; at the end they are cut off."""
-    level = library(x)
-    both = getattr(level, fold.pair)(x[:-step], x[step:])
-    return level.concatenate([both, x[-step:]], axis=0)
+    """The reductions of ranges twice as long as ``step``; at the end they are cut off."""
+    xp = library(x)
+    both = getattr(xp, fold.pair)(x[:-step], x[step:])
+    return xp.concatenate([both, x[-step:]], axis=0)
 
 
 def _covering(index: Interval, count: int) -> tuple[Any, Any, Any]:
     """Which table has ranges at least half as long, and where the first and the last start."""
-    level, dtype = level_of(index), dtype_of(index.low)
-    width = level.add(level.subtract(index.high, index.low), np.array(1, dtype))
-    which = level.cast(np.zeros((), np.int32), dtype)
+    xp, dtype = library_of(index), dtype_of(index.low)
+    width = xp.add(xp.subtract(index.high, index.low), np.array(1, dtype))
+    which = xp.cast(np.zeros((), np.int32), dtype)
     size = np.array(1, dtype)
     for i in range(1, count):
-        fits = level.greater_equal(width, np.array(2**i, dtype))
-        which = level.add(which, level.cast(fits, dtype))
-        size = level.where(fits, np.array(2**i, dtype), size)
-    return which, index.low, level.add(level.subtract(index.high, size), np.array(1, dtype))
+        fits = xp.greater_equal(width, np.array(2**i, dtype))
+        which = xp.add(which, xp.cast(fits, dtype))
+        size = xp.where(fits, np.array(2**i, dtype), size)
+    return which, index.low, xp.add(xp.subtract(index.high, size), np.array(1, dtype))

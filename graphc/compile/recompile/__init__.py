@@ -1,8 +1,22 @@
-"""Functions compiled again for no good reason: noticed, judged by the cause, and told of."""
+"""Needless compilations: detected, judged by their cause, and reported."""
 
-from graphc.compile.recompile.calls import called, made, wanted
-from graphc.compile.recompile.history import WORTH, Sighting
-from graphc.compile.recompile.judge import recompile, sight
-from graphc.compile.recompile.place import mark_internal
+from graphc.compile.recompile.call_site import mark_internal
+from graphc.compile.recompile.history import WORTHWHILE_CALLS, FunctionRecord
+from graphc.compile.recompile.judge import (
+    before_compile,
+    counted_call,
+    recompile,
+    record_executable,
+    record_function,
+)
 
-__all__ = ["WORTH", "Sighting", "called", "made", "mark_internal", "recompile", "sight", "wanted"]
+__all__ = [
+    "WORTHWHILE_CALLS",
+    "FunctionRecord",
+    "before_compile",
+    "counted_call",
+    "mark_internal",
+    "recompile",
+    "record_executable",
+    "record_function",
+]

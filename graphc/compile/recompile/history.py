@@ -1,7 +1,7 @@
-"""What is remembered of functions, by the place in the user's code that made them.
+"""Records of functions, by the call site that made them.
 
-Neither the functions nor their graphs or arrays are kept alive by it, and the number of places, of
-functions at a place and of causes is bounded.
+They keep no functions, graphs or arrays alive, and their number is bounded: of call sites, of
+functions at a site and of causes.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any
 from weakref import ref
@@ -16,243 +17,210 @@ from weakref import ref
 import numpy as np
 
 from graphc.compile.events import Stats
-from graphc.compile.recompile.cause import Cause
-from graphc.compile.recompile.naming import Name
-from graphc.compile.recompile.picture import Picture
-from graphc.compile.recompile.place import Place
-from graphc.compile.recompile.wording import Signature, Told
+from graphc.compile.recompile.call_site import CallSite
+from graphc.compile.recompile.difference import Cause, GraphSummary
+from graphc.compile.recompile.naming import SourceName
+from graphc.compile.recompile.report import CallShapes, Report
 from graphc.ir import TINY, Node
 
-__all__ = ["WORTH", "History", "Sighting", "history", "is_first", "note"]
-
-WORTH = 4
-"""From so many calls on, a function was worth its compilation."""
-PLACES = 512
-"""How many places are remembered, the least recently used going first."""
-KEPT = 16
-"""How many functions of a place are remembered: more than differ in lengths before that is told."""
+WORTHWHILE_CALLS = 4
+"""The number of calls after which a function was worth its compilation."""
+MAX_SITES = 512
+"""The most call sites with a history, the least recently used going first."""
+MAX_FUNCTIONS = 16
+"""The most functions of a call site with a record; more than may differ in lengths unreported."""
 SAMPLE = 1024
-"""How many elements of an array are looked at to see whether it is another one."""
-CAUSES = 32
-"""How many causes are remembered."""
-MARKS = 100_000
-"""How many nodes are kept in pictures, the least recently used going first: some 30 MB."""
+"""The number of elements by which arrays are compared."""
+MAX_CAUSES = 32
+"""The most causes that are listed."""
+MAX_NODES = 100_000
+"""The most nodes in summaries, some 30 MB, the least recently used summary going first."""
 
 
+@dataclass(eq=False, slots=True)
 class History:
-    """What was seen at a place.
+    """The history of a call site.
 
     Attributes:
-        codes: The place's code objects, which its key refers to.
-        seen: The latest functions that were called.
-        variants: For each cause, the functions that it made, with the types of their inputs.
-        is_told: Whether the user was told.
-        builds: How many functions were called at all.
-        building: How long it took to make them.
-        compiles: How many executables were made for them.
-        compiling: How long that took.
+        site: The call site, whose code objects its key refers to.
+        records: The latest functions that were called.
+        variants: By cause, the functions that differ by it, with the types of their inputs.
+        is_reported: Whether the user was warned.
+        builds: The number of functions that were called.
+        building: The seconds it took to build them.
+        compiles: The number of executables that were compiled for them.
+        compiling: The seconds it took to compile and load them.
         causes: The latest causes.
-        names: What the values that changed are called, by where they are.
+        names: The user's names of the values that changed, by their sites.
     """
 
-    __slots__ = (
-        "building",
-        "builds",
-        "causes",
-        "codes",
-        "compiles",
-        "compiling",
-        "is_told",
-        "names",
-        "seen",
-        "variants",
-    )
-
-    def __init__(self, at: Place) -> None:
-        self.codes = at.codes
-        self.seen: deque[Sighting] = deque(maxlen=KEPT)
-        self.variants: dict[Cause, dict[Any, tuple[Any, ...]]] = {}
-        self.is_told = False
-        self.builds = 0
-        self.building = 0.0
-        self.compiles = 0
-        self.compiling = 0.0
-        self.causes: list[str] = []
-        self.names: dict[Any, Name] = {}
+    site: CallSite
+    records: deque[FunctionRecord] = field(default_factory=lambda: deque(maxlen=MAX_FUNCTIONS))
+    variants: dict[Cause, dict[Any, tuple[Any, ...]]] = field(default_factory=dict)
+    is_reported: bool = False
+    builds: int = 0
+    building: float = 0.0
+    compiles: int = 0
+    compiling: float = 0.0
+    causes: list[str] = field(default_factory=list)
+    names: dict[Any, SourceName] = field(default_factory=dict)
 
     def is_suspect(self) -> bool:
-        """Whether the next function may be one too many: there are some, and one in use at most."""
-        return bool(self.seen) and sum(each.is_kept() for each in self.seen) <= 1
+        """Whether the next function may be needless: there were some, and at most one is in use."""
+        return bool(self.records) and sum(x.is_referenced() for x in self.records) <= 1
 
-    def add(self, sighting: Sighting) -> None:
-        """Remember a function that is called for the first time, and forget those of no use."""
+    def add(self, record: FunctionRecord) -> None:
+        """Add a function that is called for the first time, and drop records of no use."""
         with _lock:
-            useful = [each for each in self.seen if each.is_kept() or each.is_dropped()]
-            self.seen = deque([*useful, sighting], KEPT)
+            useful = [x for x in self.records if x.is_referenced() or x.is_wasted()]
+            self.records = deque([*useful, record], MAX_FUNCTIONS)
             self.builds += 1
-            self.building += sighting.building
+            self.building += record.building
 
 
-_histories: OrderedDict[Any, History] = OrderedDict()
 _lock = threading.Lock()
+_histories: OrderedDict[Any, History] = OrderedDict()
+_reported: OrderedDict[Any, CodeType | None] = OrderedDict()
 
 
-def history(at: Place) -> History:
-    """What was seen at a place; nothing so far, or that was long ago."""
+def history_of(site: CallSite) -> History:
+    """The history of a call site; empty for a new one, or one that was dropped."""
     with _lock:
-        found = _histories.get(at.key)
-        if found is None:
-            found = _histories[at.key] = History(at)
-            if len(_histories) > PLACES:
-                _histories.popitem(last=False)
-        else:
-            _histories.move_to_end(at.key)
+        found = _histories.setdefault(site.key, History(site))
+        _histories.move_to_end(site.key)
+        if len(_histories) > MAX_SITES:
+            _histories.popitem(last=False)
     return found
 
 
-_told: OrderedDict[Any, CodeType | None] = OrderedDict()
-
-
-def is_first(at: Place, what: Any) -> bool:
-    """Whether this was not told of the place's innermost line yet, wherever it was called from."""
-    code, offset = at.site or (None, 0)
-    key = (at.test, id(code), offset, what)
+def is_first(site: CallSite, report: Any) -> bool:
+    """Whether a report is the first of its kind for the innermost line of a call site."""
+    code, offset = site.site or (None, 0)
+    key = (site.test, id(code), offset, report)
     with _lock:
-        if key in _told:
+        if key in _reported:
             return False
-        _told[key] = code  # An id is as good as its object.
-        if len(_told) > PLACES:
-            _told.popitem(last=False)
+        _reported[key] = code  # An id is valid as long as its object.
+        if len(_reported) > MAX_SITES:
+            _reported.popitem(last=False)
     return True
 
 
-def note(causes: list[str], text: str) -> None:
+def add_cause(causes: list[str], text: str) -> None:
     """Add a cause to the latest ones."""
     with _lock:
         causes.append(text)
-        del causes[:-CAUSES]
+        del causes[:-MAX_CAUSES]
 
 
-class _Pictures:
-    """The pictures used last, of so many nodes in all."""
+class _SummaryCache:
+    """The summaries used last, of at most ``MAX_NODES`` nodes in all."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[int, Picture] = OrderedDict()
-        self._marks = 0
+        self._kept: OrderedDict[int, GraphSummary] = OrderedDict()
+        self._nodes = 0
 
-    def keep(self, picture: Picture) -> None:
-        """Hold on to it, and let go of those that were not used for the longest time."""
+    def keep(self, summary: GraphSummary) -> None:
+        """Keep a summary alive, and drop the least recently used ones."""
         with _lock:
-            if id(picture) not in self._kept:
-                self._kept[id(picture)] = picture
-                self._marks += len(picture.marks)
-            self._kept.move_to_end(id(picture))
-            while self._marks > MARKS and len(self._kept) > 1:
-                self._marks -= len(self._kept.popitem(last=False)[1].marks)
+            if id(summary) not in self._kept:
+                self._kept[id(summary)] = summary
+                self._nodes += len(summary.nodes)
+            self._kept.move_to_end(id(summary))
+            while self._nodes > MAX_NODES and len(self._kept) > 1:
+                self._nodes -= len(self._kept.popitem(last=False)[1].nodes)
 
 
-_pictures = _Pictures()
+_summaries = _SummaryCache()
 
 
-def _nothing() -> None:
+def _unmade() -> None:
     return None
 
 
-class Sighting:
-    """What is remembered of a function.
+class FunctionRecord:
+    """The record of a compiled function.
 
     Attributes:
-        place: Where it was made.
-        history: What else was seen there.
-        stats: What it cost.
-        building: How long it took to make.
-        key: Its graph's.
-        types: Of its arguments and shared variables.
-        form: What it is beside its graph: its mode in words, its arguments and updates.
-        signatures: What executables were made for, the first ones.
-        told: In what it differs from the nearest one before it, and which that is; until it is
-            judged.
-        cause: That in a line, since then.
+        site: The call site that made it.
+        history: The history of that site.
+        stats: Its compilations and their cost.
+        building: The seconds it took to build it.
+        key: The key of its graph.
+        types: The types of its arguments and shared variables.
+        form: All but its graph: its mode in words, its arguments and updates.
+        calls: The shapes that the first executables were made for.
+        report: How it differs from the most similar function before it, and that one's record;
+            until its first call.
+        cause: The report as one line, from the first call on.
     """
 
-    __slots__ = (
-        "_function",
-        "_is_kept",
-        "_picture",
-        "_samples",
-        "building",
-        "cause",
-        "form",
-        "history",
-        "key",
-        "place",
-        "signatures",
-        "stats",
-        "told",
-        "types",
-    )
-
-    def __init__(self, function: Any, at: Place, building: float) -> None:
+    def __init__(self, function: Any, site: CallSite, building: float) -> None:
         self._function = ref(function)
-        self._is_kept = True
-        self._picture: Callable[[], Picture | None] = _nothing
+        self._is_owned = True
+        self._summary: Callable[[], GraphSummary | None] = _unmade
         self._samples: tuple[Any, ...] | None = None
-        self.place = at
-        self.history = history(at)
+        self.site = site
+        self.history = history_of(site)
         self.stats = Stats(causes=self.history.causes)
         self.building = building
-        self.key: str = function.asked.key()
-        self.types = tuple(x.type for x in function.asked.inputs)
+        self.key: str = function.requested.key()
+        self.types = tuple(x.type for x in function.requested.inputs)
         self.form: tuple[str, Any] = (function.mode.written, function.pattern)
-        self.signatures: dict[Signature, None] = {}
-        self.told: tuple[Told, Sighting] | None = None
+        self.calls: dict[CallShapes, None] = {}
+        self.report: tuple[Report, FunctionRecord] | None = None
         self.cause: str | None = None
 
     @property
     def identity(self) -> Any:
-        """What functions share that one executable serves."""
+        """Equal for functions that can share an executable."""
         return self.key, self.form
 
     def disown(self) -> None:
-        """From now on nobody is taken to hold it, as nobody holds what ``eval`` makes."""
-        self._is_kept = False
+        """Count it as unreferenced from now on, as the functions that ``eval`` caches are."""
+        self._is_owned = False
 
-    def is_kept(self) -> bool:
-        """Whether somebody can still call it."""
-        return self._is_kept and self._function() is not None
+    def is_referenced(self) -> bool:
+        """Whether the user can still call it."""
+        return self._is_owned and self._function() is not None
 
-    def is_dropped(self) -> bool:
-        """Whether nobody can call it again, and it was called only a few times."""
-        return 0 < self.stats.calls < WORTH and not self.is_kept()
+    def is_wasted(self) -> bool:
+        """Whether it cannot be called again, and was called only a few times."""
+        return 0 < self.stats.calls < WORTHWHILE_CALLS and not self.is_referenced()
 
     def samples(self) -> tuple[Any, ...]:
-        """Of each captured array something to tell it by; taken while the function is there."""
+        """A hash of each captured array; computed while the function exists."""
         if self._samples is None:
             function = self._function()
             assert function is not None
             self._samples = tuple(_sample(x.op.array) for x in function.leaves)
         return self._samples
 
-    def picture(self) -> Picture | None:
-        """What its graph looks like, taken while the function is there; None if long forgotten."""
-        known = self._picture()
-        if known is None and self._picture is _nothing:
-            same = (each._picture() for each in self.history.seen if each.key == self.key)
+    def summary(self) -> GraphSummary | None:
+        """The summary of its graph, made while the function exists; None where it was dropped."""
+        known = self._summary()
+        if known is None and self._summary is _unmade:
+            same = (x._summary() for x in self.history.records if x.key == self.key)
             function = self._function()
-            known = next(filter(None, same), None) or (function and Picture(function.asked))
+            known = next(filter(None, same), None)
+            known = known or (function and GraphSummary(function.requested))
         if known is not None:
-            _pictures.keep(known)
-            self._picture = ref(known)
+            _summaries.keep(known)
+            self._summary = ref(known)
         return known
 
-    def others_of_it(self, other: Sighting, leaves: Sequence[Node]) -> list[Node]:
-        """The captured arrays that hold other values than those of a function like it."""
+    def changed_leaves(self, other: FunctionRecord, leaves: Sequence[Node]) -> list[Node]:
+        """The captured arrays whose values differ from those of a function with an equal graph.
+
+        The earliest come first: the order of leaves follows from hashes.
+        """
         pairs = zip(leaves, self.samples(), other.samples(), strict=True)
-        return [node for node, new, old in pairs if new != old]
+        found = [node for node, new, old in pairs if new != old]
+        return sorted(found, key=lambda node: node.serial)
 
 
 def _sample(array: Any) -> Any:
-    """A hash of some elements; of a few, which is a number marked runtime, none: it may change."""
+    """A hash of some elements; None for small arrays: numbers marked runtime may change."""
     if array.size < TINY:
         return None
     flat = np.asarray(array).reshape(-1)

@@ -1,57 +1,65 @@
-"""Functions that are compiled, or built, again and again: why, and what to do about it.
+"""Judgement of functions that are compiled or built again and again, by cause.
 
-Functions are compared with those that were made at the same *place* in the user's code before. What
-counts against it is a predecessor that was dropped after few calls: one that is kept is one of
-several that are wanted, and one that was called often was worth its compilation. What could have
-been an input is told at the second such function; shapes, dtypes and modes have a budget of 8,
-structure has one of 32. Each place is told of once.
+A function is compared with those made at the same call site before. Only a predecessor that was
+dropped after few calls counts against it: one that is still referenced is one of several that the
+user needs, and one that was called often was worth its compilation. A value that could have been an
+input is reported at the second such function; shapes, dtypes and modes have a budget of 8,
+structure has one of 32. Each call site is reported once.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any, Literal
 
-from graphc.compile.events import Within
-from graphc.compile.recompile.cause import CAPTURED, Cause, Change, changes
-from graphc.compile.recompile.history import History, Sighting, is_first, note
-from graphc.compile.recompile.place import level_of, place
-from graphc.compile.recompile.wording import (
-    Told,
+from graphc.compile.events import Event, EventKind, FunctionContext, publish
+from graphc.compile.recompile.call_site import FOLDER, call_site
+from graphc.compile.recompile.difference import REPLACEABLE, Cause, Change, changes
+from graphc.compile.recompile.history import (
+    MAX_CAUSES,
+    FunctionRecord,
+    History,
+    add_cause,
+    is_first,
+)
+from graphc.compile.recompile.report import (
+    CallShapes,
+    Report,
+    of_changes,
+    of_dtypes,
+    of_mode,
+    of_shapes,
     seconds_as_text,
-    told,
-    told_of_dtypes,
-    told_of_lengths,
-    told_of_mode,
 )
 from graphc.config import RECOMPILE, config
 from graphc.errors import RecompileError, RecompileWarning
-from graphc.ir import Node, where
-
-__all__ = ["BUDGET", "judge", "recompile", "setting", "sight", "speak"]
+from graphc.ir import Node
+from graphc.site import INTERNAL, frames_up, where
 
 BUDGET = 8
-"""How many functions, or executables of one, may differ in shapes, dtypes or modes."""
+"""The most functions, or executables of one, that may differ in shapes, dtypes or modes."""
 STRUCTURES = 32
-"""How many functions of a place may differ in structure."""
+"""The most functions of a call site that may differ in structure."""
 
 _chosen: ContextVar[tuple[str, ...]] = ContextVar("recompile", default=())
 
 
-class recompile(Within):  # noqa: N801 (reads as a statement)
-    """What is done, within, about functions that are compiled again for no good reason.
+class recompile(FunctionContext):  # noqa: N801 (reads as a statement)
+    """A context, or decorator, that sets what happens on needless compilations.
 
-    It comes before ``Mode(..., recompile=...)``, and that before ``config.recompile``. It holds for
-    the thread, and the asynchronous task, that it is used in. It is a decorator too.
+    It overrides ``Mode(..., recompile=...)``, which overrides ``config.recompile``. It holds for
+    the current thread and asynchronous task.
 
     Args:
-        setting: ``"warn"``: a ``graphc.RecompileWarning``, once for each place in the code;
-            ``"raise"``: a ``RecompileError`` in the place of each such compilation; ``"ignore"``.
+        setting: ``"warn"`` for a ``graphc.RecompileWarning``, once for each line of code;
+            ``"raise"`` for a ``RecompileError`` instead of each such compilation; or ``"ignore"``.
 
     Raises:
-        ValueError: It is none of these.
+        ValueError: The setting is none of these.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -79,66 +87,87 @@ class recompile(Within):  # noqa: N801 (reads as a statement)
         _chosen.set(_chosen.get()[:-1])
 
 
-def setting(mode: Any) -> str:
-    """What is done about needless compilations of functions of that mode."""
+def _setting(mode: Any) -> str:
+    """The setting for functions of a mode."""
     chosen = _chosen.get()
     return chosen[-1] if chosen else mode.recompile or config.recompile
 
 
-def sight(function: Any, seconds: float = 0.0) -> None:
-    """Take note of a new function; to be called when it is made, while the user's code is there.
-
-    Args:
-        function: It gets a ``sighting`` and ``stats``.
-        seconds: How long it took to make.
-    """
-    seen = function.sighting = Sighting(function, place(), seconds)
-    function.stats = seen.stats
-    past = seen.history
-    quiet = past.is_told or seen.place.is_internal or setting(function.mode) == "ignore"
-    if not quiet and past.is_suspect():
-        seen.told = _compared(function, tuple(past.seen))
+# Functions.
 
 
-def judge(function: Any) -> None:
-    """Compare a function that is called for the first time with those before it.
+def record_function(function: Any, seconds: float = 0.0) -> None:
+    """Give a new function its ``record`` and ``stats``, while the user's code is on the stack."""
+    record = function.record = FunctionRecord(function, call_site(), seconds)
+    function.stats = record.stats
+    history = record.history
+    quiet = history.is_reported or record.site.is_internal or _setting(function.mode) == "ignore"
+    if not quiet and history.is_suspect():
+        record.report = _compared(function, tuple(history.records))
+
+
+class counted_call:  # noqa: N801 (reads as a statement)
+    """A context for a function's first calls: the first is judged before, and published after.
 
     Raises:
-        RecompileError: It should not have been made, and the setting is ``"raise"``.
+        RecompileError: The function is needless, and the setting is ``"raise"``.
     """
-    seen: Sighting = function.sighting
-    if not seen.place.is_internal:
-        found = _found(function, seen)
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def __enter__(self) -> None:
+        stats = self.function.record.stats
+        if not stats.calls:
+            _judge(self.function)
+        stats.calls += 1
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        record = self.function.record
+        stats = record.stats
+        if kind is None and not (stats.compiles or stats.loads or stats.hits):
+            _publish(self.function, "hit", (), record.cause, 0.0)
+
+
+def _judge(function: Any) -> None:
+    """Compare a function that is called for the first time with those before it."""
+    record: FunctionRecord = function.record
+    if not record.site.is_internal:
+        found = _report(function, record)
         if found is not None:
-            seen.cause = str(found[0])
-            note(seen.history.causes, seen.cause)
-            _weigh(function, seen, *found)
-        seen.told = None  # It leads to the one before, and that to the one before it.
-    seen.samples()
-    seen.picture()
-    seen.history.add(seen)
+            record.cause = str(found[0])
+            add_cause(record.history.causes, record.cause)
+            _check_functions(function, record, *found)
+        record.report = None  # It refers to the record before, and that to the one before it.
+    record.samples()
+    record.summary()
+    record.history.add(record)
 
 
-def _found(function: Any, seen: Sighting) -> tuple[Told, Sighting] | None:
-    """In what it differs from the nearest one that was dropped, or else from any before it."""
-    others = tuple(seen.history.seen)
-    if seen.history.is_told and any(each.identity == seen.identity for each in others):
+def _report(function: Any, record: FunctionRecord) -> tuple[Report, FunctionRecord] | None:
+    """The difference of a function from the most similar wasted one, or else from any before it."""
+    others = tuple(record.history.records)
+    if record.history.is_reported and any(x.identity == record.identity for x in others):
         return None
-    if seen.told is not None and seen.told[1].is_dropped():
-        return seen.told
-    dropped = tuple(each for each in others if each.is_dropped())
-    return _compared(function, dropped or others)
+    if record.report is not None and record.report[1].is_wasted():
+        return record.report
+    wasted = tuple(x for x in others if x.is_wasted())
+    return _compared(function, wasted or others)
 
 
-Difference = Told | list[Change]
+Difference = Report | list[Change]
 
 
-def _compared(function: Any, others: Sequence[Sighting]) -> tuple[Told, Sighting] | None:
-    """In what a function differs from the nearest of others; None if it is like one of them."""
-    seen: Sighting = function.sighting
-    found: list[tuple[Difference, Sighting]] = []
+def _compared(
+    function: Any, others: Sequence[FunctionRecord]
+) -> tuple[Report, FunctionRecord] | None:
+    """The difference of a function from the most similar other; None if it equals one of them."""
+    record: FunctionRecord = function.record
+    found: list[tuple[Difference, FunctionRecord]] = []
     for other in reversed(others):
-        difference = _difference(function, seen, other)
+        difference = _difference(function, record, other)
         if not difference:
             return None
         found.append((difference, other))
@@ -147,46 +176,46 @@ def _compared(function: Any, others: Sequence[Sighting]) -> tuple[Told, Sighting
     if not found:
         return None
     nearest, other = min(found, key=lambda pair: _distance(pair[0]))
-    if not isinstance(nearest, Told):
-        quiet = seen.history.is_told or setting(function.mode) == "ignore"
-        nearest = told(nearest, function.asked.inputs, seen.history.names, quiet=quiet)
+    if not isinstance(nearest, Report):
+        quiet = record.history.is_reported or _setting(function.mode) == "ignore"
+        names = record.history.names
+        nearest = of_changes(nearest, function.requested.inputs, names, quiet=quiet)
     return nearest, other
 
 
-def _difference(function: Any, seen: Sighting, other: Sighting) -> Difference:
-    if other.key != seen.key:
-        old, new = other.picture(), seen.picture()
-        known = old is not None and new is not None
-        return changes(old, function.asked, new) if known else UNKNOWN  # type: ignore[arg-type]
-    if other.form[0] != seen.form[0]:
-        return told_of_mode(other.form[0], seen.form[0])
-    if other.form != seen.form:
-        return OTHERWISE
-    leaves = seen.others_of_it(other, function.leaves)
+def _difference(function: Any, record: FunctionRecord, other: FunctionRecord) -> Difference:
+    if other.key != record.key:
+        old, new = other.summary(), record.summary()
+        if old is None or new is None:
+            return UNKNOWN
+        return changes(old, function.requested, new)
+    if other.form[0] != record.form[0]:
+        return of_mode(other.form[0], record.form[0])
+    if other.form != record.form:
+        return OTHER_FORM
+    leaves = record.changed_leaves(other, function.leaves)
     return [Change("captured value", x.type, x.type, x) for x in leaves]
 
 
 ONCE = "build the function once and keep it."
-UNKNOWN = Told("structure", ("nothing is known of the one before any more",), ONCE, ())
-OTHERWISE = Told("structure", ("the same graph with other arguments or updates",), ONCE, ())
+UNKNOWN = Report("structure", ("nothing is known of the one before any more",), ONCE, ())
+OTHER_FORM = Report("structure", ("the same graph with other arguments or updates",), ONCE, ())
 
-NEAREST: tuple[Cause, ...] = (
+BY_SIMILARITY: tuple[Cause, ...] = (
     *("captured value", "Python scalar", "static parameter"),
     *("mode", "dtype", "shape", "structure"),
 )
-
-
 CLOSE = (2, 1)
-"""How far one is that differs in no more than what an input would do away with."""
+"""The distance of a function that differs in one value, which could have been an input."""
 
 
 def _distance(found: Difference) -> tuple[int, int]:
-    if isinstance(found, Told):
-        return NEAREST.index(found.cause), 1
-    return NEAREST.index(found[0].cause), len(found)
+    if isinstance(found, Report):
+        return BY_SIMILARITY.index(found.cause), 1
+    return BY_SIMILARITY.index(found[0].cause), len(found)
 
 
-KINDS: dict[Cause, str] = {
+DIFFERING: dict[Cause, str] = {
     "shape": "other shapes",
     "dtype": "other dtypes",
     "structure": "other graphs",
@@ -194,72 +223,158 @@ KINDS: dict[Cause, str] = {
 }
 
 
-def _weigh(function: Any, seen: Sighting, what: Told, other: Sighting) -> None:
-    """Tell the user, if that is due."""
-    past = seen.history
-    if not other.is_dropped():
+def _check_functions(
+    function: Any, record: FunctionRecord, report: Report, other: FunctionRecord
+) -> None:
+    """Warn the user where the functions of a call site exceed the budget of their cause."""
+    history = record.history
+    if not other.is_wasted():
         return
-    if what.cause not in CAPTURED:
-        variants = past.variants.setdefault(what.cause, {})
-        variants |= {each.identity: each.types for each in (other, seen)}
-        if len(variants) <= (STRUCTURES if what.cause == "structure" else BUDGET):
+    if report.cause not in REPLACEABLE:
+        variants = history.variants.setdefault(report.cause, {})
+        variants |= {x.identity: x.types for x in (other, record)}
+        if len(variants) <= (STRUCTURES if report.cause == "structure" else BUDGET):
             return
-        what = _in_all(what, [*variants.values()], function.asked.inputs)
-    if other.identity == seen.identity:
-        times = f"is built {past.builds + 1} times for other data, and compiled once"
-        lost = past.building
+        report = _of_all(report, [*variants.values()], function.requested.inputs)
+    if other.identity == record.identity:
+        times = f"is built {history.builds + 1} times for other data, and compiled once"
+        lost = history.building
     else:
-        why = KINDS.get(what.cause, "the same input types")
-        times, lost = _cost(past, why)
-    speak(function, what, times, lost, level_of(None))
+        times, lost = _cost(history, DIFFERING.get(report.cause, "the same input types"))
+    _warn(function, report, times, lost)
 
 
-def _cost(past: History, why: str) -> tuple[str, float]:
-    """How often functions were compiled, or built where a cache had them; and the seconds."""
-    if past.compiles:
-        return f"is compiled {past.compiles + 1} times for {why}", past.compiling
-    times = f"is built {past.builds + 1} times for {why}, and was found compiled"
-    return times, past.building + past.compiling
+def _cost(history: History, reason: str) -> tuple[str, float]:
+    """The number of compilations, or of builds where a cache had the program; and the seconds."""
+    if history.compiles:
+        return f"is compiled {history.compiles + 1} times for {reason}", history.compiling
+    times = f"is built {history.builds + 1} times for {reason}, and was found compiled"
+    return times, history.building + history.compiling
 
 
-def _in_all(what: Told, seen: Sequence[Sequence[Any]], inputs: Sequence[Node]) -> Told:
-    """What changed among all of the functions that used up a budget."""
-    if what.cause == "dtype":
-        return told_of_dtypes([[x.dtype for x in types] for types in seen], inputs)
-    if what.cause == "shape":
-        shapes = [tuple(x.shape for x in types) for types in seen]
-        return told_of_lengths([(each, ()) for each in shapes], inputs, declared=True)
-    return what
+def _of_all(report: Report, variants: Sequence[Sequence[Any]], inputs: Sequence[Node]) -> Report:
+    """A report of the changes among all functions that used up a budget."""
+    if report.cause == "dtype":
+        return of_dtypes([[x.dtype for x in types] for types in variants], inputs)
+    if report.cause == "shape":
+        shapes = [tuple(x.shape for x in types) for types in variants]
+        return of_shapes([(each, ()) for each in shapes], inputs, declared=True)
+    return report
 
 
-def speak(function: Any, what: Told, times: str, lost: float, level: int) -> None:
-    """Warn, once a place; or raise, or hold back.
+# Executables, attributed to the function that is being called.
 
-    Args:
-        function: Which one it is about.
-        what: What changed.
-        times: How often what was done.
-        lost: The seconds that took.
-        level: The ``stacklevel`` of the user's line, of the caller.
 
-    Raises:
-        RecompileError: The setting is ``"raise"``.
-    """
-    seen: Sighting = function.sighting
-    chosen = setting(function.mode)
-    if chosen == "ignore" or (seen.history.is_told and chosen == "warn"):
+def before_compile(shapes: Sequence[tuple[int, ...]], values: Mapping[int, Any]) -> None:
+    """Raise where the executable about to be made is one too many; as in ``CompileContext``."""
+    function = _called_function()
+    if function is not None and _setting(function.mode) == "raise":
+        _check_shapes(function, _call_shapes(shapes, values))
+
+
+def record_executable(
+    kind: Literal["compile", "load"],
+    shapes: Sequence[tuple[int, ...]],
+    values: Mapping[int, Any],
+    seconds: float,
+) -> None:
+    """Record an executable that was compiled or loaded for the call; as in ``CompileContext``."""
+    function = _called_function()
+    if function is None:
         return
-    line = where(seen.place.site)
+    record: FunctionRecord = function.record
+    history, this = record.history, _call_shapes(shapes, values)
+    cause = record.cause
+    if record.calls and this not in record.calls:
+        report = of_shapes([[*record.calls][-1], this], function.requested.inputs)
+        cause = str(report) if report.lines else "shape: one executable for all values from now on"
+        add_cause(history.causes, cause)
+    history.compiles += kind == "compile"
+    history.compiling += seconds
+    _publish(function, kind, this[0], cause, seconds)
+    _check_shapes(function, this)
+    if len(record.calls) <= MAX_CAUSES:
+        record.calls[this] = None
+
+
+def _call_shapes(shapes: Sequence[tuple[int, ...]], values: Mapping[int, Any]) -> CallShapes:
+    return tuple(map(tuple, shapes)), tuple(values.items())
+
+
+def _check_shapes(function: Any, this: CallShapes) -> None:
+    """Warn the user where one program has been compiled for too many lengths."""
+    record: FunctionRecord = function.record
+    before = dict(record.calls)
+    for other in tuple(record.history.records):
+        if other is not record and other.identity == record.identity and other.is_wasted():
+            before |= other.calls
+    if record.site.is_internal or this in before or len(before) < BUDGET:
+        return
+    report = of_shapes([*before, this], function.requested.inputs)
+    if report.lines:
+        times = f"is compiled {len(before) + 1} times for other shapes"
+        _warn(function, report, times, record.history.compiling)
+
+
+def _called_function() -> Any:
+    """The function that is being called, or None."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "__call__" and code.co_filename.startswith((FOLDER, INTERNAL)):
+            found = frame.f_locals.get("self")
+            if hasattr(found, "record"):
+                return found
+        frame = frame.f_back
+    return None
+
+
+# What the user sees.
+
+
+def _publish(
+    function: Any,
+    kind: EventKind,
+    shapes: Sequence[tuple[Any, ...]],
+    cause: str | None,
+    seconds: float,
+) -> None:
+    record: FunctionRecord = function.record
+    event = Event(
+        kind,
+        function.name or repr(function),
+        record.key,
+        where(record.site.site),
+        cause,
+        seconds * 1e3,
+        tuple(shapes),
+        function.mode.name,
+        record.site.is_internal,
+    )
+    record.stats.count(event)
+    publish(event)
+
+
+def _warn(function: Any, report: Report, times: str, lost: float) -> None:
+    """Warn, once for each call site; or raise, or do nothing, as the setting says.
+
+    ``times`` tells how often the function was built or compiled, ``lost`` is the seconds spent.
+    """
+    record: FunctionRecord = function.record
+    chosen = _setting(function.mode)
+    if chosen == "ignore" or (record.history.is_reported and chosen == "warn"):
+        return
+    line = where(record.site.site)
     named = (function.name or "").isidentifier()
     title = f"{function.name or 'function'}{f' ({line})' if line else ''}"
     text = (
         f"{title} {times}; {seconds_as_text(lost)} lost so far.\n"
-        f"  changed: {what.changed}\n"
-        f'  fix: {what.fix}   silence: recompile="ignore"   '
+        f"  changed: {report.changed}\n"
+        f'  fix: {report.fix}   silence: recompile="ignore"   '
         f"all causes: {function.name if named else 'f'}.stats"
     )
     if chosen == "raise":
-        raise RecompileError(text)
-    seen.history.is_told = True
-    if is_first(seen.place, (what.cause, what.about)):
-        warnings.warn(RecompileWarning(text, what.cause), stacklevel=level + 1)
+        raise RecompileError(text, "", where="")
+    record.history.is_reported = True
+    if is_first(record.site, (report.cause, report.about)):
+        warnings.warn(RecompileWarning(text, report.cause), stacklevel=frames_up())

@@ -9,14 +9,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 from graphc.implicit.array import ImplicitArray, fields_of, is_implicit, with_fields
-from graphc.implicit.form import Form, dtype_of, lengths_of, plan_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.quantized.coding import Coding
 from graphc.implicit.quantized.matmul import product
 from graphc.implicit.structures.stacked import Stacked, joint_dtype, refuse
+from graphc.implicit.treedef import Treedef, dtype_of, field_names_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_complex, is_inexact
-
-__all__ = ["Quantized"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,22 +39,24 @@ class Quantized(Stacked):
 
     @property
     def coding(self) -> Coding:
-        """What the codes mean."""
-        return self.coding_of(**{name: getattr(self, name) for name in plan_of(type(self)).static})
+        """The meaning of the codes."""
+        return self.coding_of(
+            **{name: getattr(self, name) for name in field_names_of(type(self)).static}
+        )
 
     @classmethod
     @abstractmethod
     def coding_of(cls, group_size: int = 64, **options: Any) -> Coding:
-        """What the codes mean, by the static fields."""
+        """Return the meaning of the codes, given the static fields."""
 
     @property
     def offsets(self) -> Any:
-        """What is added to each group: an array like the scales, or None."""
+        """The bias of each group, an array like the scales; or None."""
         return None
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any, *, transposed: bool = False, **options: Any) -> Self:
-        """One of types.
+        """Return an instance whose arrays are types.
 
         Args:
             shape: The lengths of the array that it stands for, two at least.
@@ -197,8 +197,8 @@ class Quantized(Stacked):
         return xp.moveaxis(y, 0, -1)
 
     def matrix_joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
-        form = Form.of(self)[0]
-        if any(Form.of(x)[0] != form or x.dtype != self.dtype for x in others):
+        treedef = Treedef.of(self)[0]
+        if any(Treedef.of(x)[0] != treedef or x.dtype != self.dtype for x in others):
             return NotImplemented
         along = -3 - axis if self.transposed else axis
         xp = self.xp
@@ -231,7 +231,7 @@ class Quantized(Stacked):
         return self._changed(lambda part: xp.multiply(part, spread))
 
     def _changed(self, function: Any) -> Any:
-        """The same codes with other scales and biases."""
+        """Return the same codes with other scales and biases."""
         parts = {name: part for name, part in fields_of(self).items() if name != "packed"}
         return with_fields(self, {name: function(part) for name, part in parts.items()})
 
@@ -254,7 +254,7 @@ def _check(name: str, coding: Coding, parts: tuple[tuple[str, Any, Any], ...]) -
     if str(words) != "uint32":
         raise refuse(
             f"{name}: packed codes of dtype {words}.",
-            "They are words of uint32; graphc.implicit.quantize makes them.",
+            "Packed codes are uint32 words; graphc.implicit.quantize makes them.",
         )
     for field, shape, kind in parts[1:]:
         if not _fit(coding, packed, shape):
@@ -266,5 +266,5 @@ def _check(name: str, coding: Coding, parts: tuple[tuple[str, Any, Any], ...]) -
         if not is_inexact(dtype_name(kind)) or is_complex(dtype_name(kind)) or kind != dtype:
             raise refuse(
                 f"{name}: {field} of dtype {kind}, scales of {dtype}.",
-                "They are of one floating dtype, that of the array.",
+                "Scales and biases have the array's floating dtype.",
             )

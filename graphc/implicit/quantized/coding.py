@@ -1,4 +1,4 @@
-"""What codes of a few bits stand for, and how they lie in words of 32 bits."""
+"""Codes of a few bits: the numbers they stand for, and their packing in 32-bit words."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ImplicitArrayError
-from graphc.implicit.form import dtype_of
-from graphc.ir import dtype_name, here, where
-
-__all__ = ["GROUP_SIZES", "NORMAL_FLOATS", "WORD", "Coding", "coding_for"]
+from graphc.implicit.treedef import dtype_of
+from graphc.ir import dtype_name
 
 WORD = 32
 """The bits of a word."""
@@ -84,13 +82,11 @@ class Coding:
             raise ImplicitArrayError(
                 f"{self.kind} codes of {self.bits} bits.",
                 f"Take one of {', '.join(map(str, BITS[self.kind]))} bits, which fill words.",
-                where(here()),
             )
         if self.group_size not in GROUP_SIZES:
             raise ImplicitArrayError(
                 f"Groups of {self.group_size} elements.",
                 f"Take one of {', '.join(map(str, GROUP_SIZES))}.",
-                where(here()),
             )
 
     @property

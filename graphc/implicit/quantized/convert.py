@@ -12,18 +12,16 @@ import numpy as np
 
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import is_implicit
-from graphc.implicit.form import dtype_of, lengths_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.quantized.affine import AffineQuantized
 from graphc.implicit.quantized.base import Quantized
 from graphc.implicit.quantized.coding import GROUP_SIZES
 from graphc.implicit.quantized.encode import encode
 from graphc.implicit.quantized.nf4 import NF4
 from graphc.implicit.quantized.one_bit import OneBit
+from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.implicit.trees import Path, is_array, tree_map_with_path
-from graphc.ir import dtype_name, here, is_complex, is_inexact, where as where_is
-
-__all__ = ["KINDS", "quantize"]
+from graphc.ir import dtype_name, is_complex, is_inexact
 
 KINDS: dict[str, tuple[type[Quantized], dict[str, Any]]] = {
     "int8": (AffineQuantized, {"bits": 8}),
@@ -65,7 +63,7 @@ def quantize(
     Raises:
         ImplicitArrayError: The axis's length is no multiple of ``group_size``; there is a NaN or an
             infinity (not looked for where the values are not known); no such kind or size; an array
-            that was asked for cannot be quantized; ``where`` fits none.
+            that was requested cannot be quantized; ``where`` fits none.
 
     Example:
         >>> import numpy as np
@@ -139,9 +137,9 @@ def _quantized(x: Any, name: str, cls: Any, options: dict[str, Any], axis: int) 
     x = xp.swapaxes(x, -1, -2) if transposed else x
     parts = encode(xp, cls.coding_of(**options), x)
     if given is not x and numpy_like(given).name == "MLX":
-        level = numpy_like(given)
+        xp = numpy_like(given)
         words, *others = (type(given)(part) for part in parts)
-        parts = (words, *[level.cast(part, str(dtype_name(dtype_of(given)))) for part in others])
+        parts = (words, *[xp.cast(part, str(dtype_name(dtype_of(given)))) for part in others])
     return cls(*parts, transposed=transposed, **options)
 
 
@@ -200,9 +198,9 @@ def _check_values(xp: Any, x: Any, name: str) -> None:
         raise _refuse(
             f"quantize: {name} has {len(wrong)} elements that are NaN or infinite, at {places}"
             f"{', …' if len(wrong) > SHOWN else ''}.",
-            "Mend the array: a group with one of them has no scale.",
+            "Replace them: a group with one of them has no scale.",
         )
 
 
 def _refuse(problem: str, remedy: str) -> ImplicitArrayError:
-    return ImplicitArrayError(problem, remedy, where_is(here()))
+    return ImplicitArrayError(problem, remedy)

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.implicit.form import dtype_of
 from graphc.implicit.quantized.coding import NORMAL_FLOATS, Coding
-
-__all__ = ["encode"]
+from graphc.implicit.treedef import dtype_of
 
 TINY = 1e-7
 """The least scale of a group: MLX's, so that a group of equal numbers has one."""
@@ -40,7 +38,7 @@ def _rounded(xp: Any, x: Any, dtype: Any) -> Any:
 
 
 def _affine(xp: Any, coding: Coding, x: Any, dtype: Any) -> tuple[Any, ...]:
-    """As MLX has it: the end of the range that is farther from zero is hit exactly, and so is zero.
+    """Quantize as MLX does: zero and the end of the range farther from it are exact.
 
     Every number has the error of half a step at most, plus that of the other end, of half a step.
     """

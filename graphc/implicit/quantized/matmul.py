@@ -5,28 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import DTypeError, ShapeError
-from graphc.implicit.form import lengths_of
-from graphc.implicit.level import NUMPY, SYMBOLIC, numpy_like
+from graphc.implicit import jax_arrays
+from graphc.implicit.namespace import NUMPY, SYMBOLIC, numpy_like
 from graphc.implicit.quantized.coding import Coding, coding_for
-from graphc.ir import Check, TensorType, here, where
+from graphc.implicit.treedef import lengths_of
+from graphc.ir import Check, TensorType
 from graphc.tensor import Tensor
-from graphc.tensor.dot import DotGeneral
-from graphc.tensor.reduce import Composite
-
-__all__ = ["QuantizedMatmul", "product"]
+from graphc.tensor.arrays.reduce import AxisComposite
+from graphc.tensor.linalg.dot import DotGeneral
 
 BLOCK = 2**18
 """So many elements are decoded at a time in NumPy, 1 MB of float32."""
 
 
 @dataclass(frozen=True, slots=True)
-class QuantizedMatmul(Composite):
+class QuantizedMatmul(AxisComposite):
     """``x @ w`` of x ``(*batch, m, k)`` and a matrix w of packed codes, ``(*batch, k, n)``.
 
     Inputs are x, the packed words, the scales, and the biases where the kind has them; of x, scales
@@ -51,13 +49,13 @@ class QuantizedMatmul(Composite):
 
     @property
     def coding(self) -> Coding:
-        """What the codes mean."""
+        """The meaning of the codes."""
         return coding_for(self.kind, self.bits, self.group_size)
 
     def infer(self, x: TensorType, packed: TensorType, *parts: TensorType) -> TensorType:  # type: ignore[override]
         if {part.dtype for part in parts} != {x.dtype}:
             problem = f"{self.name}({x!r}, {packed!r}, {parts[0]!r}): one dtype is wanted."
-            raise DTypeError(problem, "Cast x, or the scales and biases.", where(here()))
+            raise DTypeError(problem, "Cast x, or the scales and biases.")
         rows, words = packed.shape[-2:]
         columns = None if words is None else words * self.coding.per_word
         k, n = (columns, rows) if self.transposed else (rows, columns)
@@ -65,7 +63,6 @@ class QuantizedMatmul(Composite):
             raise ShapeError(
                 f"{self.name}: x of type {x!r} and a matrix of {k} rows and {n} columns.",
                 "Make the last length of x and the number of rows equal.",
-                where(here()),
             )
         return x.with_shape((*x.shape[:-1], n))
 
@@ -86,7 +83,7 @@ class QuantizedMatmul(Composite):
         return Tensor.make(op, x, self.dense(packed, *parts))
 
     def perform(self, x: Any, packed: Any, *parts: Any) -> Any:
-        """Some of the rows of words at a time."""
+        """Multiply a few rows of words at a time."""
         coding = self.coding
         *batch, rows, words = packed.shape
         n = rows if self.transposed else words * coding.per_word
@@ -107,7 +104,7 @@ class QuantizedMatmul(Composite):
     def pullback_to(
         self, wanted: Sequence[bool], g: Tensor, y: Tensor, *inputs: Tensor
     ) -> Sequence[Any]:
-        """By x the product with the transpose, which is packed too; none by the words."""
+        """Differentiate with respect to x: a product with the packed transpose."""
         x, packed, *parts = inputs
         by_x = by_scales = by_biases = None
         if wanted[0]:
@@ -129,7 +126,7 @@ class QuantizedMatmul(Composite):
         return made
 
     def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
-        """Of x alone, as more rows; else one more batch axis of all."""
+        """Batch x alone as more rows; otherwise add a batch axis to all operands."""
         x, packed, *parts = inputs
         xp = SYMBOLIC
         if not any(batched[1:]):
@@ -167,8 +164,7 @@ def product(
     parts = (scales,) if biases is None else (scales, biases)
     xp = numpy_like(x, packed, *parts)
     if xp.name == "JAX":
-        kernel = import_module("graphc.implicit.jax.quantized").matmul
-        return kernel(coding, transposed, x, packed, *parts)
+        return jax_arrays.quantized_matmul(coding, transposed, x, packed, *parts)
     if xp.name == "MLX":
         w = coding.dense(xp, packed, *parts)
         return xp.matmul(x, xp.swapaxes(w, -1, -2) if transposed else w)

@@ -9,8 +9,6 @@ from graphc.implicit.array import aux_field
 from graphc.implicit.quantized.base import Quantized
 from graphc.implicit.quantized.coding import Coding, coding_for
 
-__all__ = ["NF4"]
-
 
 @dataclass(frozen=True, repr=False)
 class NF4(Quantized):

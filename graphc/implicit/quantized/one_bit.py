@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.implicit.array import aux_field
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.quantized.affine import AffineQuantized
 from graphc.implicit.quantized.base import Quantized
 from graphc.implicit.quantized.coding import Coding, coding_for
-
-__all__ = ["OneBit"]
 
 
 @dataclass(frozen=True, repr=False)

@@ -8,12 +8,10 @@ from itertools import accumulate
 from typing import Any
 
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.form import dtype_of, lengths_of
-from graphc.implicit.level import numpy_like
-from graphc.implicit.structures.stacked import FIXED_AT_ZERO, Stacked, kept, product, refuse, whole
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structures.stacked import Stacked, keeps_zero, kept, product, refuse, whole
+from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_inexact
-
-__all__ = ["BlockDiagonal"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,7 +75,7 @@ class BlockDiagonal(Stacked):
             kinds = [f"{dtype_of(x)}{list(lengths_of(x))}" for x in parts]
             raise refuse(
                 f"BlockDiagonal: blocks {', '.join(kinds)}.",
-                "They have one dtype, and the same axes in front.",
+                "All blocks have one dtype and equal leading axes.",
             )
 
     @property
@@ -265,7 +263,7 @@ class BlockDiagonal(Stacked):
         )
 
     def _parts_of(self, xp: Any, x: Any) -> Any:
-        """What a whole array has in the blocks' places."""
+        """Return the parts of a whole array at the places of the blocks."""
         if self.stacked:
             b, p, q = xp.shape_of(self.blocks)[-3:]
             batch = xp.shape_of(x)[:-2]
@@ -278,7 +276,7 @@ class BlockDiagonal(Stacked):
         return tuple([x[..., i[n] : i[n + 1], j[n] : j[n + 1]] for n, _ in enumerate(places)])
 
     def mapped(self, name: str) -> Any:
-        if name not in FIXED_AT_ZERO:
+        if not keeps_zero(name):
             return NotImplemented
         function = getattr(self.xp, name)
         return self.fieldwise(lambda part, own: function(part))
@@ -345,7 +343,7 @@ WITH_ZEROS: dict[str, Callable[[Any, Any], Any]] = {
     "max": lambda xp, y: xp.maximum(y, 0),
     "min": lambda xp, y: xp.minimum(y, 0),
 }
-"""What becomes of a block's reduction where zeros outside of it count too."""
+"""The reductions, corrected for the zeros outside of a block."""
 
 
 def _total(lengths: Sequence[int | None]) -> int | None:

@@ -6,15 +6,13 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from graphc.implicit.array import is_implicit
-from graphc.implicit.form import dtype_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures.fill import product_dtype, widened
 from graphc.implicit.structures.segments import as_places, segments
+from graphc.implicit.treedef import dtype_of
 
 if TYPE_CHECKING:
     from graphc.implicit.structures.one_hot import OneHot
-
-__all__ = ["counted", "counted_together", "gathered", "in_sequence", "scattered"]
 
 
 def gathered(one_hot: OneHot, x: Any) -> Any:

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from graphc.errors import BoundsError
 from graphc.implicit.array import aux_field
-from graphc.implicit.form import lengths_of
 from graphc.implicit.structures.coordinates import assembled
 from graphc.implicit.structures.segments import Entries, as_places, cleaned, segments, within
 from graphc.implicit.structures.sparse import Sparse, stored_count
 from graphc.implicit.structures.stacked import refuse
-from graphc.ir import TensorType, dtype_name, here, where
-
-__all__ = ["CSC", "CSR"]
+from graphc.implicit.treedef import lengths_of
+from graphc.ir import TensorType, dtype_name
 
 
 @dataclass(frozen=True, repr=False)
 class Compressed(Sparse):
-    """What is common to compressed rows and compressed columns.
+    """The common part of compressed rows and compressed columns.
 
     Attributes:
         axis: The axis along which values are in order: 0 of rows, 1 of columns.
@@ -75,9 +72,11 @@ class Compressed(Sparse):
         Raises:
             ImplicitArrayError: A stack of matrices.
         """
+        import scipy.sparse
+
         if self.ndim != 2:
             raise refuse(f"{self!r} is a stack, SciPy's are single.", "Convert each, x[i].")
-        kind = getattr(import_module("scipy.sparse"), self.scipy)
+        kind = getattr(scipy.sparse, self.scipy)
         indptr = np.asarray(self.indptr)
         stored = int(indptr[-1])
         parts = [np.asarray(x)[:stored] for x in (self.data, self.indices)]
@@ -91,7 +90,7 @@ class Compressed(Sparse):
         if lengths_of(self.indptr)[-1] != count + 1:
             raise refuse(
                 f"{name}: indptr of shape {lengths_of(self.indptr)}, lengths {self.lengths}.",
-                f"It has one number more than the length {count}.",
+                f"Its length is one more than {count}.",
             )
         within(name, "indices", self.indices, self.lengths[1 - self.axis])
         if isinstance(self.indptr, np.ndarray) and self.indptr.size:
@@ -104,8 +103,7 @@ class Compressed(Sparse):
         if not begins or not grows or last > int(self.data.shape[-1]):
             raise BoundsError(
                 f"{name}: indptr from {first} to {last}, with {self.nse} values.",
-                "It begins with 0, never falls, and ends with at most as many as are stored.",
-                where(here()),
+                "It starts at 0, never decreases, and ends with nse at most.",
             )
 
     def entries(self) -> Entries:

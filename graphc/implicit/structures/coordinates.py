@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
 
+from graphc.implicit import jax_arrays
 from graphc.implicit.array import aux_field
-from graphc.implicit.form import lengths_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures.segments import Entries, cleaned, within
 from graphc.implicit.structures.sparse import Sparse, stored_count
 from graphc.implicit.structures.stacked import refuse
+from graphc.implicit.treedef import lengths_of
 from graphc.ir import TensorType, dtype_name
-
-__all__ = ["BCOO", "assembled"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,13 +84,14 @@ class BCOO(Sparse):
         Raises:
             ImplicitArrayError: A stack of matrices.
         """
+        import scipy.sparse
+
         if self.ndim != 2:
             raise refuse(f"{self!r} is a stack, SciPy's are single.", "Convert each, x[i].")
         data, rows, columns = [np.asarray(part) for part in self.entries()]
         inside = rows < self.lengths[0]
         places = rows[inside], columns[inside]
-        kind = import_module("scipy.sparse").coo_array
-        return kind((data[inside], places), shape=self.lengths)
+        return scipy.sparse.coo_array((data[inside], places), shape=self.lengths)
 
     @classmethod
     def from_jax(cls, x: Any) -> Self:
@@ -113,9 +112,8 @@ class BCOO(Sparse):
         return cls(data, indices, tuple(x.shape[-2:]), bool(x.unique_indices))
 
     def to_jax(self) -> Any:
-        """The same as a ``jax.experimental.sparse.BCOO``."""
-        sparse = import_module("jax.experimental.sparse")
-        return sparse.BCOO((self.data, self.indices), shape=self.shape, unique_indices=self.unique)
+        """Convert to ``jax.experimental.sparse.BCOO``."""
+        return jax_arrays.bcoo(self.data, self.indices, self.shape, self.unique)
 
     def own_axes(self) -> Mapping[str, int]:
         return {"data": 1, "indices": 2}

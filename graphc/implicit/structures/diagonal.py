@@ -7,21 +7,19 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
 from graphc.implicit.array import is_implicit
-from graphc.implicit.form import dtype_of, lengths_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured, is_scalar
 from graphc.implicit.structures.fill import spread
 from graphc.implicit.structures.one_hot import OneHot
-from graphc.implicit.structures.stacked import FIXED_AT_ZERO, Stacked, kept, refuse
+from graphc.implicit.structures.stacked import Stacked, keeps_zero, kept, refuse
 from graphc.implicit.structures.zeros import BESIDE_ZEROS, Zeros
+from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_inexact
-
-__all__ = ["Diagonal", "SquareDiagonal", "diagonal_of", "on_diagonal"]
 
 
 @dataclass(frozen=True, repr=False)
 class SquareDiagonal(Stacked):
-    """What all square matrices of zeros but on the diagonal do, however that is held.
+    """The base of square diagonal matrices, however the diagonal is held.
 
     The zeros beside the diagonal make zeros of whatever they are multiplied by.
     """
@@ -77,7 +75,7 @@ class SquareDiagonal(Stacked):
         return Diagonal(xp.multiply(self.entries, spread(xp, vector, behind)))
 
     def mapped(self, name: str) -> Any:
-        if name not in FIXED_AT_ZERO and name not in {"isnan", "isinf", "imag"}:
+        if not keeps_zero(name) and name not in {"isnan", "isinf"}:
             return NotImplemented
         return self.made(getattr(self.xp, name))
 
@@ -165,12 +163,12 @@ class Diagonal(SquareDiagonal):
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any) -> Self:  # type: ignore[override]
-        """Of an input of ``(*batch, n, n)``."""
+        """Return the type of an input of shape ``(*batch, n, n)``."""
         *batch, m, n = shape
         if m != n:
             raise refuse(
                 f"{cls.__name__}.spec({tuple(shape)}): {m} rows and {n} columns.",
-                "Give a square matrix's lengths.",
+                "Give the lengths of a square matrix.",
             )
         return cls(TensorType(dtype, (*batch, n)))
 
@@ -183,7 +181,7 @@ class Diagonal(SquareDiagonal):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """As many rows as columns."""
+        """The numbers of rows and columns, which are equal."""
         n = lengths_of(self.values)[-1]
         return n, n
 

@@ -9,22 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.form import dtype_of, lengths_of
 from graphc.implicit.structures.stacked import Stacked, kept, refuse
+from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import is_complex, is_inexact
-
-__all__ = [
-    "Factored",
-    "beside",
-    "bounds",
-    "check_factors",
-    "checked_lengths",
-    "columns_joined",
-    "keeps_products",
-    "paired_sum",
-    "summed",
-    "total",
-]
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,7 +20,7 @@ class Factored(Stacked):
 
     @property
     def more(self) -> Any:
-        """What is added to the product; None for nothing."""
+        """The summand beside the product; None if there is none."""
         return None
 
     @abstractmethod

@@ -10,13 +10,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from graphc.implicit.array import ImplicitArray, aux_field, is_implicit
-from graphc.implicit.form import dtype_of, lengths_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured, is_scalar
 from graphc.implicit.structures.stacked import kept, refuse
+from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_inexact, numpy_dtype, promote
-
-__all__ = ["Fill", "is_static", "product_dtype", "spread", "widened"]
 
 
 def widened(dtype: Any) -> Any:
@@ -73,7 +71,7 @@ class Fill(Structured):
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any) -> Self:  # type: ignore[override]
-        """Of an input: the value has the lengths up to the last unknown one.
+        """Return the type of an input; its value has the lengths up to the last unknown one.
 
         Example:
             >>> Fill.spec((None, 3), "float32")
@@ -117,7 +115,7 @@ class Fill(Structured):
         return spread(self.xp, self.number, ndim)
 
     def over(self, value: Any, lengths: Sequence[int]) -> Any:
-        """The same kind of array, whose value has other axes."""
+        """Return an array of this class whose value has other axes."""
         return type(self)(value, tuple(lengths)) if lengths or self.known is not None else value
 
     def materialize(self) -> Any:
@@ -375,4 +373,4 @@ REDUCED: dict[str, Callable[[Any, Any, int], Any]] = {
     "any": _any,
     "all": _all,
 }
-"""What n equal elements give."""
+"""The reductions of n equal elements."""

@@ -10,15 +10,13 @@ import numpy as np
 
 from graphc.config import config
 from graphc.implicit.array import aux_field, is_implicit
-from graphc.implicit.form import dtype_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured
 from graphc.implicit.structures.diagonal import SquareDiagonal, on_diagonal
 from graphc.implicit.structures.fill import spread
 from graphc.implicit.structures.stacked import refuse
+from graphc.implicit.treedef import dtype_of
 from graphc.ir import TensorType, dtype_name, numpy_dtype
-
-__all__ = ["Identity"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,12 +54,12 @@ class Identity(SquareDiagonal):
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any) -> Self:  # type: ignore[override]
-        """Of an input of ``(*batch, n, n)``, whose n is known."""
+        """Return the type of an input of shape ``(*batch, n, n)`` with known n."""
         *batch, m, n = shape
         if m != n or n is None:
             raise refuse(
                 f"Identity.spec({tuple(shape)}): {m} rows and {n} columns.",
-                "Give a square matrix's lengths, which are part of its type.",
+                "Give the lengths of a square matrix, which are part of its type.",
             )
         return cls(TensorType(dtype, tuple(batch)), n)
 
@@ -74,7 +72,7 @@ class Identity(SquareDiagonal):
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
-        """As many rows as columns."""
+        """The numbers of rows and columns, which are equal."""
         return self.n, self.n
 
     @property

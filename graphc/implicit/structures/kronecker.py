@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.form import dtype_of, lengths_of
-from graphc.implicit.level import numpy_like
-from graphc.implicit.structures.stacked import Stacked, kept, product, refuse, same_dtype, whole
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structures.stacked import (
+    Stacked,
+    facts_of,
+    kept,
+    product,
+    refuse,
+    same_dtype,
+    whole,
+)
+from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_inexact
-
-__all__ = ["Kronecker"]
-
-THROUGH_PRODUCTS = frozenset({"abs", "square", "conj", "positive"})
-"""The functions f with ``f(a b) = f(a) f(b)``."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,7 +55,7 @@ class Kronecker(Stacked):
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any, left: Any = None, **options: Any) -> Any:
-        """Its factors' types, given the shape of the left factor's matrices.
+        """Return the factors' types, given the shape of the left factor's matrices.
 
         Raises:
             ImplicitArrayError: It is not given, or does not divide the shape.
@@ -78,7 +81,7 @@ class Kronecker(Stacked):
         if len(a) < 2 or len(b) < 2 or a[:-2] != b[:-2]:
             raise refuse(
                 f"Kronecker: factors of shapes {a} and {b}.",
-                "Both are matrices, with the same axes in front.",
+                "Both are matrices with equal leading axes.",
             )
         same_dtype(self, left=self.left, right=self.right)
 
@@ -204,7 +207,7 @@ class Kronecker(Stacked):
         xp = self.xp
         if name == "negative":
             return Kronecker(xp.negative(self.left), self.right)
-        if name not in THROUGH_PRODUCTS or self.dtype.kind in "iub":
+        if not facts_of(name).multiplicative or self.dtype.kind in "iub":
             return NotImplemented
         return self.fieldwise(lambda part, own: getattr(xp, name)(part))
 

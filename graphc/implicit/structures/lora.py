@@ -10,8 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from graphc.implicit.array import ImplicitArray, is_implicit
-from graphc.implicit.form import dtype_of, lengths_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import whole
 from graphc.implicit.structures.diagonal import diagonal_of
 from graphc.implicit.structures.factors import (
@@ -29,9 +28,8 @@ from graphc.implicit.structures.factors import (
 from graphc.implicit.structures.fill import spread, widened
 from graphc.implicit.structures.one_hot import OneHot
 from graphc.implicit.structures.stacked import kept, refuse, same_dtype
+from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, is_inexact
-
-__all__ = ["LoRA"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +38,7 @@ class LoRA(Factored):
 
     The base may be implicit itself, as a quantised one. The product of a and b is never made:
     ``x @ lora`` is ``x @ base + ((x @ a) * scale) @ b``. Differentiate by ``lora.a``, ``lora.b``
-    and ``lora.scale``; what is not asked for, the base, has no gradient and costs none.
+    and ``lora.scale``; the base, with respect to which none is requested, costs no gradient.
 
     Attributes:
         base: ``(*batch, m, n)``, an array or an implicit one.
@@ -106,7 +104,7 @@ class LoRA(Factored):
     def spec(  # type: ignore[override]
         cls, shape: Any, dtype: Any, rank: int | None = None, base: Any = None, scaled: bool = False
     ) -> Self:
-        """Of an input.
+        """Return the type of an input.
 
         Args:
             shape: ``(*batch, m, n)``.
@@ -156,7 +154,7 @@ class LoRA(Factored):
 
     @property
     def dtype(self) -> Any:
-        """That of all parts."""
+        """The common dtype of all fields."""
         return dtype_of(self.a)
 
     def materialize(self) -> Any:
@@ -288,8 +286,6 @@ class LoRA(Factored):
     def mapped(self, name: str) -> Any:
         xp = self.xp
         match name:
-            case "positive":
-                return self
             case "negative":
                 return self.with_scale(xp.negative(self.base), xp.negative(self.strength(xp)))
             case "conj":

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from graphc.implicit.array import ImplicitArray, is_implicit
-from graphc.implicit.form import dtype_of, lengths_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured
 from graphc.implicit.structures.factors import (
     Factored,
@@ -27,9 +26,8 @@ from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.structures.one_hot import OneHot
 from graphc.implicit.structures.stacked import product, same_dtype
 from graphc.implicit.structures.zeros import Zeros
+from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, is_inexact
-
-__all__ = ["LowRank"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,7 +54,7 @@ class LowRank(Factored):
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any, rank: int | None = None) -> Self:  # type: ignore[override]
-        """Of an input.
+        """Return the type of an input.
 
         Args:
             shape: ``(*batch, m, n)``.
@@ -92,7 +90,7 @@ class LowRank(Factored):
 
     @property
     def dtype(self) -> Any:
-        """That of both factors."""
+        """The common dtype of both factors."""
         return dtype_of(self.u)
 
     def factors(self, xp: Any) -> tuple[Any, Any]:
@@ -158,8 +156,6 @@ class LowRank(Factored):
     def mapped(self, name: str) -> Any:
         xp = self.xp
         match name:
-            case "positive":
-                return self
             case "negative":
                 return self.of_smaller(xp, xp.negative)
             case "square":

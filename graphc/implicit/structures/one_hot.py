@@ -10,8 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from graphc.implicit.array import ImplicitArray, aux_field, is_implicit
-from graphc.implicit.form import dtype_of, lengths_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured, is_scalar
 from graphc.implicit.structures.classes import (
     counted,
@@ -22,17 +21,10 @@ from graphc.implicit.structures.classes import (
 )
 from graphc.implicit.structures.fill import spread
 from graphc.implicit.structures.segments import as_places
-from graphc.implicit.structures.stacked import FIXED_AT_ZERO, kept, refuse
+from graphc.implicit.structures.stacked import facts_of, keeps_zero, kept, refuse
 from graphc.implicit.structures.zeros import BESIDE_ZEROS, Zeros
+from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_inexact, numpy_dtype
-
-__all__ = ["OneHot"]
-
-FIXED_AT_ONE = FIXED_AT_ZERO & {
-    "positive", "abs", "sqrt", "cbrt", "square", "sign", "floor", "ceil", "trunc", "rint", "real",
-    "conj",
-}  # fmt: skip
-"""The functions that make one of one, and zero of zero."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,7 +84,7 @@ class OneHot(Structured):
     def spec(  # type: ignore[override]
         cls, shape: Any, dtype: Any, index: Any = "int32", weighted: bool = False, axis: int = -1
     ) -> Self:
-        """Of an input.
+        """Return the type of an input.
 
         Args:
             shape: Its lengths; that of the axis of ones is known.
@@ -147,7 +139,7 @@ class OneHot(Structured):
 
     @property
     def dtype(self) -> Any:
-        """That of the ones or weights."""
+        """The dtype of the ones or weights."""
         return numpy_dtype(self.element) if self.weights is None else dtype_of(self.weights)
 
     @property
@@ -162,7 +154,7 @@ class OneHot(Structured):
         return OneHot(indices, classes, weights, element, axis)
 
     def both(self, function: Callable[[Any], Any], axis: int | None = None) -> OneHot:
-        """The same of what a function makes of the indices and of the weights."""
+        """Apply a function to the indices and to the weights."""
         weights = None if self.weights is None else function(self.weights)
         axis = self.axis if axis is None else axis
         return self.moved(function(self.indices), weights, axis=axis)
@@ -316,11 +308,11 @@ class OneHot(Structured):
         return OneHot(self.indices, self.classes, None, dtype_name(dtype), self.axis)
 
     def mapped(self, name: str) -> Any:
-        if name not in FIXED_AT_ZERO:
+        if not keeps_zero(name):
             return NotImplemented
         xp = self.xp
         function = getattr(xp, name)
-        if self.weights is None and name in FIXED_AT_ONE:
+        if self.weights is None and 1 in facts_of(name).fixed:
             return self.cast(dtype_of(function(xp.ones((), self.dtype))))
         return self.weigh(function(self.ones(xp)))
 

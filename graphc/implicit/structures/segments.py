@@ -7,21 +7,9 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import BoundsError, MaterializeError
-from graphc.implicit.form import dtype_of
-from graphc.implicit.level import numpy_like
-from graphc.ir import here, is_inexact, where
-
-__all__ = [
-    "Entries",
-    "as_places",
-    "cleaned",
-    "ends_of",
-    "largest_place",
-    "repeated",
-    "segments",
-    "taken",
-    "within",
-]
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.treedef import dtype_of
+from graphc.ir import is_inexact
 
 Entries = tuple[Any, Any, Any]
 """Values, rows and columns, each (..., nse); one behind the last where there is no element."""
@@ -56,7 +44,7 @@ def segments(xp: Any, values: Any, ids: Any, n: int) -> Any:
 
 
 def _summed(xp: Any, values: Any, ids: Any, n: Any) -> Any:
-    """Of bools, the sum is "or"."""
+    """Sum by segment; the sum of bools is "or"."""
     if dtype_of(values).kind != "b":
         return xp.segment_sum(values, ids, n)
     return xp.not_equal(xp.segment_sum(as_places(xp, values), ids, n), 0)
@@ -83,9 +71,8 @@ def _product(lengths: Any) -> Any:
 def _check(ids: Any, count: Any, n: Any) -> None:
     if isinstance(count, int) and isinstance(n, int) and count * n > largest_place(ids):
         raise MaterializeError(
-            f"{count} matrices of {n} rows each have more places than {dtype_of(ids)} counts.",
+            f"{count} matrices of {n} rows each have more elements than {dtype_of(ids)} counts.",
             "Enable 64-bit integers, for JAX by jax.config.update('jax_enable_x64', True).",
-            where(here()),
         )
 
 
@@ -102,7 +89,6 @@ def within(name: str, field: str, places: Any, n: int) -> None:
             raise BoundsError(
                 f"{name}: {field} has {place}, and the length is {n}.",
                 f"Places are from 0 to {n - 1}; {n} marks a value to be left out.",
-                where(here()),
             )
 
 

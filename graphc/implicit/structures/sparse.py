@@ -11,8 +11,7 @@ import numpy as np
 
 from graphc.errors import MaterializeError
 from graphc.implicit.array import ImplicitArray, fields_of, with_fields
-from graphc.implicit.form import dtype_of, lengths_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures.segments import (
     Entries,
     as_places,
@@ -23,21 +22,17 @@ from graphc.implicit.structures.segments import (
     taken,
 )
 from graphc.implicit.structures.stacked import (
-    FIXED_AT_ZERO,
     Stacked,
+    facts_of,
     joint_dtype,
+    keeps_zero,
     kept,
     product,
     refuse,
 )
-from graphc.ir import here, is_inexact, where
-from graphc.tensor.diagonal import diagonal_length
-
-__all__ = ["Sparse", "stored_count"]
-
-LINEAR = frozenset({"negative", "positive", "real", "imag", "conj"})
-"""The functions f with ``f(a + b) = f(a) + f(b)``: right for elements that are stored in parts."""
-
+from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.ir import is_inexact
+from graphc.tensor.arrays.diagonal import diagonal_length
 
 SMALL = 2**16
 """A temporary of so many elements is none to be avoided."""
@@ -107,7 +102,9 @@ class Sparse(Stacked):
     def check(self) -> None:
         m, n = self.matrix
         if min(m, n) < 0:
-            raise refuse(f"{type(self).__name__}: lengths {self.matrix}.", "They are not negative.")
+            raise refuse(
+                f"{type(self).__name__}: lengths {self.matrix}.", "Lengths are not negative."
+            )
         own = self.own_axes()
         shapes = {name: lengths_of(x) for name, x in fields_of(self).items()}
         for name, x in fields_of(self).items():
@@ -120,13 +117,13 @@ class Sparse(Stacked):
         if short or len({shape[: len(shape) - own[name]] for name, shape in shapes.items()}) > 1:
             raise refuse(
                 f"{type(self).__name__}: fields of shapes {shapes}.",
-                "Each has the same axes in front of its own.",
+                "All fields have equal leading axes.",
             )
         if shapes["indices"][len(shapes["data"]) - 1] != self.nse:
             raise refuse(
                 f"{type(self).__name__}: {self.nse} values, and indices of shape "
                 f"{shapes['indices']}.",
-                "There is one place for each value.",
+                "Give one index for each value.",
             )
         self.check_places()
         if self.is_unique and all(isinstance(x, np.ndarray) for x in self.leaves):
@@ -139,7 +136,7 @@ class Sparse(Stacked):
 
     @property
     def coo(self) -> Any:
-        """The same with a row and a column for each value, a ``BCOO``."""
+        """Convert to a ``BCOO``, with a row and a column for each value."""
         return self.by_coordinates(self.entries(), self.matrix, self.is_unique)
 
     def materialize(self) -> Any:
@@ -150,7 +147,6 @@ class Sparse(Stacked):
             raise MaterializeError(
                 f"{self!r} has {m} * {n} elements, more than {dtype_of(rows)} counts.",
                 "Enable 64-bit integers, for JAX by jax.config.update('jax_enable_x64', True).",
-                where(here()),
             )
         places = xp.where(rows < m, rows * n + columns, m * n)
         sums = segments(xp, data[..., None], places, m * n)
@@ -267,7 +263,7 @@ class Sparse(Stacked):
         return self if found is None else self.with_values(xp.multiply(self.values, found))
 
     def _in_places(self, xp: Any, x: Any) -> Any:
-        """What a whole array has where an element is stored; None where nothing is."""
+        """Return a whole array's elements at the stored places; None where nothing is stored."""
         _, rows, columns = self.entries()
         m, n = self.matrix
         if not m or not n or self.nse == 0:
@@ -286,7 +282,8 @@ class Sparse(Stacked):
         return self.by_coordinates(_three(entries), self.matrix, False)
 
     def mapped(self, name: str) -> Any:
-        known = name in LINEAR or (self.is_unique and name in FIXED_AT_ZERO)
+        # An additive function is right for elements that are stored in parts.
+        known = facts_of(name).additive or (self.is_unique and keeps_zero(name))
         if not known or self.dtype.kind == "b":
             return NotImplemented
         return self.with_values(getattr(self.xp, name)(self.values))
@@ -340,7 +337,7 @@ class Sparse(Stacked):
         return self._extreme(xp, name, data, inside)
 
     def _extreme(self, xp: Any, name: str, data: Any, inside: Any) -> Any:
-        """That of the stored values, and of zero where an element is not stored."""
+        """Reduce the stored values by max or min, with zero where an element is not stored."""
         join = xp.maximum if name == "max" else xp.minimum
         with_zero = xp.where(inside, data, xp.zeros((), self.dtype))
         # One more zero, as there may be no value at all.
@@ -356,7 +353,7 @@ class Sparse(Stacked):
 
 
 def stored_count(cls: type, shape: Any, nse: int | None) -> int:
-    """How many values are stored, as a ``spec`` is told.
+    """Return the number of stored values that a ``spec`` is given.
 
     Raises:
         ImplicitArrayError: It is not.

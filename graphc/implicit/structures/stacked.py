@@ -10,29 +10,19 @@ from typing import Any
 
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray, fields_of, with_fields
-from graphc.implicit.form import Form, dtype_of, lengths_of
 from graphc.implicit.structured import Structured
-from graphc.ir import here, where
+from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
+from graphc.tensor.core.elementwise import ROWS, Facts
 
-__all__ = [
-    "FIXED_AT_ZERO",
-    "Stacked",
-    "joint_dtype",
-    "kept",
-    "product",
-    "refuse",
-    "same_dtype",
-    "whole",
-]
 
-FIXED_AT_ZERO = frozenset(
-    {
-        *("negative", "positive", "abs", "square", "sign", "sqrt", "cbrt", "expm1", "log1p"),
-        *("floor", "ceil", "trunc", "rint", "real", "imag", "conj"),
-        *("sin", "tan", "arcsin", "arctan", "sinh", "tanh", "arcsinh", "arctanh"),
-    }
-)
-"""The functions that make zero of zero, and so keep the zeros that are not stored."""
+def facts_of(name: str) -> Facts:
+    """Return the properties of an elementwise function, by its row's name."""
+    return ROWS[name].facts
+
+
+def keeps_zero(name: str) -> bool:
+    """Whether a function maps zero to zero, and so keeps the zeros that are not stored."""
+    return 0 in facts_of(name).fixed
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,11 +53,11 @@ class Stacked(Structured):
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """Its lengths."""
+        """The lengths of its axes."""
         return (*self.batch, *self.matrix)
 
     def fieldwise(self, function: Callable[[Any, int], Any]) -> Any:
-        """The same structure of what a function makes of each field and its number of own axes."""
+        """Apply a function to each field and its number of own axes."""
 
         def made(part: Any, own: int) -> Any:
             if isinstance(part, tuple):
@@ -82,7 +72,7 @@ class Stacked(Structured):
     # What a subclass may override, for the last two axes.
 
     def window(self, rows: range, columns: range) -> Any:
-        """Some rows and columns of each matrix."""
+        """Slice the rows and columns of each matrix."""
         return NotImplemented
 
     def matrix_rows(self, index: Any) -> Any:
@@ -215,13 +205,13 @@ class Stacked(Structured):
 
 def _unlike(a: ImplicitArray, b: ImplicitArray, axis: int) -> bool:
     """Whether two structures differ in no more than the length of an axis of the stack."""
-    (form, own), (other, given) = Form.of(a), Form.of(b)
+    (treedef, own), (other, given) = Treedef.of(a), Treedef.of(b)
 
     def rest(x: Any) -> Any:
         shape = lengths_of(x)
         return dtype_of(x), shape[:axis], shape[axis + 1 :]
 
-    return form == other and [*map(rest, own)] == [*map(rest, given)]
+    return treedef == other and [*map(rest, own)] == [*map(rest, given)]
 
 
 def kept(xp: Any, name: str, x: Any, axes: tuple[int, ...]) -> Any:
@@ -246,7 +236,7 @@ def product(*lengths: int | None) -> int | None:
 
 def refuse(problem: str, remedy: str) -> ImplicitArrayError:
     """The error of fields that do not fit each other."""
-    return ImplicitArrayError(problem, remedy, where(here()))
+    return ImplicitArrayError(problem, remedy)
 
 
 def same_dtype(x: ImplicitArray, **parts: Any) -> None:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
-import numpy as np
-
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.form import dtype_of, lengths_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures.stacked import Stacked, joint_dtype, kept, refuse, same_dtype
+from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_inexact
-
-__all__ = ["Toeplitz"]
 
 LONG = 1024
 """From this sum of both lengths on, a product by Fourier transforms is the faster one."""
 
 
 ROWS = 16
-"""What blocks are cut for where it is not known how many rows a product has."""
+"""The number of rows that block sizes assume where a product's rows are unknown."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,6 +43,7 @@ class Toeplitz(Stacked):
         ImplicitArrayError: A field without axes, or other batch axes, or dtypes.
 
     Example:
+        >>> import numpy as np
         >>> np.asarray(Toeplitz(np.array([1, 2, 3]), np.array([1, 4, 5, 6]))).tolist()
         [[1, 4, 5, 6], [2, 1, 4, 5], [3, 2, 1, 4]]
         >>> np.asarray(Toeplitz(np.array([1, 2]))).tolist()
@@ -72,7 +68,9 @@ class Toeplitz(Stacked):
         """
         *batch, m, n = shape
         if symmetric and m != n:
-            raise refuse(f"A symmetric Toeplitz of shape {tuple(shape)}.", "It is square.")
+            raise refuse(
+                f"A symmetric Toeplitz of shape {tuple(shape)}.", "A symmetric matrix is square."
+            )
         column, row = [TensorType(dtype_name(dtype), (*batch, k)) for k in (m, n)]
         return cls(column, None if symmetric else row, **options)
 
@@ -81,7 +79,7 @@ class Toeplitz(Stacked):
         if not column or not row or column[:-1] != row[:-1]:
             raise refuse(
                 f"Toeplitz: a column of shape {column} and a row of shape {row}.",
-                "Both are vectors, with the same axes in front.",
+                "Both are vectors with equal leading axes.",
             )
         if bool(column[-1]) != bool(row[-1]):
             # Without a column there is no number for the diagonal, which the row does not give.
@@ -137,11 +135,10 @@ class Toeplitz(Stacked):
         xp = numpy_like(self, x)
         if not m or not n:
             return xp.zeros((*xp.shape_of(x)[:-1], n), joint_dtype(xp, self.column, x))
-        transforms = TRANSFORMS.get(xp.name)
         inexact = is_inexact(str(self.dtype)) and is_inexact(str(dtype_of(x)))
         t = self._diagonals()
-        if transforms is not None and inexact and m + n >= LONG:
-            y = _by_transforms(xp, transforms(), t, x, n)
+        if xp.fft is not None and inexact and m + n >= LONG:
+            y = _by_transforms(xp, t, x, n)
         else:
             y = _by_blocks(xp, t, x, (m, n, ROWS if k is None else k))
         return xp.flip(y, -1)
@@ -238,17 +235,11 @@ class Toeplitz(Stacked):
         return y if axes == (-2,) else kept(xp, name, y, (-1,))
 
 
-TRANSFORMS: dict[str, Callable[[], Any]] = {
-    "NumPy": lambda: np.fft,
-    "JAX": lambda: import_module("jax.numpy").fft,
-}
-"""The Fourier transforms of a library."""
-
 JOINED = {
     "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum",
     "any": "logical_or", "all": "logical_and",
 }  # fmt: skip
-"""What joins two results of a reduction."""
+"""The function that combines two partial results of a reduction."""
 
 
 def _over_windows(xp: Any, name: str, t: Any, width: int, count: int) -> Any:
@@ -266,21 +257,21 @@ def _over_windows(xp: Any, name: str, t: Any, width: int, count: int) -> Any:
     return y
 
 
-def _by_transforms(xp: Any, fft: Any, t: Any, x: Any, n: int) -> Any:
+def _by_transforms(xp: Any, t: Any, x: Any, n: int) -> Any:
     """``y[l] = sum(t[l + i] x[i])`` for l < n, of t (..., m + n - 1) and x (..., k, m)."""
     dtype = joint_dtype(xp, t, x)
     size = 1 << (lengths_of(t)[-1] - 1).bit_length()  # type: ignore[operator]
     wide = "float32" if dtype.itemsize < 4 else dtype
     t, x = xp.cast(t[..., None, :], wide), xp.cast(x, wide)
     if dtype.kind == "c":
-        y = fft.ifft(fft.fft(t, size) * xp.conj(fft.fft(xp.conj(x), size)), size)
+        y = xp.fft.ifft(xp.fft.fft(t, size) * xp.conj(xp.fft.fft(xp.conj(x), size)), size)
     else:
-        y = fft.irfft(fft.rfft(t, size) * xp.conj(fft.rfft(x, size)), size)
+        y = xp.fft.irfft(xp.fft.rfft(t, size) * xp.conj(xp.fft.rfft(x, size)), size)
     return xp.cast(y[..., :n], dtype)
 
 
 def _by_blocks(xp: Any, t: Any, x: Any, lengths: tuple[int, int, int]) -> Any:
-    """The same by matrix products of blocks, where t is cut at every b-th place; for m, n, k.
+    """Multiply by blocks of b columns of the Toeplitz matrix, for sizes m, n, k.
 
     With l = P b + r and i = Q b + s, ``t[l + i]`` is element r, s of block P + Q.
     """

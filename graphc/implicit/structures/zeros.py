@@ -9,13 +9,11 @@ from typing import Any, Self
 import numpy as np
 
 from graphc.config import config
-from graphc.implicit.form import dtype_of
-from graphc.implicit.level import numpy_like
+from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures.fill import Fill, is_static, product_dtype
-from graphc.implicit.structures.stacked import FIXED_AT_ZERO
+from graphc.implicit.structures.stacked import keeps_zero
+from graphc.implicit.treedef import dtype_of
 from graphc.ir import dtype_name, is_inexact, numpy_dtype
-
-__all__ = ["BESIDE_ZEROS", "Ones", "Zeros"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +81,7 @@ class Zeros(Constant):
 
     def mapped(self, name: str) -> Any:
         y = super().mapped(name)
-        return Zeros(y.value, y.lengths) if name in FIXED_AT_ZERO else y
+        return Zeros(y.value, y.lengths) if keeps_zero(name) else y
 
     def scaled(self, c: Any) -> Any:
         return self.like(c)
@@ -127,4 +125,4 @@ BESIDE_ZEROS: dict[str, Callable[[Any, Any], Any]] = {
     "prod": lambda xp, weights: xp.multiply(weights, xp.zeros_like(weights)),
     "all": lambda xp, weights: xp.zeros_like(weights),
 }
-"""What a slice of one weight and zeros gives."""
+"""The reductions of a slice of one weight and zeros."""

@@ -1,1 +1,1 @@
-"""JAX: one ``jax.jit`` over the straight-line function."""
+"""The JAX backend: one ``jax.jit`` over a program's straight-line function."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,6 +22,8 @@ from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import policy_of
 from graphc.ir import Check, Graph, Node, Op, Pick, TensorType, TupleType
 from graphc.link.backend import Backend, Executable
+from graphc.link.call_spec import CallSpec
+from graphc.link.compile_context import CompileContext
 from graphc.link.jax.bounded import (
     Count,
     Ragged,
@@ -30,20 +32,21 @@ from graphc.link.jax.bounded import (
     is_known,
     unequal,
 )
+from graphc.link.jax.call_key import KnownArguments
 from graphc.link.jax.executables import Executables, in_64_bits
 from graphc.link.jax.host import called_back
-from graphc.link.jax.kinds import Known
 from graphc.link.jax.pure import in_own_dtype, transformable
 from graphc.link.jax.specialized import Specialized
-from graphc.link.jax.traced import Traced
-from graphc.link.ledger import Ledger
-from graphc.link.outline import Outline
+from graphc.link.jax.traced import TracedProgram
 from graphc.link.program import Program
 from graphc.link.transformable import Transformable
-from graphc.tensor.elementwise import minimum
-from graphc.tensor.shape import Length, Shape
+from graphc.rewrite.loops.windows import windowed
+from graphc.site import mark_own
+from graphc.tensor.core.elementwise import minimum
+from graphc.tensor.core.shape import Length, Shape
 
-__all__ = ["WIDENED", "backend", "wide"]
+# An error raised while JAX traces a program is about the user's line, not about one of JAX's.
+mark_own(str(Path(jax.__file__).parent))
 
 WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
 
@@ -52,7 +55,7 @@ WIDENED: set[Op | type[Op]] = set()
 
 
 def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
-    """A JAX array of that dtype on the mode's device; a NumPy array is copied."""
+    """Convert to a JAX array of a dtype on the mode's device; NumPy arrays are copied."""
     if isinstance(value, jax.Array) and value.dtype == type.numpy_dtype:
         return value
     # An array that is kept is made at once, also where the user's code is being traced.
@@ -68,7 +71,7 @@ LARGE = 2**20
 
 
 def _copy(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A copy in memory that nobody else has, and that JAX need not copy again where it is large."""
+    """Copy to fresh memory, which JAX need not copy again where it is large."""
     value = np.asarray(value)
     size = value.size * dtype.itemsize
     if size < LARGE:
@@ -81,12 +84,12 @@ def _copy(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 
 def to_numpy(value: Any) -> np.ndarray[Any, Any]:
-    """A NumPy array, which may share the JAX array's memory, read-only."""
+    """Convert to a NumPy array, which may share memory and is then read-only."""
     return np.asarray(value)
 
 
 def device_of(options: Mapping[str, Any]) -> Any:
-    """The device that a mode names: a ``jax.Device``, ``"cpu"`` or ``"gpu:1"``; None for JAX's own.
+    """Return the device that a mode names: a ``jax.Device``, ``"cpu"``, ``"gpu:1"``; else None.
 
     Raises:
         ModeError: There is no such device.
@@ -128,7 +131,7 @@ def _is_wide(graph: Graph, host: Container[Node]) -> bool:
 
 
 def _is_foreign(graph: Graph) -> bool:
-    """Whether JAX traces something else than graphc's own lowerings, or calls back."""
+    """Whether JAX traces code other than graphc's lowerings, or calls back."""
     return any(
         type(node.op) in WIDENED
         or (node.op.by_numpy and backend.lowering(node.op) is None)
@@ -138,22 +141,23 @@ def _is_foreign(graph: Graph) -> bool:
 
 
 def compile(
-    outline: Outline,
+    spec: CallSpec,
     program: Callable[[], Program],
     options: Mapping[str, Any],
     donated: tuple[int, ...],
-    ledger: Ledger,
+    context: CompileContext,
 ) -> Executable:
-    """What runs the executables that the arguments need; these are made when they are needed."""
-    traced = Traced(outline, program)
-    wide = outline.facts["wide"]
+    """Return a function that runs the program and compiles executables on demand."""
+    traced = TracedProgram(spec, program)
+    wide = spec.facts["wide"]
     device = device_of(options)
     execute: Executable
-    if outline.static:
-        execute = Specialized(traced, outline, donated, ledger)
+    if spec.static:
+        execute = Specialized(traced, spec, donated, context)
     else:
-        pure, foreign = outline.single, outline.facts["foreign"]
-        made = Executables(traced.function, donated, ledger, Known(), pure=pure, foreign=foreign)
+        pure, foreign = spec.single, spec.facts["foreign"]
+        known = KnownArguments()
+        made = Executables(traced.function, donated, context, known, pure=pure, foreign=foreign)
         if device is None and not traced.is_bounded:
             return made.caller(wide=wide)
         execute = traced.cut(made.caller()) if traced.is_bounded else made.caller()
@@ -182,14 +186,18 @@ def _build(wanted: Any) -> str:
 
 
 class JAXBackend(Backend):
-    """Operations are JAX functions; what JAX lacks can be called back in NumPy."""
+    """The JAX backend: lowerings to JAX functions, and callbacks to NumPy for the rest."""
 
     def facts(self, program: Program) -> Mapping[str, Any]:
-        """Whether it computes in 64 bits, and whether it runs code of the user's."""
+        """Return whether a program computes in 64 bits, and whether it runs the user's code."""
         return {"wide": wide(program), "foreign": _is_foreign(program.graph)}
 
+    def prepared(self, graph: Graph) -> Graph:
+        """Return the graph with slices whose place alone differs from step to step by indices."""
+        return windowed(graph)
+
     def build(self, options: Mapping[str, Any]) -> str:
-        """JAX and XLA, the devices, and the flags that XLA was started with."""
+        """Return the versions of JAX and XLA, the devices, and XLA's flags."""
         return _build(options.get("device"))
 
     def free_array(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
@@ -209,7 +217,7 @@ class JAXBackend(Backend):
             types = result.items if isinstance(result, TupleType) else (result,)
             if not all(isinstance(t, TensorType) and t.is_static for t in types):
                 raise DynamicShapeError(
-                    f"{node!r} runs in NumPy, and the shape of its result is not known before.",
+                    f"{node!r} runs in NumPy, and its result has no known shape.",
                     "Use mode='NUMPY', or give the operation a lowering.",
                     node.where,
                 )
@@ -226,7 +234,7 @@ class JAXBackend(Backend):
     def around(
         self, node: Node, compute: Callable[..., Any], *, on_host: bool
     ) -> Callable[..., Any]:
-        """What computes a node also where lengths are not known, but bounded."""
+        """Let a lowering handle implicit operands, and lengths that are only bounded."""
         deciding: Iterable[int] = () if node.op.graphs() else node.op.host_inputs()
         if on_host and not isinstance(node.op, Length | Shape | Pick):
             deciding = range(len(node.inputs))
@@ -239,7 +247,8 @@ class JAXBackend(Backend):
         def bounded(*values: Any) -> Any:
             if any(map(is_implicit, values)) and not reads_shape:
                 # A program without implicit arrays does not load what runs them.
-                lowered = import_module("graphc.implicit.jax.lowered")
+                from graphc.link.jax.implicit import lowered  # noqa: PLC0415
+
                 return lowered.at_primitives(compute, values, policy_of(), node.site)
             if (
                 limits
@@ -252,7 +261,7 @@ class JAXBackend(Backend):
         return bounded
 
     def equal_lengths(self, node: Node, check: Check, operands: Sequence[Any]) -> None:
-        """Raise where they differ, now or when the program has run."""
+        """Raise where two lengths differ, now or when the program has run."""
         a, m, b, n = check
         left, right = operands[a].shape[m], operands[b].shape[n]
         if isinstance(left, Count) or isinstance(right, Count):

@@ -1,4 +1,4 @@
-"""Lengths that are not known while JAX traces: arrays in buffers that are long enough for them.
+"""Lengths unknown while JAX traces: arrays in buffers of bounded length.
 
 How many steps a loop does until it stops is such a length; so is a number of steps that is another
 one at every call, once there were several of them. What follows from it, the length of a trace or
@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import jax
@@ -22,36 +21,9 @@ import numpy as np
 from jax import lax
 
 from graphc.errors import BoundsError, DynamicShapeError, GraphcError, RuntimeShapeError
+from graphc.intervals.interval import INTEGERS, Interval
+from graphc.intervals.rules import image
 from graphc.ir import Node, Op
-
-__all__ = [
-    "Count",
-    "Equal",
-    "Ragged",
-    "agree",
-    "aligned",
-    "arrays",
-    "as_count",
-    "at_least",
-    "bound",
-    "checked",
-    "combined",
-    "compute",
-    "is_known",
-    "least",
-    "minus",
-    "most",
-    "outside",
-    "plain",
-    "plus",
-    "ragged",
-    "ragged_axis",
-    "refused",
-    "rule",
-    "settled",
-    "unequal",
-    "whole",
-]
 
 LEAST, MOST = -(2**63), 2**63 - 1
 UNBOUNDED = 2**48
@@ -60,7 +32,7 @@ UNBOUNDED = 2**48
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Count:
-    """An integer that is not known while JAX traces, and the bounds that it keeps.
+    """An integer that is unknown while JAX traces, with its bounds.
 
     Attributes:
         value: A traced int64 scalar.
@@ -82,7 +54,7 @@ class Count:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Ragged:
-    """An array one of whose lengths is not known while JAX traces.
+    """An array with one length that is unknown while JAX traces, held in a longer buffer.
 
     Attributes:
         buffer: Its elements, and others behind them.
@@ -96,7 +68,7 @@ class Ragged:
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The lengths, one of them a count."""
+        """The lengths, one of them a ``Count``."""
         own = self.buffer.shape
         return (*own[: self.axis], self.count, *own[self.axis + 1 :])
 
@@ -107,16 +79,16 @@ class Ragged:
 
     @property
     def dtype(self) -> Any:
-        """That of the elements."""
+        """The dtype of the elements."""
         return self.buffer.dtype
 
     def inside(self) -> Any:
-        """Which of the buffer's elements are the array's."""
+        """A mask of the buffer's elements that belong to the array."""
         places = lax.broadcasted_iota(np.int64, self.buffer.shape, self.axis)
         return lax.lt(places, self.count.value)
 
     def cut(self) -> Any:
-        """The array in its own length, once that is there.
+        """Return the array in its own length, once that is known.
 
         Raises:
             DynamicShapeError: It is not, as the user's own code is being traced.
@@ -131,7 +103,7 @@ class Ragged:
         return jax.device_put(part, self.buffer.sharding)
 
     def filled(self, fill: Any) -> Any:
-        """The buffer with another number for what is not the array's."""
+        """Fill the buffer's unused elements with a number."""
         other = lax.full(self.buffer.shape, fill, self.dtype)
         return lax.select(self.inside(), self.buffer, other)
 
@@ -144,7 +116,7 @@ jax.tree_util.register_pytree_node(
 
 
 def is_known(x: Any) -> bool:
-    """Whether a value is there while JAX traces."""
+    """Whether a value is known while JAX traces."""
     return isinstance(x, np.ndarray | np.generic | int)
 
 
@@ -152,7 +124,7 @@ def is_known(x: Any) -> bool:
 
 
 def as_count(n: Any) -> Count:
-    """An integer, known or not, as a count."""
+    """Convert an integer, known or traced, to a ``Count``."""
     if isinstance(n, Count):
         return n
     if is_known(n):
@@ -161,27 +133,36 @@ def as_count(n: Any) -> Count:
 
 
 def plain(x: Any) -> Any:
-    """A count's value; anything else as it is."""
+    """Return a count's value; anything else unchanged."""
     return x.value if isinstance(x, Count) else x
 
 
 def settled(n: Count) -> Any:
-    """A count that can only be one integer as that."""
+    """Return a count whose bounds are equal as an integer."""
     return np.asarray(n.low, np.int64) if n.low == n.high else n
 
 
-def combined(f: Callable[..., Any], of: Callable[..., Any], *xs: Any) -> Any:
-    """The count that is a function of others, each of which it follows up or down.
+def combined(name: str, f: Callable[..., Any], *xs: Any) -> Any:
+    """The count that is an elementwise function of others.
 
     Args:
-        f: Of values in JAX.
-        of: The same of Python integers.
+        name: The function's row.
+        f: The same of values in JAX.
         xs: Counts and known integers.
     """
     counts = [as_count(x) for x in xs]
-    corners = [int(of(*ends)) for ends in product(*[(x.low, x.high) for x in counts])]
-    low, high = max(min(corners), LEAST), min(max(corners), MOST)
+    bounds = image(INTEGERS, name, *[Interval(x.low, x.high) for x in counts])
+    assert bounds is not None
+    low, high = max(bounds.low, LEAST), min(bounds.high, MOST)
     return settled(Count(f(*[x.value for x in counts]), low, high))
+
+
+def compared(name: str, a: Any, b: Any) -> bool | None:
+    """The result of a comparison of integers that their bounds decide."""
+    x, y = as_count(a), as_count(b)
+    ends = [Interval(0, 0)] * 2 if x.value is y.value else [Interval(n.low, n.high) for n in (x, y)]
+    found = image(INTEGERS, name, *ends)
+    return bool(found.low) if found is not None and found.low == found.high else None
 
 
 def plus(a: Any, b: Any) -> Any:
@@ -189,7 +170,7 @@ def plus(a: Any, b: Any) -> Any:
     for x, y in ((a, b), (b, a)):
         if is_known(x) and int(x) == 0:
             return y
-    return combined(lax.add, lambda x, y: x + y, a, b)
+    return combined("add", lax.add, a, b)
 
 
 def minus(a: Any, b: Any) -> Any:
@@ -198,7 +179,22 @@ def minus(a: Any, b: Any) -> Any:
         return np.asarray(0, np.int64)
     if is_known(b) and int(b) == 0:
         return a
-    return combined(lax.sub, lambda x, y: x - y, a, b)
+    return combined("subtract", lax.sub, a, b)
+
+
+def times(a: Any, b: Any) -> Any:
+    """The product."""
+    return combined("multiply", lax.mul, a, b)
+
+
+def over(n: Any, step: int) -> Any:
+    """The quotient of a count that is not negative, rounded down."""
+    return n if step == 1 else combined("floor_divide", lax.div, n, step)
+
+
+def every(n: Any, step: int) -> Any:
+    """How many there are of a count if one of so many is taken, the first of them included."""
+    return over(plus(n, step - 1), step)
 
 
 def least(a: Any, b: Any) -> Any:
@@ -206,7 +202,7 @@ def least(a: Any, b: Any) -> Any:
     for x, y in ((as_count(a), as_count(b)), (as_count(b), as_count(a))):
         if x.high <= y.low:
             return settled(x)
-    return combined(lax.min, min, a, b)
+    return combined("minimum", lax.min, a, b)
 
 
 def most(a: Any, b: Any) -> Any:
@@ -214,11 +210,11 @@ def most(a: Any, b: Any) -> Any:
     for x, y in ((as_count(a), as_count(b)), (as_count(b), as_count(a))):
         if x.low >= y.high:
             return settled(x)
-    return combined(lax.max, max, a, b)
+    return combined("maximum", lax.max, a, b)
 
 
 def bound(n: Any) -> int:
-    """The longest buffer that is needed.
+    """Return the longest buffer that is needed.
 
     Raises:
         DynamicShapeError: There is no bound.
@@ -226,7 +222,7 @@ def bound(n: Any) -> int:
     count = as_count(n)
     if count.high >= UNBOUNDED:
         raise DynamicShapeError(
-            "A length is not known while JAX compiles, and nothing bounds it.",
+            "A length is unknown while JAX compiles, and has no upper bound.",
             "Limit it by gt.minimum(n, most) or, of a loop, by the most steps there can be; or use "
             "mode='NUMPY'.",
         )
@@ -234,7 +230,7 @@ def bound(n: Any) -> int:
 
 
 def ragged(buffer: Any, count: Any, axis: int) -> Any:
-    """An array of a length that may be a count: its buffer is cut where it is too long."""
+    """Make an array of a length that may be a ``Count``; too long a buffer is cut."""
     count = as_count(count)
     n = bound(count)
     if buffer.shape[axis] > n:
@@ -246,8 +242,8 @@ def ragged(buffer: Any, count: Any, axis: int) -> Any:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Equal:
-    """Two integers that must be equal, or the first at least the second.
+class LengthCheck:
+    """A check that two integers are equal, or that the first is at least the second.
 
     Attributes:
         a: The first one.
@@ -262,7 +258,7 @@ class Equal:
     at_least: bool
 
     def verify(self) -> None:
-        """Raise where they are not."""
+        """Raise where the check fails."""
         if isinstance(self.a, jax.core.Tracer):
             return
         a, b = int(self.a), int(self.b)
@@ -271,15 +267,17 @@ class Equal:
 
 
 jax.tree_util.register_pytree_node(
-    Equal, lambda x: ((x.a, x.b), (x.error, x.at_least)), lambda how, ab: Equal(*ab, *how)
+    LengthCheck,
+    lambda x: ((x.a, x.b), (x.error, x.at_least)),
+    lambda how, ab: LengthCheck(*ab, *how),
 )
 
-_pending: ContextVar[list[Equal] | None] = ContextVar("pending", default=None)
+_pending: ContextVar[list[LengthCheck] | None] = ContextVar("pending", default=None)
 
 
 @contextmanager
-def checked(pending: list[Equal] | None) -> Iterator[None]:
-    """Where what must be equal is put, in this context; nowhere within the step of a loop."""
+def checked(pending: list[LengthCheck] | None) -> Iterator[None]:
+    """Collect checks of lengths in this context; not within the step of a loop."""
     token = _pending.set(pending)
     try:
         yield
@@ -288,7 +286,7 @@ def checked(pending: list[Equal] | None) -> Iterator[None]:
 
 
 def agree(a: Any, b: Any, error: Callable[[int, int], GraphcError]) -> None:
-    """See to it that two lengths are equal."""
+    """Check that two lengths are equal."""
     if a is b:
         return
     x, y = as_count(a), as_count(b)
@@ -296,19 +294,19 @@ def agree(a: Any, b: Any, error: Callable[[int, int], GraphcError]) -> None:
         return
     if x.high < y.low or y.high < x.low:
         raise error(x.low, y.low)
-    _later(Equal(x.value, y.value, error, at_least=False))
+    _later(LengthCheck(x.value, y.value, error, at_least=False))
 
 
 def at_least(a: Any, b: Any, error: Callable[[int, int], GraphcError]) -> None:
-    """See to it that the first is not less than the second; in a step it is taken on trust."""
+    """Check that the first is not less than the second; within a step nothing is checked."""
     x, y = as_count(a), as_count(b)
     if x.high < y.low:
         raise error(x.high, y.low)
     if x.low < y.high and x.value is not y.value and _pending.get() is not None:
-        _later(Equal(x.value, y.value, error, at_least=True))
+        _later(LengthCheck(x.value, y.value, error, at_least=True))
 
 
-def _later(check: Equal) -> None:
+def _later(check: LengthCheck) -> None:
     pending = _pending.get()
     if pending is None:
         raise DynamicShapeError(
@@ -319,7 +317,7 @@ def _later(check: Equal) -> None:
 
 
 def unequal(node: Node) -> Callable[[int, int], GraphcError]:
-    """What says that two lengths of an operation's operands differ."""
+    """Return the error for two lengths of operands that differ."""
 
     def error(a: int, b: int) -> GraphcError:
         return RuntimeShapeError(
@@ -330,7 +328,7 @@ def unequal(node: Node) -> Callable[[int, int], GraphcError]:
 
 
 def outside(node: Node, i: int) -> Callable[[int, int], GraphcError]:
-    """What says that an index is outside of an array."""
+    """Return the error for an index outside of an array."""
 
     def error(a: int, b: int) -> GraphcError:
         return BoundsError(f"{node!r}: index {i} is out of bounds for length {a}.", "", node.where)
@@ -344,7 +342,7 @@ Lowering = Callable[..., Any]
 Rule = Callable[[Node, Lowering, Sequence[Any]], Any]
 
 RULES: dict[type[Op], Rule] = {}
-"""What computes an operation some of whose operands are counts or ragged."""
+"""The functions that compute operations with ``Count`` or ``Ragged`` operands."""
 
 
 OF_COUNTS: set[type[Op]] = set()
@@ -352,7 +350,7 @@ OF_COUNTS: set[type[Op]] = set()
 
 
 def rule(*ops: type[Op], of_counts: bool = False) -> Callable[[Rule], Rule]:
-    """Enter the decorated function for these operations."""
+    """Register the decorated function for these operations."""
 
     def enter(f: Rule) -> Rule:
         RULES.update(dict.fromkeys(ops, f))
@@ -363,7 +361,7 @@ def rule(*ops: type[Op], of_counts: bool = False) -> Callable[[Rule], Rule]:
 
 
 def compute(node: Node, lowering: Lowering | None, values: Sequence[Any]) -> Any:
-    """An operation some of whose operands are counts or ragged, or decide a shape unknown here.
+    """Compute an operation with ``Count`` or ``Ragged`` operands, or with unknown shapes.
 
     Args:
         node: What is computed.
@@ -386,7 +384,7 @@ def compute(node: Node, lowering: Lowering | None, values: Sequence[Any]) -> Any
 
 
 def arrays(node: Node, values: Sequence[Any]) -> list[Any]:
-    """The operands, counts as arrays of their inputs' dtypes."""
+    """Return the operands, with counts as arrays of their inputs' dtypes."""
     return [
         lax.convert_element_type(x.value, known.type.numpy_dtype) if isinstance(x, Count) else x
         for x, known in zip(values, node.inputs, strict=True)
@@ -394,7 +392,7 @@ def arrays(node: Node, values: Sequence[Any]) -> list[Any]:
 
 
 def ragged_axis(node: Node, values: Sequence[Any]) -> int:
-    """The axis along which arrays are ragged, which must be the same of all that are."""
+    """Return the axis along which arrays are ragged; it must be the same for all."""
     axes = {x.axis for x in values if isinstance(x, Ragged)}
     if len(axes) != 1:
         raise refused(node)
@@ -402,7 +400,7 @@ def ragged_axis(node: Node, values: Sequence[Any]) -> int:
 
 
 def refused(node: Node) -> DynamicShapeError:
-    """What says that an operation needs a length that is not known."""
+    """Return the error for an operation that needs an unknown length."""
     return DynamicShapeError(
         f"{node!r} needs a length that is known while JAX compiles; here it depends on how many "
         "steps a loop does.",
@@ -413,7 +411,7 @@ def refused(node: Node) -> DynamicShapeError:
 
 
 def whole(x: Any, node: Node) -> Any:
-    """An array or a count's value.
+    """Return an array, or a count's value.
 
     Raises:
         DynamicShapeError: An array's length is not known.
@@ -424,12 +422,12 @@ def whole(x: Any, node: Node) -> Any:
 
 
 def cut(x: Any, n: int, axis: int) -> Any:
-    """No more than the first elements."""
+    """Cut a buffer to its first elements."""
     return x if x.shape[axis] <= n else lax.slice_in_dim(x, 0, n, axis=axis)
 
 
 def aligned(node: Node, values: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], Any]:
-    """Buffers of one length along given axes, and the count that all have there.
+    """Align buffers along axes; return them and their common count.
 
     Args:
         node: Named where they do not fit.

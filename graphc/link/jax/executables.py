@@ -1,10 +1,11 @@
-"""A function that JAX traces, and its executables: compiled, or loaded without being traced.
+"""Executables of a function that JAX traces: compiled, or loaded without tracing it.
 
 What is compiled in this process is called through ``jax.jit``, whose dispatch is in C++ and knows
-of every setting of JAX. Where it would trace, it asks first: what another process compiled for such
-arguments is loaded in its place. Such an executable takes arrays of one kind on one device and
-knows of no settings; where it does not apply, another is found, loaded or compiled. ``jax.jit``
-does not ask where it has traced, as for the same arrays on another device: nobody is told of that.
+every setting of JAX. Where it would trace, the executable that another process compiled for such
+arguments is loaded instead. A loaded executable takes arrays of one shape, dtype and device and
+knows no settings; where it does not apply, another is found, loaded or compiled. ``jax.jit`` does
+not ask again where it has traced, as for the same arrays on another device: such compilations are
+not recorded.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from time import perf_counter
 from typing import Any
@@ -24,19 +25,17 @@ import jax.extend.core
 
 from graphc.errors import GraphcError
 from graphc.link.backend import Executable
-from graphc.link.jax.kinds import DECIDING, PRECISION, Kind, Known, settings
-from graphc.link.jax.saved import Saved, pack, unpack
-from graphc.link.ledger import Ledger
-
-__all__ = ["Executables", "in_64_bits"]
+from graphc.link.compile_context import CompileContext
+from graphc.link.jax.call_key import PRECISION, SETTINGS, CallKey, KnownArguments, settings
+from graphc.link.jax.serialized import LoadedExecutable, pack, unpack
 
 # Older releases have it in jax.core, where newer ones warn of it.
 _home: Any = jax.extend.core if hasattr(jax.extend.core, "get_opaque_trace_state") else jax.core
 trace_state: Callable[[], Any] = _home.get_opaque_trace_state
 
-MOST = 256
-"""How many executables are known at a time, the oldest being forgotten; ``jax.jit`` keeps its own.
-"""
+MAX_ENTRIES = 256
+"""The most executables that are known at a time, the oldest going first; ``jax.jit`` has its own
+cache."""
 
 with jax.ensure_compile_time_eval():
     UNTRACED = trace_state()
@@ -48,12 +47,12 @@ class AbsentError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
-    """What runs calls of a kind.
+class CacheEntry:
+    """The executable of a call key.
 
     Attributes:
-        run: Takes their arguments.
-        loaded: Whether it was loaded.
+        run: Takes the arguments of such calls.
+        loaded: Whether it was loaded, and not compiled here.
     """
 
     run: Executable
@@ -61,35 +60,35 @@ class Entry:
 
 
 class Executables:
-    """The executables of a function.
+    """The executables of a function, by call key.
 
     Args:
         function: Traceable by JAX.
         donated: The arguments whose buffers may be reused.
-        ledger: Where executables are kept, and who is told of them.
-        known: What of the arguments the function knows already.
-        pure: Whether calling it while JAX traces other code may give values.
-        foreign: Whether it runs code of the user's, which may go by any setting of JAX.
+        context: Where executables are stored and recorded.
+        known: The arguments that the function is specialized for.
+        pure: Whether a call gives values while JAX traces other code.
+        foreign: Whether it runs the user's code, which may depend on any setting of JAX.
     """
 
     def __init__(
         self,
         function: Callable[..., Any],
         donated: tuple[int, ...],
-        ledger: Ledger,
-        known: Known,
+        context: CompileContext,
+        known: KnownArguments,
         *,
         pure: bool,
         foreign: bool,
     ) -> None:
         self.function = function
         self.donated = donated
-        self.ledger = ledger
+        self.context = context
         self.known = known
         self.pure = pure
         self.foreign = foreign
-        self._entries: OrderedDict[Kind, Entry] = OrderedDict()
-        self._by_shapes: dict[tuple[Any, ...], Entry] = {}
+        self._entries: OrderedDict[CallKey, CacheEntry] = OrderedDict()
+        self._by_shapes: dict[tuple[Any, ...], CacheEntry] = {}
         self._loaded = 0
         self._lock = threading.RLock()
         self._thread = threading.local()
@@ -104,21 +103,21 @@ class Executables:
 
     @cached_property
     def _inner(self) -> Executable:
-        """What is part of other code that JAX traces; nobody is told of it, and nothing kept."""
+        """The function as part of other code that JAX traces; nothing is stored or recorded."""
         return jax.jit(self.function, donate_argnums=self.donated)
 
     def lower(self, *arguments: Any) -> jax.stages.Lowered:
-        """The program as XLA gets it for such arguments."""
+        """Lower the program for such arguments."""
         with self._tracing():
             return self._jitted.lower(*arguments)
 
     # Calls.
 
     def caller(self, *, wide: bool = False) -> Executable:
-        """What calls the executable that the arguments need.
+        """Return a function that calls the executable for its arguments.
 
         Args:
-            wide: Whether it computes in 64 bits, and turns these on.
+            wide: Whether it turns 64-bit dtypes on.
         """
         again, enable = self._again, jax.enable_x64
         run: Executable = _none
@@ -160,28 +159,28 @@ class Executables:
         return found  # type: ignore[no-any-return]
 
     def _again(self, failed: Exception, arguments: tuple[Any, ...]) -> Any:
-        """The results of a call that did not find its executable; raises what else failed."""
+        """Return the results of a call that failed, if only because its executable was missing."""
         if settings.jax_disable_jit or any(isinstance(x, jax.core.Tracer) for x in arguments):
             return self._inner(*arguments)
-        kind = Kind.of(arguments)
-        entry = self._entries.get(kind)
+        key = CallKey.of(arguments)
+        entry = self._entries.get(key)
         is_absent = isinstance(failed, AbsentError)
-        if entry is not None and not is_absent and entry is self._tried(entry, arguments):
+        if entry is not None and not is_absent and entry is self._last_called(entry, arguments):
             return self._failed(failed, entry, arguments)
         if entry is None:
-            entry = self._made(kind, arguments)
+            entry = self._new_entry(key, arguments)
         self._by_shapes[_shapes(arguments)] = entry
         if entry.loaded and not self._applies():
             return self._inner(*arguments)
         return entry.run(*arguments) if entry.loaded else self._jit(arguments)
 
-    def _tried(self, entry: Entry, arguments: Sequence[Any]) -> Entry | None:
-        """Which entry a call went to, if this is the right one."""
+    def _last_called(self, entry: CacheEntry, arguments: Sequence[Any]) -> CacheEntry | None:
+        """The entry that a call went to, where ``entry`` is the right one."""
         if not self._loaded or len(self._entries) == 1:
             return entry
         return self._by_shapes.get(_shapes(arguments))
 
-    def _failed(self, failed: Exception, entry: Entry, arguments: Sequence[Any]) -> Any:
+    def _failed(self, failed: Exception, entry: CacheEntry, arguments: Sequence[Any]) -> Any:
         """Raise the error of the right executable; where JAX looks for NaNs, as ``jit`` does."""
         if entry.loaded and (settings.jax_debug_nans or settings.jax_debug_infs):
             return self._inner(*arguments)
@@ -192,13 +191,13 @@ class Executables:
         return self.pure or trace_state() == UNTRACED
 
     def _jit(self, arguments: tuple[Any, ...]) -> Any:
-        """The results of what was compiled here; again where JAX was told to forget it."""
+        """Call ``jax.jit``, which compiles again where the user cleared its caches."""
         start = perf_counter()
         with self._tracing():
             results = self._jitted(*arguments)
             traced = self._thread.traced
         if traced:
-            self._tell("compile", arguments, perf_counter() - start)
+            self._record("compile", arguments, perf_counter() - start)
         return results
 
     @contextmanager
@@ -212,68 +211,67 @@ class Executables:
         finally:
             thread.may_trace = before
 
-    # Making one.
+    # Entries.
 
-    def _made(self, kind: Kind, arguments: tuple[Any, ...]) -> Entry:
-        """The executable for calls of a kind: the one of another process, or a new one."""
+    def _new_entry(self, key: CallKey, arguments: tuple[Any, ...]) -> CacheEntry:
+        """The entry of a key: loaded where another process has stored it, or compiled."""
         with self._lock:
-            entry = self._entries.get(kind)
+            entry = self._entries.get(key)
             if entry is None:
-                self.ledger.wanted(self.known.shapes(arguments), self.known.items())
-                keeps = self.ledger.keeps and kind.place is not None
-                name = self._name(kind) if keeps else None
-                with self.ledger.locked(name) if name else nullcontext():
-                    entry = self._load(name, kind, arguments) if name else None
-                    entry = entry or self._compile(name, arguments)
-                self._enter(kind, entry)
+                self.context.before_compile(self.known.shapes(arguments), self.known.items())
+                compile = partial(self._compile, arguments)
+                if key.place is None:
+                    entry, _ = compile()
+                else:
+                    load = partial(self._load, key, arguments)
+                    entry = self.context.executable(self._name(key), load, compile)
+                self._enter(key, entry)
         return entry
 
-    def _name(self, kind: Kind) -> str:
-        text = f"{kind.text()}; {self.donated}; {self.known!r}"
+    def _name(self, key: CallKey) -> str:
+        text = f"{key.text()}; {self.donated}; {self.known!r}"
         return blake2b(text.encode(), digest_size=20).hexdigest()
 
-    def _load(self, name: str, kind: Kind, arguments: tuple[Any, ...]) -> Entry | None:
+    def _load(self, key: CallKey, arguments: tuple[Any, ...], data: bytes) -> CacheEntry | None:
         if not self._applies():
             return None
         start = perf_counter()
-        data = self.ledger.load(name)
-        if data is None:
-            return None
         like = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arguments]  # type: ignore[no-untyped-call]
 
         def error(number: int, a: int, b: int) -> GraphcError:
-            """The error of a check, which is the program's: it is traced for that."""
+            """Trace the program, which has the error of the check."""
             _, checks = jax.eval_shape(self.function, *like)
             return checks[number].error(a, b)  # type: ignore[no-any-return]
 
         try:
-            saved = unpack(data, kind.place, error)
-        except Exception:  # whatever JAX does not take, it can compile
+            loaded = unpack(data, key.place, error)
+        except Exception:  # whatever JAX does not accept, it can compile
             return None
-        self._tell("load", arguments, perf_counter() - start)
-        by = range(len(DECIDING)) if self.foreign else [PRECISION] if saved.precise else []
-        return Entry(_guarded(saved, kind, by, pure=self.pure), loaded=True)
+        self._record("load", arguments, perf_counter() - start)
+        by = range(len(SETTINGS)) if self.foreign else [PRECISION] if loaded.precise else []
+        return CacheEntry(_guarded(loaded, key, by, pure=self.pure), loaded=True)
 
-    def _compile(self, name: str | None, arguments: tuple[Any, ...]) -> Entry:
+    def _compile(self, arguments: tuple[Any, ...]) -> tuple[CacheEntry, Callable[[], bytes | None]]:
         start = perf_counter()
         lowered = self.lower(*arguments)
         compiled = lowered.compile()
-        self._tell("compile", arguments, perf_counter() - start)
-        # JAX cannot write again what it has read from its own cache: it fails when it runs.
-        cached = settings.jax_enable_compilation_cache and settings.jax_compilation_cache_dir
-        data = pack(lowered, compiled) if name and not cached else None
-        if name and data is not None:
-            self.ledger.save(name, data)
-        return Entry(self._jitted, loaded=False)
+        self._record("compile", arguments, perf_counter() - start)
 
-    def _tell(self, what: Any, arguments: tuple[Any, ...], seconds: float) -> None:
-        self.ledger.made(what, self.known.shapes(arguments), self.known.items(), seconds)
+        def serialized() -> bytes | None:
+            # JAX cannot serialize what it has read from its own cache: it fails when it runs.
+            cached = settings.jax_enable_compilation_cache and settings.jax_compilation_cache_dir
+            return None if cached else pack(lowered, compiled)
 
-    def _enter(self, kind: Kind, entry: Entry) -> None:
-        """Have calls go the shortest way that serves all kinds known."""
+        return CacheEntry(self._jitted, loaded=False), serialized
+
+    def _record(self, kind: Any, arguments: tuple[Any, ...], seconds: float) -> None:
+        self.context.record(kind, self.known.shapes(arguments), self.known.items(), seconds)
+
+    def _enter(self, key: CallKey, entry: CacheEntry) -> None:
+        """Add an entry, and choose the fastest dispatch for all entries."""
         entries = self._entries
-        entries[kind] = entry
-        if len(entries) > MOST:
+        entries[key] = entry
+        if len(entries) > MAX_ENTRIES:
             entries.popitem(last=False)
             self._by_shapes.clear()
         self._loaded = sum(entry.loaded for entry in entries.values())
@@ -286,7 +284,7 @@ class Executables:
 
 
 def in_64_bits(execute: Executable) -> Executable:
-    """The same with 64-bit dtypes turned on while it is called."""
+    """An executable with 64-bit dtypes turned on while it is called."""
     enable = jax.enable_x64
 
     def call(*arguments: Any) -> Any:
@@ -306,8 +304,8 @@ def _shapes(arguments: Sequence[Any]) -> tuple[Any, ...]:
     return tuple([x.shape for x in arguments])
 
 
-def _among(entries: Mapping[tuple[Any, ...], Entry]) -> Executable:
-    """What calls one of several executables, by the arguments' shapes."""
+def _among(entries: Mapping[tuple[Any, ...], CacheEntry]) -> Executable:
+    """Dispatch to one of several executables by the arguments' shapes."""
     find = entries.get
 
     def run(*arguments: Any) -> Any:
@@ -319,27 +317,29 @@ def _among(entries: Mapping[tuple[Any, ...], Entry]) -> Executable:
     return run
 
 
-def _guarded(saved: Saved, kind: Kind, by: Sequence[int], *, pure: bool) -> Executable:
-    """A loaded executable that refuses to run where another setting decides on another one.
+def _guarded(
+    loaded: LoadedExecutable, key: CallKey, by: Sequence[int], *, pure: bool
+) -> Executable:
+    """A loaded executable that refuses to run where JAX's settings ask for another one.
 
     Args:
-        saved: The executable.
-        kind: What it was loaded for.
-        by: The settings that it goes by, by their places among those that decide.
-        pure: Whether calling it while JAX traces other code may give values.
+        loaded: The executable.
+        key: The call key it was loaded for.
+        by: The settings that it depends on, by their places in ``SETTINGS``.
+        pure: Whether a call gives values while JAX traces other code.
     """
-    run = saved.run
+    run = loaded.run
     several = len(jax.devices()) > 1
     if pure and not by and not several:
         return run
-    pairs = [(DECIDING[i], kind.settings[i]) for i in by]
+    pairs = [(SETTINGS[i], key.settings[i]) for i in by]
     mesh = jax.sharding.get_abstract_mesh
 
     def call(*arguments: Any) -> Any:
         if (
             all(getattr(settings, name, None) == value for name, value in pairs)
             and (pure or trace_state() == UNTRACED)
-            and (not several or (settings.jax_default_device == kind.device and mesh().empty))
+            and (not several or (settings.jax_default_device == key.device and mesh().empty))
         ):
             return run(*arguments)
         raise AbsentError

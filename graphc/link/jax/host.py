@@ -16,8 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-__all__ = ["called_back"]
-
 WIDE = 8
 """The bytes of a number that JAX would narrow."""
 
@@ -25,7 +23,7 @@ WIDE = 8
 def called_back(
     function: Callable[..., Sequence[Any]], types: Sequence[Any], values: Sequence[Any]
 ) -> tuple[Any, ...]:
-    """What a function of NumPy arrays gives for these values, each result of its type.
+    """Call a NumPy function from compiled code; each result has its declared type.
 
     Args:
         function: Pure; takes arrays, and gives as many as there are types.
@@ -51,7 +49,7 @@ def _is_wide(dtype: np.dtype[Any]) -> bool:
 
 
 def _form(shape: Any, dtype: np.dtype[Any]) -> tuple[tuple[int, ...], Any]:
-    """The shape and dtype of an array's words."""
+    """Return the shape and dtype of an array's words."""
     return ((*shape, dtype.itemsize // 4), np.uint32) if _is_wide(dtype) else (tuple(shape), dtype)
 
 
@@ -71,7 +69,7 @@ def _numbers(words: Any, shape: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, An
 
 
 def _sent(x: Any) -> Any:
-    """A traced array as its words."""
+    """Convert a traced array to words."""
     if not _is_wide(np.dtype(x.dtype)):
         return x
     if x.dtype == np.complex128:
@@ -81,7 +79,7 @@ def _sent(x: Any) -> Any:
 
 
 def _received(words: Any, dtype: np.dtype[Any]) -> Any:
-    """Traced words as the array."""
+    """Convert traced words back to the array."""
     if not _is_wide(dtype):
         return words
     if dtype == np.complex128:

@@ -1,4 +1,4 @@
-"""What is tried of JAX."""
+"""Checks of JAX for ``graphc doctor``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from graphc.errors import RuntimeShapeError
-from graphc.link.jax.saved import pack, unpack
+from graphc.link.jax.serialized import pack, unpack
 from graphc.link.probe import Finding, Probe
-
-__all__ = ["PROBES"]
 
 settings: Any = jax.config
 

@@ -21,15 +21,13 @@ from graphc.ir import is_inexact
 from graphc.link.backend import Executable
 from graphc.link.transformable import Transformable
 
-__all__ = ["in_own_dtype", "transformable"]
-
 call = Primitive("graphc")
 """Parameters are the function, and how many of its last arguments it is linear in."""
 call.multiple_results = True
 
 
 def transformable(function: Transformable) -> Executable:
-    """A function of JAX arrays, of whichever floating dtypes JAX has at the moment."""
+    """Return a function that JAX can transform, in the floating dtypes that JAX has now."""
 
     def run(*arrays: Any) -> list[Any]:
         pairs = zip(arrays, function.arguments, strict=True)
@@ -40,12 +38,12 @@ def transformable(function: Transformable) -> Executable:
 
 
 def _own(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What JAX has of a dtype: without ``jax_enable_x64``, 32 bits of it."""
+    """Return JAX's version of a dtype: 32 bits without ``jax_enable_x64``."""
     return jax.dtypes.canonicalize_dtype(dtype)
 
 
 def in_own_dtype(x: jax.Array) -> jax.Array:
-    """An array in what JAX has of its dtype."""
+    """Cast an array to JAX's version of its dtype."""
     return _as(x, _own(x.dtype))  # type: ignore[no-any-return]
 
 
@@ -55,7 +53,7 @@ def _as(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _run(*arrays: Any, function: Transformable, linear: int) -> list[Any]:
-    """The results, in JAX's dtypes; in between it is computed in graphc's."""
+    """Return the results in JAX's dtypes, computed in graphc's."""
     del linear
     dtypes = [_own(t.numpy_dtype) for t in function.results]
     with jax.enable_x64(True):
@@ -124,17 +122,17 @@ def _transpose(
 
 
 def _conjugate(g: Any) -> Any:
-    """A cotangent in the other convention: JAX's is the conjugate of graphc's."""
+    """Convert a cotangent between conventions: JAX's is the conjugate of graphc's."""
     return lax.conj(g) if jnp.iscomplexobj(g) else g
 
 
 def _is_open(x: Any) -> bool:
-    """Whether an argument stands for what is to be transposed."""
+    """Whether an argument is one that is to be transposed."""
     return ad.is_undefined_primal(x)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def _known(x: Any) -> Any:
-    """An argument; of what the function is linear in, any value does."""
+    """Return an argument; for linear ones any value does."""
     return jnp.zeros(x.aval.shape, x.aval.dtype) if _is_open(x) else x
 
 

@@ -1,4 +1,4 @@
-"""Programs some of whose arguments decide shapes: executables for the values that these have."""
+"""Programs with arguments that decide shapes: an executable for each set of their values."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ import numpy as np
 
 from graphc.config import config
 from graphc.errors import DynamicShapeError
-from graphc.ir import here, where
 from graphc.link.backend import Executable
+from graphc.link.call_spec import CallSpec
+from graphc.link.compile_context import CompileContext
 from graphc.link.jax.bounded import Count
+from graphc.link.jax.call_key import KnownArguments
 from graphc.link.jax.executables import Executables, in_64_bits
-from graphc.link.jax.kinds import Known
-from graphc.link.jax.traced import Traced
-from graphc.link.ledger import Ledger
-from graphc.link.outline import Outline
-
-__all__ = ["Specialized"]
+from graphc.link.jax.traced import TracedProgram
 
 FEW = 4
 """How many numbers of steps get an executable of their own before one is made for all."""
@@ -31,7 +28,7 @@ SHORT = 32
 
 
 def _known(argument: Any, place: int) -> np.ndarray[Any, Any]:
-    """The value of an argument that decides a shape."""
+    """Return the value of an argument that decides a shape."""
     try:
         return np.asarray(argument)
     except jax.errors.TracerArrayConversionError as error:
@@ -39,7 +36,6 @@ def _known(argument: Any, place: int) -> np.ndarray[Any, Any]:
             f"The argument {place} decides a shape or a number of steps, and is not known while "
             "JAX traces the code that calls the function.",
             "Make it static there, as with static_argnums of jax.jit, or pass a Python integer.",
-            where(here()),
         ) from error
 
 
@@ -51,15 +47,19 @@ class Specialized:
     """
 
     def __init__(
-        self, traced: Traced, outline: Outline, donated: tuple[int, ...], ledger: Ledger
+        self,
+        traced: TracedProgram,
+        spec: CallSpec,
+        donated: tuple[int, ...],
+        context: CompileContext,
     ) -> None:
         self.traced = traced
-        self.static = outline.static
-        self.pure = outline.single
-        self.foreign = outline.facts["foreign"]
-        self.counts = frozenset(outline.counts)
+        self.static = spec.static
+        self.pure = spec.single
+        self.foreign = spec.facts["foreign"]
+        self.counts = frozenset(spec.counts)
         self.donated = donated
-        self.ledger = ledger
+        self.context = context
         self.known: OrderedDict[Any, Executable] = OrderedDict()
         self.made = 0
         self.bounds: set[int] = set()
@@ -93,7 +93,7 @@ class Specialized:
         return execute
 
     def _made(self, bounds: Mapping[int, int], values: Mapping[int, Any]) -> Executable:
-        """The function for these values, or for all of those up to their bounds."""
+        """Return the function for these values, or for all values up to bounds."""
         # Two threads may come here for one set of values.
         key = self._key(bounds, values)
         with self.lock:
@@ -118,9 +118,9 @@ class Specialized:
             return function(*arguments)
 
         donated = tuple(i - sum(j < i for j in fixed) for i in self.donated if i not in fixed)
-        known = Known(fixed, bounds)
+        known = KnownArguments(fixed, bounds)
         made = Executables(
-            specialized, donated, self.ledger, known, pure=self.pure, foreign=self.foreign
+            specialized, donated, self.context, known, pure=self.pure, foreign=self.foreign
         ).caller()
         execute = self.traced.cut(made) if bounds or self.traced.is_bounded else made
 
@@ -130,7 +130,7 @@ class Specialized:
         return in_64_bits(call) if bounds else call
 
     def _bounds(self, values: Mapping[int, Any], arguments: Sequence[Any]) -> dict[int, int]:
-        """For each number of steps how long buffers are: as a sequence, or a power of two."""
+        """Return buffer lengths for numbers of steps: a sequence's length or a power of two."""
         lengths = {x.shape[0] for x in arguments if x.ndim}
         found = {}
         for i in sorted(self.counts):

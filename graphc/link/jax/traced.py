@@ -9,14 +9,12 @@ import jax.numpy as jnp
 
 from graphc.implicit.policy import dense, materializing, policy_of, strictest
 from graphc.link.backend import Executable
-from graphc.link.jax.bounded import Equal, Ragged, checked, plain
-from graphc.link.outline import Outline
+from graphc.link.call_spec import CallSpec
+from graphc.link.jax.bounded import LengthCheck, Ragged, checked, plain
 from graphc.link.program import Program
 
-__all__ = ["Traced"]
 
-
-class Traced:
+class TracedProgram:
     """A program as a function that JAX traces; the program is made when that happens.
 
     Attributes:
@@ -24,23 +22,23 @@ class Traced:
         is_bounded: Whether some are.
     """
 
-    def __init__(self, outline: Outline, program: Callable[[], Program]) -> None:
+    def __init__(self, spec: CallSpec, program: Callable[[], Program]) -> None:
         self.program = program
         self.policy = policy_of()
-        self.single = outline.single
-        self.dtypes = [type.numpy_dtype for type in outline.results]
-        self.is_bounded = outline.follows
+        self.single = spec.single
+        self.dtypes = [type.numpy_dtype for type in spec.results]
+        self.is_bounded = spec.follows
         self.function = self.bounded if self.is_bounded else self.known
 
     def known(self, *arguments: Any) -> Any:
-        """The outputs where all lengths are known."""
+        """Return the outputs where all lengths are known."""
         found = self._traced(arguments)
         results = [jnp.asarray(plain(y), d) for y, d in zip(found, self.dtypes, strict=True)]
         return results[0] if self.single else results
 
-    def bounded(self, *arguments: Any) -> tuple[list[Any], list[Equal]]:
-        """The outputs, some in buffers, and what must be equal."""
-        pending: list[Equal] = []
+    def bounded(self, *arguments: Any) -> tuple[list[Any], list[LengthCheck]]:
+        """Return the outputs, some in buffers, and the checks of lengths."""
+        pending: list[LengthCheck] = []
         with checked(pending):
             found = self._traced(arguments)
         results = [
@@ -50,12 +48,12 @@ class Traced:
         return results, pending
 
     def _traced(self, arguments: Sequence[Any]) -> list[Any]:
-        """The outputs; of those that are implicit the whole, by the policies of then and now."""
+        """Return the outputs; implicit ones become whole as the policies allow."""
         with materializing(strictest(self.policy, policy_of())):
             return [dense(y, "the output") for y in self.program().trace(*arguments)]
 
     def cut(self, execute: Executable) -> Executable:
-        """What gives the outputs in their own lengths, given what gives them in buffers."""
+        """Turn a function that returns buffers into one that cuts them to length."""
 
         def call(*arguments: Any) -> Any:
             results, pending = execute(*arguments)

@@ -15,27 +15,7 @@ import numpy as np
 
 from graphc.config import config
 from graphc.errors import ArgumentError, ModeError
-from graphc.ir import TensorType, dtype_name, here, numpy_dtype, where
-
-__all__ = [
-    "DTYPES",
-    "NotTraceableError",
-    "Trace",
-    "array",
-    "bounded",
-    "current",
-    "device_array",
-    "device_of",
-    "dtype_of",
-    "from_numpy",
-    "host_array",
-    "host_places",
-    "key_of",
-    "name_of",
-    "to_numpy",
-    "tracing",
-    "untransformed",
-]
+from graphc.ir import TensorType, dtype_name, numpy_dtype
 
 DTYPES: dict[str, Any] = {
     name: getattr(mx, "bool_" if name == "bool" else name)
@@ -60,7 +40,7 @@ def name_of(x: Any) -> str:
 
 
 def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> mx.array:
-    """An MLX array of that dtype, with its values at hand; a copy unless it is MLX's own."""
+    """An MLX array of that dtype, evaluated; a copy unless it is MLX's own."""
     dtype = dtype_of(type.dtype)
     if isinstance(value, mx.array):
         if value.dtype == dtype:
@@ -72,6 +52,9 @@ def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> mx.array:
 def from_numpy(value: np.ndarray[Any, Any]) -> mx.array:
     """A copy of a NumPy array, in its dtype, whatever its strides."""
     value = np.ascontiguousarray(value).reshape(value.shape)
+    # NumPy calls an axis of length 1 contiguous whatever its stride; MLX takes no negative one.
+    if min(value.strides, default=0) < 0:
+        value = value.copy()
     # Without a dtype, MLX takes float64 for float32.
     return mx.array(value, dtype_of(dtype_name(value.dtype)))
 
@@ -99,7 +82,6 @@ def untransformed(error: Exception) -> Exception:
         "Values are needed of what mx.compile, mx.grad, mx.vmap or the like trace.",
         "Call graphc's functions outside of them; derive by graphc.grad, batch by "
         "graphc.vectorize, and compile all of it by graphc.function.",
-        where(here()),
     )
 
 
@@ -143,10 +125,10 @@ of operations in a row overflow the stack."""
 
 @dataclass
 class Trace:
-    """What is known of the program that MLX traces.
+    """The program that MLX is tracing.
 
     Attributes:
-        constants: The arrays that stand for constants, by what tells them apart. A constant that is
+        constants: The arrays that stand for constants, by key. A constant that is
             part of a program would be part of its kernels too: each other value would have MLX
             compile another one.
         left: How many operations it may still have.
@@ -170,7 +152,7 @@ _current = _Current()
 
 
 def current() -> Trace | None:
-    """What MLX traces in this thread; None where operations run one by one."""
+    """The program that MLX traces in this thread; None where operations run one by one."""
     return _current.trace
 
 
@@ -185,7 +167,7 @@ def tracing(trace: Trace | None) -> Iterator[None]:
 
 
 def key_of(value: np.ndarray[Any, Any]) -> Any:
-    """What tells constants apart."""
+    """A key by which constants are distinguished."""
     return value.dtype.name, value.shape, value.tobytes()
 
 

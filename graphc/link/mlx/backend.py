@@ -13,9 +13,11 @@ import numpy as np
 from graphc.errors import OperationError
 from graphc.ir import Graph, Node, Pick, TensorType, TupleType, is_complex, numpy_dtype
 from graphc.link.backend import Backend, Executable
+from graphc.link.call_spec import CallSpec
+from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host
-from graphc.link.ledger import Ledger
 from graphc.link.mlx.arrays import (
+    DTYPES,
     array,
     device_array,
     device_of,
@@ -25,21 +27,18 @@ from graphc.link.mlx.arrays import (
     to_numpy,
     untransformed,
 )
-from graphc.link.mlx.compiler import tell_of_missing_compiler
+from graphc.link.mlx.compiler import prepare_compiler
 from graphc.link.mlx.gaps import GAPS, NARROWER
 from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.kernels import ends_kernel
 from graphc.link.mlx.pure import transformable
 from graphc.link.mlx.segments import Segments, driven_steps
 from graphc.link.mlx.watch import Call, Watch
-from graphc.link.outline import Outline
 from graphc.link.program import Program
 from graphc.link.transformable import Transformable
-from graphc.tensor.index import Index, IndexUpdate
-from graphc.tensor.select import Within
-from graphc.tensor.shape import Length, Shape
-
-__all__ = ["backend", "held_program"]
+from graphc.tensor.arrays.index import Index, IndexUpdate
+from graphc.tensor.arrays.select import CheckedIndices
+from graphc.tensor.core.shape import Length, Shape
 
 
 def describe(options: Mapping[str, Any]) -> str:
@@ -55,29 +54,29 @@ def describe(options: Mapping[str, Any]) -> str:
 
 
 _descriptions: dict[str, str] = {}
-"""By device. To find one out takes as long as many calls, and every new function asks."""
+"""By device: a query takes as long as many calls, and every new function makes one."""
 
 
 def compile(
-    outline: Outline,
+    spec: CallSpec,
     program: Callable[[], Program],
     options: Mapping[str, Any],
     donated: tuple[int, ...],
-    ledger: Ledger,
+    context: CompileContext,
 ) -> Executable:
-    """What runs the program's segments, and evaluates its outputs once.
+    """Return a function that runs the program's segments and evaluates its outputs once.
 
     It holds no array but the program's constants: functions of equal structure share it.
     """
     segments = Segments(program(), options)
     if options.get("compile", True):
-        tell_of_missing_compiler(device_of(options))
-    known = frozenset(outline.static)
+        prepare_compiler(device_of(options))
+    known = frozenset(spec.static)
     device = options.get("device") and device_of(options)
 
     # An operation of the user's may call the function that it is part of.
     lock = threading.RLock()
-    watch = Watch(outline, ledger)
+    watch = Watch(spec, context)
 
     def in_segments(arguments: Sequence[Any]) -> Sequence[Any]:
         pairs = enumerate(arguments)
@@ -99,8 +98,8 @@ def compile(
                 mx.eval(found)
             except (ValueError, OperationError) as error:
                 raise untransformed(error) from error.__cause__
-        call.tell()
-        return found[0] if outline.single else found
+        call.record()
+        return found[0] if spec.single else found
 
     return _on_device(execute, device) if device else execute
 
@@ -125,7 +124,7 @@ def _on_device(execute: Executable, device: Any) -> Executable:
     return call
 
 
-CHECKED = (Index, IndexUpdate, Within)
+CHECKED = (Index, IndexUpdate, CheckedIndices)
 """Operations whose lowerings check integers that are known on the host, and so see them there."""
 
 
@@ -145,13 +144,13 @@ class MLXBackend(Backend):
         return dtype_of(type.dtype)
 
     def stand_ins(self, options: Mapping[str, Any]) -> Mapping[str, str]:
-        """Narrower dtypes, where they are asked for: GPUs have no 64-bit floats."""
+        """Narrower dtypes, where the options choose them: GPUs have no 64-bit floats."""
         return NARROWER if options.get("float64") == "downcast" else {}
 
     def around(
         self, node: Node, compute: Callable[..., Any], *, on_host: bool
     ) -> Callable[..., Any]:
-        """What computes a node given MLX arrays, but for what it needs on the host.
+        """The function that computes a node, given MLX arrays, and NumPy arrays on the host.
 
         What NumPy computes is computed by the lowering where an operand is on the device after all.
         """
@@ -185,7 +184,7 @@ class MLXBackend(Backend):
         return compute
 
     def calls_back(self, node: Node) -> bool:
-        """What MLX lacks, and LAPACK's of complex numbers: its own takes real ones alone."""
+        """Whether MLX lacks it, as it lacks factorisations of complex matrices."""
         return super().calls_back(node) or (
             node.op.by_numpy and any(is_complex(x.type.dtype) for x in node.inputs)
         )
@@ -194,6 +193,8 @@ class MLXBackend(Backend):
         """The operation's NumPy reference, between compiled segments."""
 
         def as_told(y: Any, type: Any) -> Any:
+            if type.dtype not in DTYPES:
+                return None  # a use of this result was refused: it is a gap
             # MLX takes no arrays that run backwards.
             return device_array(np.asarray(y, type.numpy_dtype, order="C"))
 
@@ -209,14 +210,14 @@ class MLXBackend(Backend):
 
     def traceable(
         self,
-        outline: Outline,
+        spec: CallSpec,
         program: Callable[[], Program],
         options: Mapping[str, Any],
         execute: Executable,
     ) -> Executable:
         """The program's segments, of which nothing is evaluated."""
         segments = Segments(program(), options)
-        known = frozenset(outline.static)
+        known = frozenset(spec.static)
 
         def run(*arguments: Any) -> Sequence[Any]:
             pairs = enumerate(arguments)
@@ -230,7 +231,7 @@ class MLXBackend(Backend):
         return transformable(function)
 
     def notes(self, program: Program) -> Mapping[Node, str]:
-        """What stands between compiled segments."""
+        """Notes on the steps that are run between compiled segments."""
         return {
             step.node: "run from Python, between compiled parts"
             for step in driven_steps(program)
@@ -242,7 +243,7 @@ class MLXBackend(Backend):
         return Backend.has(self, node) and getattr(node.type, "dtype", None) != "float64"
 
     def analyse(self, graph: Graph) -> Host:
-        """What is on the host; no shape is refused, as values can be read between segments."""
+        """The host part; no shape is refused, as values can be read between segments."""
         return analyse(graph)
 
 

@@ -1,33 +1,96 @@
-"""The C++ compiler by which MLX fuses operations on the processor, and what is said without one."""
+"""The C++ compiler by which MLX fuses operations on the processor, and where kernels are kept."""
 
 from __future__ import annotations
 
+import atexit
+import os
 import shutil
+import tempfile
 import warnings
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 
-__all__ = ["tell_of_missing_compiler"]
+from graphc.config import config
+from graphc.link.trust import directory_problem, make_private
+from graphc.site import frames_up
+
+TEMPORARY = ("TMPDIR", "TMP", "TEMP", "TEMPDIR")
+"""The environment variables by which C++ finds the temporary directory, in its order."""
 
 
-def tell_of_missing_compiler(device: Any) -> None:
-    """Warn, once, where MLX looks for a compiler and finds none.
+def prepare_compiler(device: Any) -> None:
+    """Prepare what MLX needs to fuse operations; on a GPU it needs nothing.
 
-    MLX then runs compiled functions one operation after the other, says nothing, and remembers it
-    until the process ends. On a GPU it needs none.
+    Once in a process it warns where there is no C++ compiler, and has MLX load kernels only from
+    where no other user can have written them.
     """
-    if device.type == mx.cpu and shutil.which("g++") is None:
-        _tell()
+    if device.type != mx.cpu:
+        return
+    if shutil.which("g++") is None:
+        _warn_of_missing_compiler()
+    else:
+        _trust_kernels()
 
 
 @cache
-def _tell() -> None:
+def _warn_of_missing_compiler() -> None:
+    """Warn: MLX itself says nothing, and runs one operation after the other from then on."""
     warnings.warn(
         "mode='MLX': no C++ compiler was found, so that MLX computes one operation after the other "
         "on the processor. Results are the same, and often slower. Install g++ (on Debian and "
         "Ubuntu: apt install g++) and start anew, or ask for it with Mode('MLX', compile=False).",
         RuntimeWarning,
-        stacklevel=3,
+        stacklevel=frames_up(),
     )
+
+
+@cache
+def _trust_kernels() -> None:
+    """Move this process's temporary directory if others can write where MLX keeps kernels.
+
+    MLX loads any shared library that it finds there under the name of a kernel. Where the
+    directory does not exist, it is made for the user alone.
+    """
+    place = Path(next((os.environ[v] for v in TEMPORARY if os.environ.get(v)), "/tmp"))
+    problem = _problem(place)
+    if problem is None:
+        return
+    found, remedy = problem
+    private = config.cache_dir and config.cache_dir / "mlx-kernels"
+    if private is None or _made_problem(private) or _problem(private):
+        private = Path(tempfile.mkdtemp(prefix="graphc-"))
+        atexit.register(shutil.rmtree, private, ignore_errors=True)
+    os.environ["TMPDIR"] = str(private)
+    warnings.warn(
+        f"mode='MLX': {found}, where MLX loads compiled kernels from: others could have it run "
+        f"theirs. The temporary directory of this process is now {private}. To keep kernels where "
+        f"they were, {remedy}; or set TMPDIR to a directory of your own.",
+        RuntimeWarning,
+        stacklevel=frames_up(),
+    )
+
+
+def _problem(place: Path) -> tuple[str, str] | None:
+    """Why kernels kept in a temporary directory cannot be trusted, and the remedy, if there is one.
+
+    MLX's directory in it is made if it does not exist.
+    """
+    version: str = mx.__version__  # type: ignore[attr-defined]
+    for part in ("mlx", version, "cpu"):
+        place /= part
+        problem = _made_problem(place)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _made_problem(place: Path) -> tuple[str, str] | None:
+    """What is wrong with a directory, which is made for the user alone if it does not exist."""
+    try:
+        make_private(place)
+        return directory_problem(place)
+    except OSError as error:
+        return f"{place} cannot be used ({error.strerror or error})", "mend that"

@@ -1,4 +1,4 @@
-"""What MLX cannot do, each with its reason: told when a program is compiled, and in the manual."""
+"""Gaps of MLX with their reasons, reported when a program is compiled and in the manual."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ from graphc.ir import Node
 from graphc.link.backend import Gap
 from graphc.link.mlx.arrays import device_of
 
-__all__ = ["GAPS", "NARROWER"]
-
 NARROWER = {"float64": "float32", "complex128": "complex64"}
-"""What ``float64="downcast"`` computes in."""
+"""The dtypes that ``float64="downcast"`` computes in."""
 
 
 def anywhere(options: Mapping[str, Any]) -> bool:

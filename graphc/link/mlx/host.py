@@ -1,4 +1,4 @@
-"""What of a program is computed by NumPy, and not on MLX's device.
+"""The host part of a program: what NumPy computes, and not MLX's device.
 
 Everything else can be read between two compiled segments, so that no shape is refused here.
 """
@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from graphc.ir import Constant, Graph, Leaf, Node, Pick
+from graphc.ir import Constant, Graph, Leaf, Node, Pick, reached
 from graphc.link.host import Host, computed, is_taken, possible
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
-from graphc.tensor.index import Nonzero
-from graphc.tensor.sets import Unique
-from graphc.tensor.shape import Length, Shape
-
-__all__ = ["analyse", "needed"]
+from graphc.tensor.arrays.index import Nonzero
+from graphc.tensor.arrays.sets import Unique
+from graphc.tensor.core.shape import Length, Shape
 
 
 def needed(node: Node) -> tuple[int, ...]:
@@ -31,7 +29,7 @@ def needed(node: Node) -> tuple[int, ...]:
 
 
 def analyse(graph: Graph, known: Collection[int] | None = None) -> Host:
-    """What is on the host.
+    """Find the part of a graph that is computed on the host.
 
     Args:
         graph: A whole program, or a graph that an operation holds.
@@ -41,14 +39,10 @@ def analyse(graph: Graph, known: Collection[int] | None = None) -> Host:
     given = set(graph.inputs)
     readable = [known is None or i in known for i in range(len(graph.inputs))]
     there = possible(graph, readable)
-    demanded: set[Node] = set()
-    stack = [x for x in _demands(graph) if x in there]
-    while stack:
-        x = stack.pop()
-        if x not in demanded:
-            demanded.add(x)
-            if x not in given and not isinstance(x.op, Length | Shape):
-                stack += x.inputs
+    ends = [x for x in _demands(graph) if x in there]
+    demanded = reached(
+        ends, lambda x: () if x in given or isinstance(x.op, Length | Shape) else x.inputs
+    ).keys()
     found = {node for node in graph.nodes if is_taken(node) or _is_read(node, demanded)}
     nodes = computed(graph, demanded | found, () if known is None else known)
     return Host(

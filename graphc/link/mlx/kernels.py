@@ -1,4 +1,4 @@
-"""How much one fused kernel holds."""
+"""The size of fused kernels."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from weakref import WeakKeyDictionary
 
 from graphc.grad.barriers import Barrier
 from graphc.ir import Constant, Node
-from graphc.tensor.elementwise import Cast, Elementwise, Where
-
-__all__ = ["ends_kernel"]
+from graphc.tensor.core.elementwise import Cast, Elementwise, Where
 
 MOST = 48
-"""How many of MLX's operations: a C++ compiler takes 20 seconds for some hundreds of them, and
-equal small kernels are compiled once."""
+"""The most of MLX's operations in a kernel: a C++ compiler takes 20 seconds for some hundreds of
+them, and equal small kernels are compiled once."""
 
 SEVERAL = {"exp": 9, "sin": 9, "cos": 23, "sigmoid": 11}
-"""How many of them rows of float64 are that MLX has for float32 alone."""
+"""The operations in rows of float64 that MLX has for float32 alone."""
 
 _fused: WeakKeyDictionary[Node, frozenset[tuple[int, int]]] = WeakKeyDictionary()
 

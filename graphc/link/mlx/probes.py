@@ -1,4 +1,4 @@
-"""What is tried of MLX, most of it wrong in one of its releases."""
+"""Probes of MLX: behaviour that was wrong in one of its releases, mostly."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import numpy as np
 
 from graphc.link.mlx.arrays import device_of
 from graphc.link.probe import Finding, Probe
-
-__all__ = ["PROBES"]
 
 BACKWARDS = "Views that run backwards are copied before anything reads them, right or not."
 

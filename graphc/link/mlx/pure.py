@@ -12,8 +12,6 @@ from graphc.link.backend import Executable
 from graphc.link.mlx.arrays import device_array, dtype_of
 from graphc.link.transformable import Transformable
 
-__all__ = ["transformable"]
-
 
 def transformable(function: Transformable) -> Executable:
     """A function of MLX arrays; derivatives and batches of it are such functions again."""

@@ -20,7 +20,7 @@ from graphc.attention.flex import FlexOp
 from graphc.ir import Constant, Input, Node, Op, Pick
 from graphc.link.backend import Backend
 from graphc.link.mlx.arrays import LIMIT, Trace, bounded, device_array, device_of, key_of, tracing
-from graphc.link.mlx.compiler import tell_of_missing_compiler
+from graphc.link.mlx.compiler import prepare_compiler
 from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.watch import watching
 from graphc.link.program import Program, Step
@@ -28,10 +28,8 @@ from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
 from graphc.loop.subgraph import Subgraph
 from graphc.random.threefry import Threefry
-from graphc.tensor.cumulative import Recurrence
-from graphc.tensor.elementwise import Elementwise
-
-__all__ = ["DRIVERS", "SIZES", "Segments", "Traced", "constants_of", "driven_steps", "size_of"]
+from graphc.tensor.arrays.cumulative import Recurrence
+from graphc.tensor.core.elementwise import Elementwise
 
 SHORT = 8
 """A loop of no more steps is written out where it stands."""
@@ -40,19 +38,21 @@ LARGE = 512
 """A loop of more operations than that, all its steps together, is not."""
 
 APART = (Switch, FlexOp, Subgraph)
-"""What always stands between segments: values decide what it does, or the user wants it apart."""
+"""Operations that are always run between segments: values decide what they do, or the user set them
+apart."""
 
 Driver = Callable[..., Any]
 
 DRIVERS: dict[type, Callable[[Any, Mapping[str, Any]], Driver]] = {}
-"""What makes, of an operation that holds graphs and a mode's options, what runs it from Python."""
+"""For operations that hold graphs: a class or function that, given one and the mode's options,
+returns what runs it from Python."""
 
 SIZES: dict[Op, Callable[[], int]] = {}
-"""How many operations a lowering gives MLX, where it is many."""
+"""The number of MLX operations in a lowering, where it is large."""
 
 
 def constants_of(nodes: Iterable[Node]) -> dict[Any, np.ndarray[Any, Any]]:
-    """The constants that operations, and those in them, compute with, by what tells them apart."""
+    """The constants that operations, and those in them, compute with, by key."""
     found: dict[Any, np.ndarray[Any, Any]] = {}
     for node in nodes:
         deciding = needed(node) if node.inputs else ()
@@ -64,12 +64,12 @@ def constants_of(nodes: Iterable[Node]) -> dict[Any, np.ndarray[Any, Any]]:
     return found
 
 
-class Traced:
+class CompiledFunction:
     """A function of arrays as MLX compiles it, with constants as further arguments.
 
     Attributes:
         function: Takes arrays, and gives a list of them.
-        constants: The values, by what tells them apart.
+        constants: The values, by key.
         shapes: Those of the arrays that it was traced for.
     """
 
@@ -87,7 +87,7 @@ class Traced:
             self.constants = [device_array(x) for x in constants.values()]
         self.run: Callable[..., Any] = self.trace
         if self.is_compiled:
-            tell_of_missing_compiler(device_of(options))
+            prepare_compiler(device_of(options))
             self.run = mx.compile(self.trace)
 
     def trace(self, *arrays: Any) -> list[Any]:
@@ -125,7 +125,7 @@ class Segment:
     arrays: list[int] = field(default_factory=list)
     known: list[int] = field(default_factory=list)
     results: list[int] = field(default_factory=list)
-    functions: OrderedDict[Any, Traced] = field(default_factory=OrderedDict)
+    functions: OrderedDict[Any, CompiledFunction] = field(default_factory=OrderedDict)
 
     @cached_property
     def is_large(self) -> bool:
@@ -143,7 +143,7 @@ class Segment:
         for i, y in zip(self.results, function(*arrays), strict=True):
             values[i] = y
 
-    def _made(self, known: Sequence[Any]) -> Traced:
+    def _made(self, known: Sequence[Any]) -> CompiledFunction:
         constants = {key_of(x): x for x in known}
         constants |= constants_of([step.node for step in self.steps])
         fixed = [*zip(self.known, known, strict=True), *self.program.constants]
@@ -156,7 +156,7 @@ class Segment:
             self.program.advance(self.steps, values)
             return [values[i] for i in self.results]
 
-        return Traced(traced, constants, self.options)
+        return CompiledFunction(traced, constants, self.options)
 
 
 class Segments:
@@ -189,7 +189,7 @@ class Segments:
         return [values[i] for i in program.outputs]
 
     @property
-    def direct(self) -> Traced | None:
+    def direct(self) -> CompiledFunction | None:
         """The whole program as one function of MLX's, where one segment is all and knows nothing.
 
         What it checks of its arguments it does while MLX traces, for each combination of shapes.
@@ -200,7 +200,7 @@ class Segments:
         if before or segment.known:
             return None
         nodes = [step.node for step in self.program.steps]
-        return Traced(self.program.trace, constants_of(nodes), self.options)
+        return CompiledFunction(self.program.trace, constants_of(nodes), self.options)
 
     def _cut(self) -> None:
         places = self.places
@@ -212,14 +212,14 @@ class Segments:
             if place in places.driven:
                 before[places.stage[place]].append(_driven(step, self.options))
             elif place in places.hosted:
-                if place in places.wanted:
+                if place in places.results:
                     before[places.after[place]].append(step)
                 for k in places.inner.get(place, ()):
                     segments[k].steps.append(step)
             else:
                 segment = segments[places.stage[place]]
                 segment.steps.append(step)
-                if place in places.wanted:
+                if place in places.results:
                     segment.results.append(place)
         for k, segment in enumerate(segments):
             segment.arrays, segment.known = map(sorted, places.taken(k))
@@ -236,7 +236,7 @@ class _Placement:
         driven: The places of what is run between segments.
         stage: For each place the segment that it belongs to, or that it is run before.
         after: For what NumPy computes, the segment before which it can be known.
-        wanted: What is needed outside of the segment that makes it.
+        results: The places of values that are needed outside of the segment that makes them.
         inner: For what NumPy computes, the segments in which it is computed while MLX traces.
     """
 
@@ -250,7 +250,7 @@ class _Placement:
         self.driven: set[int] = set()
         self.stage: dict[int, int] = {}
         self.after: dict[int, int] = {}
-        self.wanted = set(program.outputs)
+        self.results = set(program.outputs)
         self.inner: dict[int, set[int]] = {}
         self.uses: dict[int, tuple[set[int], set[int]]] = {}
         self.sizes: Counter[int] = Counter()
@@ -291,17 +291,17 @@ class _Placement:
         return any(step.operands[i] not in known for i in needed(node))
 
     def _want(self, step: Step) -> None:
-        """What is needed of others, where it is itself."""
+        """Note the values that a step needs, if it is needed itself."""
         place = step.place
         if place in self.driven:
-            self.wanted.update(step.operands)
+            self.results.update(step.operands)
         elif place not in self.hosted:
             deciding = needed(step.node)
             for i, x in enumerate(step.operands):
                 self._use(self.stage[place], x, i in deciding)
         else:
-            if place in self.wanted:
-                self.wanted.update(step.operands)
+            if place in self.results:
+                self.results.update(step.operands)
             for k in self.inner.get(place, ()):
                 for x in step.operands:
                     self._use(k, x, known=True)
@@ -317,12 +317,12 @@ class _Placement:
             if place in self.hosted and self.after[place] > segment:
                 self.inner.setdefault(place, set()).add(segment)
                 return
-        self.wanted.add(place)
+        self.results.add(place)
         arrays, values = self.uses.setdefault(segment, (set(), set()))
         (values if known and place in self.hosted else arrays).add(place)
 
     def taken(self, segment: int) -> tuple[set[int], set[int]]:
-        """What a segment takes as arrays, and what it needs to know."""
+        """The places of a segment's array arguments, and of the values that it must know."""
         arrays, known = self.uses.get(segment, (set(), set()))
         return arrays - known, known
 
@@ -355,7 +355,7 @@ def is_plain(node: Node, backend: Backend) -> bool:
 
 
 def size_of(node: Node) -> int:
-    """How many operations MLX is given, where loops are written out."""
+    """The number of operations in MLX's program, where loops are written out."""
     op = node.op
     if isinstance(op, Elementwise | Threefry) and op in SIZES:
         return SIZES[op]()

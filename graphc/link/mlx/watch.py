@@ -1,7 +1,7 @@
-"""What MLX compiles in the calls of an executable, as a ledger is told of it.
+"""Compilations by MLX in the calls of an executable, noticed and recorded.
 
-MLX compiles a function for the shapes that it is called with, and says nothing of it; but it calls
-the function to do so, and that is seen here.
+MLX compiles a function for the shapes that it is called with and does not report it; but it calls
+the function to do so, which is seen here.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
-from graphc.link.ledger import Ledger, plain
+from graphc.link.call_spec import CallSpec
+from graphc.link.compile_context import CompileContext, as_python
 from graphc.link.mlx.arrays import to_numpy
-from graphc.link.outline import Outline
-
-__all__ = ["Call", "Watch", "watching"]
 
 
 class _Current(threading.local):
@@ -33,16 +31,16 @@ def watching() -> Call | None:
 class Watch:
     """Over the calls of one executable."""
 
-    def __init__(self, outline: Outline, ledger: Ledger) -> None:
-        self.static = outline.static
-        self.ledger = ledger
+    def __init__(self, spec: CallSpec, context: CompileContext) -> None:
+        self.static = spec.static
+        self.context = context
         self.is_new = True
 
 
 class Call:
     """Entered, a call; within it there may be others, of the same executable too.
 
-    However many functions of MLX's a call needs, it is told of once; the first one always.
+    A call is recorded once, however many functions MLX compiles in it; the first call always is.
     """
 
     __slots__ = ("arguments", "outer", "since", "watch")
@@ -69,16 +67,16 @@ class Call:
         """
         if self.since is None:
             shapes, values = self._signature()
-            self.watch.ledger.wanted(shapes, values)
+            self.watch.context.before_compile(shapes, values)
             self.since = perf_counter()
 
-    def tell(self) -> None:
-        """Tell of it, when it is over and nothing failed."""
+    def record(self) -> None:
+        """Record it when it is over and nothing failed."""
         if self.since is not None:
             self.watch.is_new = False
             shapes, values = self._signature()
-            self.watch.ledger.made("compile", shapes, values, perf_counter() - self.since)
+            self.watch.context.record("compile", shapes, values, perf_counter() - self.since)
 
     def _signature(self) -> tuple[list[tuple[int, ...]], dict[int, Any]]:
-        values = {i: plain(to_numpy(self.arguments[i])) for i in self.watch.static}
+        values = {i: as_python(to_numpy(self.arguments[i])) for i in self.watch.static}
         return [tuple(x.shape) for x in self.arguments], values

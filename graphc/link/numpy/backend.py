@@ -11,12 +11,10 @@ import numpy as np
 
 from graphc.ir import Node, Op, TensorType
 from graphc.link.backend import Backend, Executable
-from graphc.link.ledger import Ledger
-from graphc.link.outline import Outline
+from graphc.link.call_spec import CallSpec
+from graphc.link.compile_context import CompileContext
 from graphc.link.program import Program
-from graphc.tensor.elementwise import Elementwise
-
-__all__ = ["backend"]
+from graphc.tensor.core.elementwise import Elementwise
 
 
 def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> np.ndarray[Any, Any]:
@@ -25,15 +23,15 @@ def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> np.ndarra
 
 
 def compile(
-    outline: Outline,
+    spec: CallSpec,
     program: Callable[[], Program],
     options: Mapping[str, Any],
     donated: tuple[int, ...],
-    ledger: Ledger,
+    context: CompileContext,
 ) -> Executable:
     """The function itself; what is not a number comes out without a warning, as elsewhere."""
-    dtypes = [type.numpy_dtype for type in outline.results]
-    single = outline.single
+    dtypes = [type.numpy_dtype for type in spec.results]
+    single = spec.single
     lock = threading.Lock()
     run: Callable[..., Any]
 
@@ -49,7 +47,7 @@ def compile(
                 seconds = perf_counter() - start
                 run = made.run
         if seconds is not None:
-            ledger.made("compile", [x.shape for x in arguments], {}, seconds)
+            context.record("compile", [x.shape for x in arguments], {}, seconds)
         return run(*arguments)
 
     run = first

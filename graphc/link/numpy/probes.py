@@ -1,19 +1,18 @@
-"""What is tried of NumPy."""
+"""Probes of NumPy."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from graphc.link.probe import Finding, Probe
-
-__all__ = ["PROBES"]
 
 
 def blas() -> Finding:
     """Linear algebra."""
+    import scipy.linalg
+
     # The mode is one of NumPy's; without it the same is printed.
     config: Any = np.show_config(mode="dicts")
     blas = config.get("Build Dependencies", {}).get("blas", {})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from graphc.ir import is_float
 from graphc.rewrite.rule import Equation, equation
-from graphc.tensor.arithmetic import hypot
-from graphc.tensor.elementwise import isnan, logical_not, logical_or, sqrt, square
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.core.arithmetic import hypot
+from graphc.tensor.core.elementwise import isnan, logical_not, logical_or, sqrt, square
+from graphc.tensor.core.tensor import Tensor
 
 
 def neither_is_nan(a: Tensor, b: Tensor) -> Tensor:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from graphc.ir import Node
+from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
-from graphc.rewrite.structure import facts_of
-from graphc.tensor.assume import Assume
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.linalg.assume import Assume
 
 
 @rewrite("canonicalize", Assume)
 def assumptions_together(node: Node, op: Assume) -> Node | None:
-    """What is assumed of what was assumed on is assumed at once."""
+    """Two assumptions, one on top of the other, are one."""
     (x,) = node.inputs
     if not isinstance(x.op, Assume):
         return None
@@ -23,6 +23,6 @@ def assumptions_together(node: Node, op: Assume) -> Node | None:
 
 @rewrite("canonicalize", Assume)
 def assumption_of_what_is_known(node: Node, op: Assume) -> Node | None:
-    """What is known anyway need not be assumed."""
+    """A known fact need not be assumed."""
     (x,) = node.inputs
     return x if facts_of(node) == facts_of(x) else None

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from graphc.ir import Node, derived_from
-from graphc.rewrite.indices import indexed, is_reversal, plain_parts
-from graphc.rewrite.lengths import admitted
+from graphc.ir import Node
+from graphc.rewrite.algebra.indices import indexed, is_reversal, plain_parts
+from graphc.rewrite.facts.lengths import admitted
 from graphc.rewrite.rule import rewrite
-from graphc.tensor.axes import ExpandDims, Squeeze, Transpose, expand_dims, squeeze, transpose
-from graphc.tensor.elementwise import Cast, Elementwise, Where
-from graphc.tensor.index import Index
-from graphc.tensor.tensor import Tensor
+from graphc.site import derived_from
+from graphc.tensor.arrays.index import Index
+from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose, expand_dims, squeeze, transpose
+from graphc.tensor.core.elementwise import Cast, Elementwise, Where
+from graphc.tensor.core.tensor import Tensor
 
 
 @rewrite("canonicalize", Transpose, beside=[Transpose])

@@ -8,8 +8,8 @@ from typing import Any
 from graphc.ir import Graph, Node, Pick, replaced
 from graphc.loop.branch import Switch
 from graphc.rewrite.rule import number_of, rewrite
-from graphc.tensor.elementwise import Cast, logical_not
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.core.elementwise import Cast, logical_not
+from graphc.tensor.core.tensor import Tensor
 
 
 @rewrite("canonicalize", Pick, beside=[Switch])
@@ -23,7 +23,7 @@ def switch_by_constant(node: Node, op: Pick) -> Node | None:
 
 @rewrite("canonicalize", Pick, beside=[Switch])
 def switch_of_equal_results(node: Node, op: Pick) -> Node | None:
-    """What all branches give is given whichever is chosen."""
+    """A result that all branches share needs no choice."""
     (several,) = node.inputs
     branches: tuple[Graph, ...] = several.op.branches  # type: ignore[attr-defined]
     results = {branch.outputs[op.index] for branch in branches}

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graphc.ir import Constant, Node, derived_from
-from graphc.rewrite.indices import BACKWARDS, EVERYTHING, Part, indexed, plain_parts
-from graphc.rewrite.lengths import (
+from graphc.ir import Constant, Node
+from graphc.rewrite.algebra.indices import BACKWARDS, EVERYTHING, IndexEntry, indexed, plain_parts
+from graphc.rewrite.facts.lengths import (
     Known,
     admitted,
-    equal_lengths,
+    is_elsewhere,
     length_of,
     lengths_of,
+    stated_lengths,
     symbolic_length,
+    with_lengths,
 )
 from graphc.rewrite.rule import rewrite, scalar_value
-from graphc.tensor.axes import ExpandDims, Squeeze, Transpose, expand_dims, squeeze, transpose
-from graphc.tensor.broadcast import BroadcastTo, broadcast_to
-from graphc.tensor.elementwise import Cast, Elementwise, Where
-from graphc.tensor.index import Index
-from graphc.tensor.shape import Length
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.site import derived_from
+from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
+from graphc.tensor.arrays.index import Index
+from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose, expand_dims, squeeze, transpose
+from graphc.tensor.core.elementwise import Cast, Elementwise, Where
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 
 @rewrite("canonicalize", BroadcastTo)
@@ -40,7 +42,7 @@ def _wanted(node: Node) -> list[Known]:
 
 @rewrite("canonicalize", BroadcastTo, beside=[BroadcastTo, Constant, ExpandDims])
 def broadcast_to_of_one_element(node: Node, op: BroadcastTo) -> Node | None:
-    """What is repeated to all places needs no axes before."""
+    """A number that is repeated everywhere needs no axes before."""
     x = node.inputs[0]
     bare = _bare(x) if x.type.ndim and not isinstance(x.op, BroadcastTo) else None
     if bare is None or any(n != 1 for n in x.type.shape):
@@ -57,11 +59,12 @@ def broadcast_to_of_broadcast_to(node: Node, op: BroadcastTo) -> Node | None:
     if not isinstance(between.op, BroadcastTo):
         return None
     wanted = _wanted(node)
-    new = len(wanted) - between.type.ndim
-    for axis, n in enumerate(_wanted(between)):
-        if axis not in op.repeated and n != wanted[new + axis]:
+    x = between.inputs[0]
+    for axis, n in enumerate(_wanted(between), -between.type.ndim):
+        repeated = between.type.ndim + axis in op.repeated
+        if _having(axis, [x]) if repeated else n != wanted[axis]:
             return None
-    made = broadcast_to(between.inputs[0], wanted)
+    made = broadcast_to(x, wanted)
     return admitted(made, node)
 
 
@@ -135,7 +138,7 @@ def operand_broadcast_by_operation(node: Node, op: Elementwise | Where) -> Node 
         if bare is not None:
             others = [*node.inputs[:i], *node.inputs[i + 1 :]]
             made = node.with_inputs([*node.inputs[:i], bare, *node.inputs[i + 1 :]])
-            if made.type is node.type and _is_length_of_others(x, others):
+            if made.type is node.type and _has_lengths_of(x, bare, others):
                 return made
     return None
 
@@ -153,25 +156,53 @@ def _bare(x: Node) -> Node | None:
     return None
 
 
-def _is_length_of_others(x: Node, others: Sequence[Node]) -> bool:
-    """Whether each length that was asked for is known to be another operand's.
+def _has_lengths_of(x: Node, bare: Node, others: Sequence[Node]) -> bool:
+    """Whether an operation has the lengths of an operand with what it repeats in its place.
 
-    A length that is an array's own needs no check: others are known to fit.
+    A static one the type shows, but for 1, which others hide. A symbolic one is another operand's,
+    which the operation compares with the rest; or that of an array of which nothing else is used.
     """
     if not isinstance(x.op, BroadcastTo):
         return True
     for axis, n in enumerate(_wanted(x), -x.type.ndim):
-        asked = isinstance(n, Node) and not isinstance(n.op, Length)
-        if asked and not any(
-            other.type.ndim >= -axis and equal_lengths(x, axis, other, axis) for other in others
-        ):
+        own = bool(_having(axis, [bare]))
+        if isinstance(n, int):
+            fits = n != 1 or not own
+        elif n in (there := _compared(axis, [bare, *others])):
+            fits = True
+        else:
+            fits = not own and (not there or is_elsewhere(n, others))
+        if not fits:
             return False
     return True
 
 
+def _having(axis: int, xs: Sequence[Node]) -> list[Node]:
+    """Those that have an axis, and are not repeated along it."""
+    return [x for x in xs if x.type.ndim >= -axis and x.type.shape[axis] != 1]
+
+
+MOST_COMPARED = 16
+"""How many operands of operands are asked for their lengths."""
+
+
+def _compared(axis: int, xs: Sequence[Node]) -> set[Known]:
+    """The lengths that are compared on an axis where these arrays are computed and put together."""
+    found: set[Known] = set()
+    waiting = _having(axis, xs)
+    for _ in range(MOST_COMPARED):
+        if not waiting:
+            break
+        x = waiting.pop()
+        found.update(stated_lengths(x, x.type.ndim + axis))
+        if isinstance(x.op, Elementwise | Where | Cast):
+            waiting += _having(axis, x.inputs)
+    return found
+
+
 @rewrite("canonicalize", Elementwise, Where, Cast, beside=[BroadcastTo])
 def function_of_broadcast(node: Node, op: Elementwise | Where | Cast) -> Node | None:
-    """What is the same for all repetitions is computed once and repeated then."""
+    """A function of a repeated array is computed once, then repeated."""
     first = next((x for x in node.inputs if isinstance(x.op, BroadcastTo)), None)
     if first is None:
         return None
@@ -203,15 +234,17 @@ def index_of_broadcast_to(node: Node, op: Index) -> Node | None:
     repeated = {*range(new), *(new + axis for axis in between.op.repeated)}
     for axis in repeated:
         if parts[axis].entry == BACKWARDS:
-            parts[axis] = Part(EVERYTHING)
+            parts[axis] = IndexEntry(EVERYTHING)
         part, n = parts[axis], between.type.shape[axis]
         if not part.is_everything and (part.values or n is None):
             return None  # its bounds are still to be checked, or its length to be found
     own = [
-        Part(EVERYTHING if parts[axis].is_slice else 0) if axis in repeated else parts[axis]
+        IndexEntry(EVERYTHING if parts[axis].is_slice else 0) if axis in repeated else parts[axis]
         for axis in range(new, between.type.ndim)
     ]
-    inner = indexed(x, own)
+    wanted = _wanted(between)[new:]
+    asked = {i: n for i, n in enumerate(wanted) if new + i not in repeated}
+    inner = indexed(with_lengths(x, asked), own)
     kept = [axis for axis, part in enumerate(parts) if part.is_slice]
     first = len(kept) - inner.type.ndim
     lengths = [
@@ -224,6 +257,6 @@ def index_of_broadcast_to(node: Node, op: Index) -> Node | None:
     return admitted(made, node)
 
 
-def _length_taken(x: Node, axis: int, part: Part) -> Any:
+def _length_taken(x: Node, axis: int, part: IndexEntry) -> Any:
     n = x.type.shape[axis]
     return length_of(x, axis) if part.is_everything else part.entry.length(n)  # type: ignore[union-attr]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from graphc.ir import Node, is_complex
-from graphc.rewrite.facts import Definite
-from graphc.rewrite.lengths import admitted, fitted, lengths_of
-from graphc.rewrite.matrices import factors_of, is_square, kron_factors
+from graphc.rewrite.facts.facts import Definiteness
+from graphc.rewrite.facts.lengths import admitted, checked_inputs, fitted, lengths_of
+from graphc.rewrite.facts.matrices import factors_of, is_square, kron_factors
+from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
-from graphc.rewrite.structure import facts_of
-from graphc.tensor.cholesky import Cholesky
-from graphc.tensor.diagonal import Diagonal, FromDiagonal
-from graphc.tensor.dot import DotGeneral
-from graphc.tensor.elementwise import sqrt
-from graphc.tensor.linalg import kron
-from graphc.tensor.mirror import Mirror
-from graphc.tensor.shape import entries
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.core.elementwise import sqrt
+from graphc.tensor.core.shape import entries
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.linalg.cholesky import Cholesky
+from graphc.tensor.linalg.dot import DotGeneral
+from graphc.tensor.linalg.linalg import kron
+from graphc.tensor.linalg.mirror import Mirror
 
 
 @rewrite("canonicalize", Cholesky, beside=[Mirror])
@@ -35,7 +35,8 @@ def cholesky_of_diagonal(node: Node, op: Cholesky) -> Node | None:
     if not known.is_diagonal or is_complex(x.type.dtype):
         return None
     static, symbolic = entries("cholesky", lengths_of(node)[-2:])
-    made = Tensor.make(FromDiagonal(static, 0), sqrt(Tensor.make(Diagonal(0), x)), *symbolic)
+    roots = sqrt(Tensor.make(Diagonal(0), *checked_inputs(node)))
+    made = Tensor.make(FromDiagonal(static, 0), roots, *symbolic)
     return admitted(made, node)
 
 
@@ -44,7 +45,7 @@ def cholesky_of_kron(node: Node, op: Cholesky) -> Node | None:
     """The factor of a Kronecker product of positive definite matrices is that of factors."""
     (x,) = node.inputs
     pair = kron_factors(x)
-    if pair is None or not all(facts_of(part).definite is Definite.POSITIVE for part in pair):
+    if pair is None or not all(facts_of(part).definite is Definiteness.POSITIVE for part in pair):
         return None
     return fitted(kron(*(Tensor.make(op, part) for part in pair)), node)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from graphc.ir import Constant, Node, is_integer
-from graphc.rewrite.lengths import symbolic_length
+from graphc.rewrite.facts.lengths import symbolic_length
 from graphc.rewrite.rule import rewrite, scalar_value
-from graphc.tensor.create import Arange, Eye, arange, eye
+from graphc.tensor.arrays.create import Arange, Eye, arange, eye
 
 
 @rewrite("canonicalize", Arange, beside=[Constant])

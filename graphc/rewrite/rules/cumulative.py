@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphc.ir import Node
 from graphc.rewrite.rule import rewrite
-from graphc.tensor.cumulative import Cumulative
+from graphc.tensor.arrays.cumulative import Cumulative
 
 
 @rewrite("canonicalize", Cumulative)

@@ -7,24 +7,24 @@ from functools import reduce
 from typing import Any
 
 from graphc.ir import Node, Pick, is_complex, picks
-from graphc.rewrite.blocks import square_blocks
-from graphc.rewrite.facts import Definite
-from graphc.rewrite.lengths import Known, admitted, fitted, length_of
-from graphc.rewrite.matrices import factors_of, is_square, kron_factors
+from graphc.rewrite.facts.blocks import square_blocks
+from graphc.rewrite.facts.facts import Definiteness
+from graphc.rewrite.facts.lengths import Known, admitted, checked_inputs, fitted, length_of
+from graphc.rewrite.facts.matrices import factors_of, is_square, kron_factors
+from graphc.rewrite.facts.solvers import WHOLE, better
+from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.solve import CHEAP, OTHER_SIDE, is_transpose
-from graphc.rewrite.solvers import WHOLE, better
-from graphc.rewrite.structure import facts_of
-from graphc.tensor.axes import Transpose, expand_dims
-from graphc.tensor.determinant import OF_DIAGONAL, Adjugate, Det, SlogDet
-from graphc.tensor.diagonal import Diagonal
-from graphc.tensor.dot import DotGeneral
-from graphc.tensor.elementwise import abs, cast, sign
-from graphc.tensor.exponential import log, power
-from graphc.tensor.inverse import Inverse
-from graphc.tensor.patterned import BlockDiagonal
-from graphc.tensor.reduce import prod, sum
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.reduce import prod, sum
+from graphc.tensor.core.axes import Transpose, expand_dims
+from graphc.tensor.core.elementwise import abs, cast, sign
+from graphc.tensor.core.exponential import log, power
+from graphc.tensor.core.tensor import Tensor, as_tensor
+from graphc.tensor.linalg.determinant import OF_DIAGONAL, Adjugate, Det, SlogDet
+from graphc.tensor.linalg.dot import DotGeneral
+from graphc.tensor.linalg.inverse import Inverse
+from graphc.tensor.linalg.patterned import BlockDiagonal
 
 
 def slogdet(x: Node, assume: str = "gen") -> tuple[Tensor, Tensor]:
@@ -34,7 +34,7 @@ def slogdet(x: Node, assume: str = "gen") -> tuple[Tensor, Tensor]:
 
 
 OTHERS = frozenset({"orthogonal", "tridiagonal"})
-"""What serves to solve equations, but not to find a determinant."""
+"""Structures that help to solve equations, but not to find a determinant."""
 
 
 @rewrite("canonicalize", Det)
@@ -60,7 +60,7 @@ def slogdet_by_structure(node: Node, op: Pick) -> Node | None:
 def adjugate_of_regular(node: Node, op: Adjugate) -> Node | None:
     """That of a positive definite matrix is its determinant times its inverse."""
     (x,) = node.inputs
-    if facts_of(x).definite is not Definite.POSITIVE:
+    if facts_of(x).definite is not Definiteness.POSITIVE:
         return None
     det, n = Tensor.make(Det("pos"), x), x.type.ndim
     return expand_dims(det, (n - 2, n - 1)) * Tensor.make(Inverse("pos"), x)
@@ -93,7 +93,7 @@ def slogdet_that_is_known(node: Node, op: Pick) -> Node | None:
     if not isinstance(several.op, SlogDet):
         return None
     known = facts_of(several.inputs[0])
-    positive = several.op.assume == "pos" or known.definite is Definite.POSITIVE
+    positive = several.op.assume == "pos" or known.definite is Definiteness.POSITIVE
     if known.orthogonal if op.index else positive:
         return fitted(as_tensor(1 - op.index, dtype=node.type.dtype), node)
     return None
@@ -185,7 +185,8 @@ def det_of_triangle(node: Node, op: Any) -> Node | None:
     made = _made(node)
     if made is None or made[1] not in OF_DIAGONAL:
         return None
-    diagonal = Tensor.make(Diagonal(0), made[0])
+    source = node.inputs[0] if isinstance(op, Pick) else node
+    diagonal = Tensor.make(Diagonal(0), *checked_inputs(source))
     if isinstance(op, Det):
         return prod(diagonal, -1)
     return sum(log(abs(diagonal)), -1) if op.index else prod(sign(diagonal), -1)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from graphc.ir import Node, is_inexact
-from graphc.rewrite.lengths import admitted, fitted
-from graphc.rewrite.matrices import factors_of, is_square, is_uniform, kron_factors
+from graphc.rewrite.facts.lengths import admitted, checked_inputs, fitted
+from graphc.rewrite.facts.matrices import factors_of, is_square, is_uniform, kron_factors
 from graphc.rewrite.rule import rewrite
-from graphc.tensor.assume import Assume
-from graphc.tensor.axes import Transpose, squeeze, swapaxes
-from graphc.tensor.create import Eye
-from graphc.tensor.diagonal import Diagonal, FromDiagonal
-from graphc.tensor.dot import DotGeneral
-from graphc.tensor.elementwise import Cast, Elementwise, multiply
-from graphc.tensor.reduce import sum
-from graphc.tensor.shape import ravel
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.arrays.create import Eye
+from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.arrays.reduce import sum
+from graphc.tensor.core.axes import Transpose, squeeze, swapaxes
+from graphc.tensor.core.elementwise import Cast, Elementwise, multiply
+from graphc.tensor.core.shape import ravel
+from graphc.tensor.core.tensor import Tensor, as_tensor
+from graphc.tensor.linalg.assume import Assume
+from graphc.tensor.linalg.dot import DotGeneral
 
 
 def _diagonal(x: Node) -> Tensor:
@@ -31,7 +31,7 @@ def diagonal_of_rearranged(node: Node, op: Diagonal) -> Node | None:
         case Eye(_, offset, dtype) if offset == op.offset:
             return fitted(as_tensor(1, dtype=dtype), node)
         case Assume():
-            return node.with_inputs(x.inputs)
+            return node.with_inputs(checked_inputs(x))
         case Transpose(axes) if not op.offset:
             n = len(axes)
             if axes == (*range(n - 2), n - 1, n - 2):
@@ -45,12 +45,12 @@ def diagonal_of_elements(node: Node, op: Diagonal) -> Node | None:
     (x,) = node.inputs
     if not isinstance(x.op, Elementwise | Cast):
         return None
-    parts = [_diagonal_of_operand(y, x, node) for y in x.inputs]
+    parts = [_diagonal_of_operand(y, x, node) for y in checked_inputs(x)]
     return None if None in parts else admitted(x.with_inputs(parts), node)  # type: ignore[arg-type]
 
 
 def _diagonal_of_operand(y: Node, x: Node, node: Node) -> Node | None:
-    """What an operand of a function of elements gives to the diagonal of its result."""
+    """Return the diagonal of an elementwise function's operand, broadcast as its result is."""
     if not y.type.ndim:
         return y
     if y.type.ndim >= 2 and y.type.shape[-2:] == x.type.shape[-2:]:

@@ -13,19 +13,23 @@ from itertools import count
 import numpy as np
 
 from graphc.ir import Constant, Node, is_inexact, is_integer, is_numeric
-from graphc.rewrite.chains import chain_of, least, multiplied
-from graphc.rewrite.lengths import (
+from graphc.rewrite.algebra.chains import chain_of, least, multiplied
+from graphc.rewrite.facts.lengths import (
     admitted,
     equal_lengths,
     fitted,
+    is_elsewhere,
+    length_of,
+    with_lengths,
 )
 from graphc.rewrite.rule import UNIFORM, rewrite, scalar_value
-from graphc.tensor.axes import ExpandDims, Transpose, expand_dims, squeeze, transpose
-from graphc.tensor.create import Eye
-from graphc.tensor.dot import DotGeneral, contracted, placed
-from graphc.tensor.elementwise import Cast, Elementwise, Where, divide, multiply, negative
-from graphc.tensor.reduce import Sum
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.arrays.create import Eye
+from graphc.tensor.arrays.reduce import Sum
+from graphc.tensor.core.axes import ExpandDims, Transpose, expand_dims, squeeze, transpose
+from graphc.tensor.core.elementwise import Cast, Elementwise, Where, divide, multiply, negative
+from graphc.tensor.core.specify import SpecifyShape
+from graphc.tensor.core.tensor import Tensor, as_tensor
+from graphc.tensor.linalg.dot import DotGeneral, contracted, placed
 
 HALF = {"float16", "bfloat16"}
 
@@ -153,9 +157,12 @@ def dot_of_equal_elements(node: Node, op: DotGeneral) -> Node | None:
 
 def _scaled_sum(node: Node, side: int, value: object) -> Node | None:
     op: DotGeneral = node.op  # type: ignore[assignment]
-    other = node.inputs[1 - side]
+    x, other = node.inputs[side], node.inputs[1 - side]
     *labels, result = numbers_of(node)
     axes = tuple(sorted(op.contract[1 - side]))
+    for own, axis in zip(op.contract[side], op.contract[1 - side], strict=True):
+        n = length_of(x, own)
+        other = other if is_elsewhere(n, [other]) else with_lengths(other, {axis: n})
     total = Tensor.make(Sum(axes), other) if axes else other
     left = [x for x in labels[1 - side] if x >= 0]
     scale = as_tensor(value, dtype=node.type.dtype)
@@ -181,6 +188,8 @@ def dot_of_identity(node: Node, op: DotGeneral) -> Node | None:
 
 def is_identity(x: Node) -> bool:
     """Whether it is a square matrix with ones on its diagonal and zeros elsewhere."""
+    while isinstance(x.op, SpecifyShape):
+        x = x.inputs[0]
     if isinstance(x.op, Eye):
         return x.op.offset == 0 and equal_lengths(x, 0, x, 1)
     if not isinstance(x.op, Constant) or len(x.op.shape) != 2 or x.op.shape[0] != x.op.shape[1]:
@@ -247,7 +256,7 @@ MOST = 32
 """Products of products are looked at to this number, so that rewriting stays linear."""
 
 EXTREMES = (2, 1000)
-"""What unknown lengths are taken for."""
+"""The values that stand for unknown lengths."""
 
 LEAST, MUCH = 1.25, 4
 """How many times fewer multiplications are worth another order. Much, where it takes more than

@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from graphc.ir import Node, is_float, is_inexact
-from graphc.rewrite.factors import (
+from graphc.rewrite.algebra.exponentials import exponentials, log_of_exponentials
+from graphc.rewrite.algebra.factors import (
     GONE,
-    Change,
     Factor,
+    Replacement,
     cancelling,
     factors,
     is_steep,
@@ -19,11 +20,12 @@ from graphc.rewrite.factors import (
     rebuilt,
     remade,
 )
-from graphc.rewrite.lengths import fitted
+from graphc.rewrite.facts.lengths import fitted
 from graphc.rewrite.rule import Equation, equation, rewrite, scalar_value
-from graphc.rewrite.shares import exponentials, log_of_exponentials
-from graphc.tensor.axes import ExpandDims
-from graphc.tensor.elementwise import (
+from graphc.tensor.arrays.index import Index
+from graphc.tensor.arrays.reduce import Sum
+from graphc.tensor.core.axes import ExpandDims
+from graphc.tensor.core.elementwise import (
     Elementwise,
     abs,
     divide,
@@ -36,7 +38,7 @@ from graphc.tensor.elementwise import (
     subtract,
     where,
 )
-from graphc.tensor.exponential import (
+from graphc.tensor.core.exponential import (
     exp,
     exp2,
     expm1,
@@ -50,10 +52,8 @@ from graphc.tensor.exponential import (
     sigmoid,
     softplus,
 )
-from graphc.tensor.index import Index
-from graphc.tensor.reduce import Sum
-from graphc.tensor.tensor import Tensor
-from graphc.tensor.trigonometric import cosh, tanh
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.core.trigonometric import cosh, tanh
 
 LN2, LN10 = math.log(2), math.log(10)
 
@@ -418,7 +418,7 @@ cancelling(exp2, power, softplus)
 
 @rewrite("stabilize", multiply, divide)
 def factors_together(node: Node, op: object) -> Node | None:
-    """What overflows times its share of something is a share of it, whatever stands between.
+    """A factor that overflows and its share of a sum cancel, whatever stands between.
 
     ``exp(x) * (g / (1 + exp(x)))`` is ``g * sigmoid(x)``; sums among the factors are multiplied
     out where a term needs it. What cancels takes a NaN or an infinity along.
@@ -446,11 +446,11 @@ def product_of_exps(node: Node, op: object) -> Node | None:
         total = total + a if f.below == first.below else total - a
     changes = {f.path: GONE for f in alike}
     if all(scalar_value(f.node) is not None for f in found if f not in alike):
-        changes[first.path] = Change(exp(total))
+        changes[first.path] = Replacement(exp(total))
     else:
         root = exp(total / 2)
-        changes[first.path] = Change(root)
-        changes[last.path] = Change(root, first.below != last.below)
+        changes[first.path] = Replacement(root)
+        changes[last.path] = Replacement(root, first.below != last.below)
     return rebuilt(node, changes)  # type: ignore[no-any-return]
 
 

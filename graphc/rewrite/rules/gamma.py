@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from graphc.ir import is_float
-from graphc.rewrite.factors import cancelling
+from graphc.rewrite.algebra.factors import cancelling
 from graphc.rewrite.rule import Equation, equation
-from graphc.tensor.elementwise import abs, equal, floor, greater, logical_or, remainder, where
-from graphc.tensor.exponential import log
-from graphc.tensor.gamma import gamma, gammaln
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.core.elementwise import abs, equal, floor, greater, logical_or, remainder, where
+from graphc.tensor.core.exponential import log
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.special.gamma import gamma, gammaln
 
 cancelling(gamma)
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import Constant, Node, Pick, is_integer, is_numeric
-from graphc.rewrite.indices import (
+from graphc.rewrite.algebra.indices import (
     BACKWARDS,
     EVERYTHING,
-    Part,
+    IndexEntry,
     indexed,
     inputs_fit,
     is_plain,
@@ -19,21 +19,24 @@ from graphc.rewrite.indices import (
     plain_parts,
     symbolic_of,
 )
-from graphc.rewrite.lengths import (
+from graphc.rewrite.facts.lengths import (
     admitted,
     bare_mask,
     equal_lengths,
     holes,
     length_of,
     lengths_of,
+    stated_lengths,
 )
+from graphc.rewrite.facts.slices import are_disjoint, canonical, composed, element
 from graphc.rewrite.rule import rewrite, scalar_value
-from graphc.rewrite.rules.join import Cut, follow
-from graphc.rewrite.slices import are_disjoint, canonical, composed, element
-from graphc.tensor.axes import expand_dims, squeeze
-from graphc.tensor.broadcast import BroadcastTo, broadcast_to
-from graphc.tensor.create import Arange, StaticArange
-from graphc.tensor.elementwise import (
+from graphc.rewrite.rules.join import AxisSlice, follow
+from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
+from graphc.tensor.arrays.create import Arange, StaticArange
+from graphc.tensor.arrays.index import HOLE, Entry, Hole, Index, IndexUpdate, Nonzero, Range
+from graphc.tensor.arrays.join import concatenate
+from graphc.tensor.core.axes import expand_dims, squeeze
+from graphc.tensor.core.elementwise import (
     Cast,
     Elementwise,
     Where,
@@ -43,10 +46,8 @@ from graphc.tensor.elementwise import (
     negative,
     where,
 )
-from graphc.tensor.index import HOLE, Entry, Hole, Index, IndexUpdate, Nonzero, Range
-from graphc.tensor.join import concatenate
-from graphc.tensor.shape import Shape
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.core.shape import Shape
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 # One form for each index.
 
@@ -119,7 +120,7 @@ def _value(x: Node) -> int | Hole:
 
 @rewrite("canonicalize", Index, IndexUpdate)
 def index_in_one_form(node: Node, op: Index | IndexUpdate) -> Node | None:
-    """What takes the same places is written alike: ``x[0:3]`` of three elements is ``x[:]``."""
+    """Equal indices have one form: ``x[0:3]`` of three elements is ``x[:]``."""
     x = node.inputs[0]
     first = len(node.inputs) - len(list(holes(op.entries)))
     axes = iter(range(x.type.ndim))
@@ -133,17 +134,17 @@ def index_in_one_form(node: Node, op: Index | IndexUpdate) -> Node | None:
     return _with_entries(node, entries, [n for part in parts for n in part.values])
 
 
-def _in_one_form(part: Part, x: Node, axis: int) -> Part:
+def _in_one_form(part: IndexEntry, x: Node, axis: int) -> IndexEntry:
     n = x.type.shape[axis]
     match part.entry:
         case int(i):
-            return Part(i % n) if n and -n <= i < 0 else part
+            return IndexEntry(i % n) if n and -n <= i < 0 else part
         case Range(start, stop, step):
             # The last bound's value is that of the stop, where the step is none.
             to_the_end = stop is HOLE and step in {None, 1}
             if to_the_end and part.values[-1] is length_of(x, axis):
-                part = Part(Range(start, None, step), part.values[:-1])
-            return Part(canonical(part.entry, n), part.values)  # type: ignore[arg-type]
+                part = IndexEntry(Range(start, None, step), part.values[:-1])
+            return IndexEntry(canonical(part.entry, n), part.values)  # type: ignore[arg-type]
     return part
 
 
@@ -159,7 +160,7 @@ def index_by_consecutive_places(node: Node, op: Index) -> Node | None:
     entry = _slice_of_places(parts[axis].values[0], x, axis)
     if entry is None:
         return None
-    parts[axis] = Part(entry)
+    parts[axis] = IndexEntry(entry)
     made = indexed(x, parts)
     return admitted(made, node)
 
@@ -214,7 +215,7 @@ def index_of_index(node: Node, op: Index) -> Node | None:
     return admitted(made, node)
 
 
-def _both(first: Part, second: Part, n: int | None) -> Part | None:
+def _both(first: IndexEntry, second: IndexEntry, n: int | None) -> IndexEntry | None:
     if first.is_everything or second.is_everything:
         return second if first.is_everything else first
     if first.values or second.values:
@@ -224,7 +225,7 @@ def _both(first: Part, second: Part, n: int | None) -> Part | None:
             entry: Entry = element(first.entry, i, n)
         case Range(), Range():
             entry = composed(first.entry, second.entry, n)
-    return None if entry is None else Part(entry)
+    return None if entry is None else IndexEntry(entry)
 
 
 @rewrite("canonicalize", Pick, beside=[Nonzero])
@@ -264,7 +265,7 @@ def index_of_update(node: Node, op: Index) -> Node | None:
     return indexed(base.inputs[0], parts) + value if is_numeric(value.type.dtype) else None
 
 
-def _before(x: Node, parts: Sequence[Part]) -> Node:
+def _before(x: Node, parts: Sequence[IndexEntry]) -> Node:
     """The array before the last changes, those of other parts."""
     for _ in range(MOST_UPDATES):
         if not isinstance(x.op, IndexUpdate):
@@ -278,13 +279,13 @@ def _before(x: Node, parts: Sequence[Part]) -> Node:
     return x
 
 
-def _are_apart(a: Part, b: Part, n: int | None) -> bool:
+def _are_apart(a: IndexEntry, b: IndexEntry, n: int | None) -> bool:
     if a.values or b.values:
         return _ends_at(a, b) or _ends_at(b, a)
     return are_disjoint(a.entry, b.entry, n)  # type: ignore[arg-type]
 
 
-def _ends_at(a: Part, b: Part) -> bool:
+def _ends_at(a: IndexEntry, b: IndexEntry) -> bool:
     """Whether one slice ends where the other begins, at a symbolic place."""
     match a.entry, b.entry:
         case Range(_, Hole(), None), Range(Hole(), _, None):
@@ -367,7 +368,7 @@ def _axes_of(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _backwards(value: Node, entries: Sequence[Entry]) -> Node:
-    """What is put into a part, in the array's order."""
+    """Return the value that a part is set to, in the array's order."""
     own = entries[len(entries) - value.type.ndim :]
     pairs = zip(own, value.type.shape, strict=True)
     turned = tuple(EVERYTHING if n == 1 else entry for entry, n in pairs)
@@ -379,7 +380,8 @@ def update_by_nothing(node: Node, op: IndexUpdate) -> Node | None:
     """Where 0 is added, or a part is set to what it is, nothing changes."""
     x, value = node.inputs[:2]
     if op.accumulate:
-        return x if is_numeric(x.type.dtype) and scalar_value(value) == 0 else None
+        nothing = is_numeric(x.type.dtype) and scalar_value(value) == 0
+        return x if nothing and _fits(value, _part_of(node)) else None
     read = isinstance(value.op, Index) and value.inputs[0] is x
     return x if read and _is_same_part(value, node) else None
 
@@ -390,7 +392,11 @@ def update_by_broadcast(node: Node, op: IndexUpdate) -> Node | None:
     x, value = node.inputs[:2]
     if not isinstance(value.op, BroadcastTo) or not _fits(value, _part_of(node)):
         return None
-    made = Tensor.make(op, x, value.inputs[0], *symbolic_of(node))
+    bare = value.inputs[0]
+    own = value.type.shape[value.type.ndim - bare.type.ndim :]
+    if any(n == 1 != m for n, m in zip(own, bare.type.shape, strict=True)):
+        return None  # a length that is still to be checked
+    made = Tensor.make(op, x, bare, *symbolic_of(node))
     return admitted(made, node)
 
 
@@ -419,7 +425,7 @@ def update_after_update(node: Node, op: IndexUpdate) -> Node | None:
 
 @rewrite("canonicalize", IndexUpdate)
 def addition_to_zeros(node: Node, op: IndexUpdate) -> Node | None:
-    """What is added to a part that is 0 replaces it."""
+    """Adding to a part that is 0 sets it."""
     x, value = node.inputs[:2]
     if not op.accumulate or not is_numeric(x.type.dtype):
         return None
@@ -434,7 +440,7 @@ def addition_to_zeros(node: Node, op: IndexUpdate) -> Node | None:
 
 @rewrite("canonicalize", negative, Cast, multiply, beside=[IndexUpdate])
 def function_of_part_among_zeros(node: Node, op: Elementwise | Cast) -> Node | None:
-    """What leaves 0 as it is is done to the part that is not 0."""
+    """A function that keeps 0 is applied to the part that is not 0."""
     place = len(node.inputs) - 1
     x = node.inputs[place]
     factor = [] if not place else [scalar_value(node.inputs[0])]
@@ -507,7 +513,7 @@ def _only_axis(op: IndexUpdate) -> int | None:
     return axes[0] if len(axes) == 1 else None
 
 
-def _cut_of(x: Node, axis: int) -> Cut | None:
+def _cut_of(x: Node, axis: int) -> AxisSlice | None:
     """Where the part that is set begins and ends."""
     op, n = x.op, x.type.shape[axis]
     if not isinstance(op, IndexUpdate) or op.accumulate or _only_axis(op) != axis:
@@ -515,14 +521,14 @@ def _cut_of(x: Node, axis: int) -> Cut | None:
     parts = plain_parts(x)
     match op.entries[axis]:
         case int(i) if n is not None:
-            return Cut(None, i or None, i + 1 if i + 1 < n else None)
+            return AxisSlice(None, i or None, i + 1 if i + 1 < n else None)
         case Range(start, stop, None) if parts is not None:
             given = iter(parts[axis].values)
-            return Cut(None, *[next(given) if b is HOLE else b for b in (start, stop)])
+            return AxisSlice(None, *[next(given) if b is HOLE else b for b in (start, stop)])
     return None
 
 
-def _in_order(found: dict[Any, tuple[Cut, Node]]) -> list[Node] | None:
+def _in_order(found: dict[Any, tuple[AxisSlice, Node]]) -> list[Node] | None:
     """The updates in the order of their parts, which follow on each other to the end."""
     last, update = found[None]
     updates = [update]
@@ -538,7 +544,7 @@ def _in_order(found: dict[Any, tuple[Cut, Node]]) -> list[Node] | None:
 
 
 def _value_along(update: Node, axis: int) -> Tensor | None:
-    """What a part is set to, with the axis along which the parts are joined."""
+    """Return the value that a part is set to, and the axis along which parts are joined."""
     value: Any = _in_full(update.inputs[1], _part_of(update))
     if value is None or isinstance(update.op.entries[axis], Range):  # type: ignore[attr-defined]
         return value  # type: ignore[no-any-return]
@@ -561,7 +567,9 @@ def mask_of(node: Node) -> Node | None:
     whole = (HOLE,) * n + (EVERYTHING,) * (node.inputs[0].type.ndim - n)
     all_places = tuple(Tensor.make(Pick(i), several) for i in range(n))
     found = node.op.entries == whole and places == all_places  # type: ignore[attr-defined]
-    return bare_mask(mask) if found else None
+    # Of a mask that is shorter, the places alone are within the array.
+    fits = found and all(length_of(node.inputs[0], i) in stated_lengths(mask, i) for i in range(n))
+    return bare_mask(mask) if fits else None
 
 
 MOST_FUNCTIONS = 16

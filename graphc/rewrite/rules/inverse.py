@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from graphc.ir import Node
-from graphc.rewrite.blocks import block_diagonal, square_blocks
-from graphc.rewrite.lengths import admitted, fitted, lengths_of
-from graphc.rewrite.matrices import is_square, kron_factors, times
+from graphc.rewrite.facts.blocks import block_diagonal, square_blocks
+from graphc.rewrite.facts.lengths import admitted, checked_inputs, fitted, lengths_of
+from graphc.rewrite.facts.matrices import is_square, kron_factors, times
+from graphc.rewrite.facts.solvers import WHOLE, better
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.solve import OTHER_SIDE, is_transpose, solved
-from graphc.rewrite.solvers import WHOLE, better
-from graphc.tensor.axes import Transpose
-from graphc.tensor.diagonal import Diagonal, FromDiagonal
-from graphc.tensor.dot import DotGeneral
-from graphc.tensor.inverse import Inverse
-from graphc.tensor.linalg import kron
-from graphc.tensor.mirror import adjoint, swapped
-from graphc.tensor.patterned import BlockDiagonal
-from graphc.tensor.shape import entries
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.core.axes import Transpose, matrix_transpose
+from graphc.tensor.core.shape import entries
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.linalg.dot import DotGeneral
+from graphc.tensor.linalg.inverse import Inverse
+from graphc.tensor.linalg.linalg import kron
+from graphc.tensor.linalg.mirror import adjoint
+from graphc.tensor.linalg.patterned import BlockDiagonal
 
 
 def inverted(x: Node, assume: str = "gen") -> Tensor:
@@ -35,7 +35,7 @@ def inverse_by_structure(node: Node, op: Inverse) -> Node | None:
 
 @rewrite("canonicalize", DotGeneral, beside=[Inverse])
 def dot_with_inverse(node: Node, op: DotGeneral) -> Node | None:
-    """What an inverse is multiplied with is a right-hand side: that is faster, and more exact."""
+    """A product with an inverse solves equations: that is faster, and more exact."""
     for side in (0, 1):
         inverse = node.inputs[side].op
         found = times(node, side) if isinstance(inverse, Inverse) else None
@@ -53,7 +53,8 @@ def inverse_of_inverse(node: Node, op: Inverse) -> Node | None:
     (x,) = node.inputs
     if not isinstance(x.op, Inverse) or not {op.assume, x.op.assume} <= WHOLE:
         return None
-    return admitted(x.inputs[0], node)
+    (inner,) = checked_inputs(x)
+    return admitted(inner, node)
 
 
 @rewrite("canonicalize", Inverse, beside=[Transpose])
@@ -62,15 +63,15 @@ def inverse_of_transpose(node: Node, op: Inverse) -> Node | None:
     (x,) = node.inputs
     if not is_transpose(x):
         return None
-    return swapped(inverted(x.inputs[0], OTHER_SIDE.get(op.assume, op.assume)))
+    return matrix_transpose(inverted(x.inputs[0], OTHER_SIDE.get(op.assume, op.assume)))
 
 
 @rewrite("canonicalize", Inverse)
 def inverse_of_diagonal(node: Node, op: Inverse) -> Node | None:
     """A diagonal matrix has the reciprocals on its diagonal, an orthogonal one is transposed."""
-    (x,) = node.inputs
+    (x,) = checked_inputs(node)
     if op.assume == "orthogonal":
-        return admitted(adjoint(x), node)  # type: ignore[arg-type]
+        return admitted(adjoint(x), node)
     if op.assume != "diagonal":
         return None
     static, symbolic = entries("inv", lengths_of(node)[-2:])

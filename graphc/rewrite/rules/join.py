@@ -9,22 +9,22 @@ from itertools import pairwise
 from weakref import WeakKeyDictionary
 
 from graphc.ir import Constant, Node, Pick
-from graphc.rewrite.indices import EVERYTHING, Part, indexed, inputs_fit, plain_parts
-from graphc.rewrite.lengths import (
+from graphc.rewrite.algebra.indices import EVERYTHING, IndexEntry, indexed, inputs_fit, plain_parts
+from graphc.rewrite.facts.lengths import (
     Known,
     admitted,
     lengths_of,
 )
+from graphc.rewrite.facts.slices import canonical
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.shape import measured
-from graphc.rewrite.slices import canonical
-from graphc.tensor.axes import ExpandDims
-from graphc.tensor.broadcast import BroadcastTo, broadcast_to
-from graphc.tensor.index import HOLE, Entry, Index, Range
-from graphc.tensor.join import Concatenate, concatenate
-from graphc.tensor.shape import Length, Shape
-from graphc.tensor.split import Split
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
+from graphc.tensor.arrays.index import HOLE, Entry, Index, Range
+from graphc.tensor.arrays.join import Concatenate, concatenate
+from graphc.tensor.arrays.split import Split
+from graphc.tensor.core.axes import ExpandDims
+from graphc.tensor.core.shape import Length, Shape
+from graphc.tensor.core.tensor import Tensor
 
 MOST_PARTS = 32
 """How many parts of a part are joined at once: a chain of joins would grow quadratically."""
@@ -68,10 +68,10 @@ def concatenate_of_slices(node: Node, op: Concatenate) -> Node | None:
     if not any(a and b and follow(a, b) for a, b in pairwise(cuts)):
         return None
     parts: list[Node] = []
-    last: Cut | None = None
+    last: AxisSlice | None = None
     for part, cut in zip(node.inputs, cuts, strict=True):
         if cut and last and follow(last, cut):
-            last = Cut(cut.x, last.start, cut.stop)
+            last = AxisSlice(cut.x, last.start, cut.stop)
             parts[-1] = last.taken(op.axis)
         else:
             last = cut
@@ -83,8 +83,8 @@ Bound = int | None | Node
 
 
 @dataclass(frozen=True)
-class Cut:
-    """What a slice without a step takes of an array along an axis; of any, where there is none."""
+class AxisSlice:
+    """A slice of an array along one axis, without a step; of any array, where there is none."""
 
     x: Node | None
     start: Bound
@@ -100,7 +100,7 @@ class Cut:
         return Tensor.make(Index(entries), self.x, *bounds)
 
 
-def _cut(part: Node, axis: int) -> Cut | None:
+def _cut(part: Node, axis: int) -> AxisSlice | None:
     single = isinstance(part.op, ExpandDims) and part.op.axes == (axis,)
     if single:
         (part,) = part.inputs
@@ -116,14 +116,14 @@ def _cut(part: Node, axis: int) -> Cut | None:
     if single:
         # An index of an axis of unknown length may be out of bounds, a slice is not.
         within = isinstance(entry, int) and x.type.shape[axis] is not None
-        return Cut(x, entry, entry + 1) if within else None  # type: ignore[arg-type, operator]
+        return AxisSlice(x, entry, entry + 1) if within else None  # type: ignore[arg-type, operator]
     if not isinstance(entry, Range) or entry.step is not None:
         return None
     given = iter(bounds)
-    return Cut(x, *[next(given) if n is HOLE else n for n in (entry.start, entry.stop)])
+    return AxisSlice(x, *[next(given) if n is HOLE else n for n in (entry.start, entry.stop)])
 
 
-def follow(a: Cut, b: Cut) -> bool:
+def follow(a: AxisSlice, b: AxisSlice) -> bool:
     """Whether one begins where the other ends, at whatever length of the array."""
     return (
         a.x is b.x
@@ -200,7 +200,7 @@ def index_of_concatenate(node: Node, op: Index) -> Node | None:
         return None
 
     def taken(x: Node, entry: Entry) -> Tensor:
-        return indexed(x, [*parts[:axis], Part(entry), *parts[axis + 1 :]])
+        return indexed(x, [*parts[:axis], IndexEntry(entry), *parts[axis + 1 :]])
 
     entry = parts[axis].entry
     if isinstance(entry, int):

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from graphc.ir import Node, is_complex, is_inexact
-from graphc.rewrite.bounds import bounds_of
-from graphc.rewrite.lengths import admitted, equal_lengths, fitted, length_of
-from graphc.rewrite.masks import mask_bands
-from graphc.rewrite.matrices import (
+from graphc.rewrite.facts.bounds import bounds_of
+from graphc.rewrite.facts.lengths import (
+    admitted,
+    equal_lengths,
+    fitted,
+    length_of,
+    with_lengths,
+)
+from graphc.rewrite.facts.masks import mask_bands
+from graphc.rewrite.facts.matrices import (
     factors_of,
     is_square,
     kron_factors,
     labels_of,
     times,
 )
+from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
-from graphc.rewrite.structure import facts_of
-from graphc.tensor.axes import Transpose, swapaxes
-from graphc.tensor.create import Eye, eye
-from graphc.tensor.diagonal import Diagonal, FromDiagonal
-from graphc.tensor.dot import DotGeneral, matmul, placed
-from graphc.tensor.elementwise import Where, conj, multiply
-from graphc.tensor.linalg import kron
-from graphc.tensor.reduce import Sum
-from graphc.tensor.shape import Reshape, reshape
-from graphc.tensor.tensor import Tensor
+from graphc.rewrite.rules.solve import identity_for
+from graphc.tensor.arrays.create import Eye
+from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.arrays.reduce import Sum
+from graphc.tensor.core.axes import Transpose, swapaxes
+from graphc.tensor.core.elementwise import Where, conj, multiply
+from graphc.tensor.core.shape import Reshape, reshape
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.linalg.dot import DotGeneral, matmul, placed
+from graphc.tensor.linalg.linalg import kron
 
 SIDES = (0, 1)
 
@@ -44,7 +49,10 @@ def dot_with_diagonal(node: Node, op: DotGeneral) -> Node | None:
             own = [*labels[side][:-2], kept]
             renamed = [kept if label == summed else label for label in others]
             scale = placed(Tensor.make(Diagonal(0), x), own, result)
-            return admitted(scale * placed(node.inputs[1 - side], renamed, result), node)  # type: ignore[arg-type]
+            other, axis = node.inputs[1 - side], others.index(summed)
+            if 1 in {other.type.shape[axis], x.type.shape[-1]}:
+                other = with_lengths(other, {axis: length_of(x, x.type.ndim - 1)})
+            return admitted(scale * placed(other, renamed, result), node)  # type: ignore[arg-type]
     return None
 
 
@@ -66,8 +74,7 @@ def dot_of_orthogonal(node: Node, op: DotGeneral) -> Node | None:
     known = facts_of(a)
     if not known.orthogonal or not is_square(node):
         return None
-    n: Any = length_of(node, node.type.ndim - 1)
-    return fitted(eye(n, n, dtype=node.type.dtype), node)
+    return fitted(identity_for(a, node), node)
 
 
 def _is_adjoint(a: Node, b: Node) -> bool:
@@ -152,7 +159,7 @@ def transpose_of_symmetric(node: Node, op: Transpose) -> Node | None:
 
 @rewrite("canonicalize", Where)
 def triangle_of_triangular(node: Node, op: Where) -> Node | None:
-    """What is zero on one side of a diagonal need not be made so."""
+    """A triangular matrix needs no mask that makes it so."""
     mask, x, other = node.inputs
     if x.type.ndim < 2 or mask.type.ndim != 2 or x.type is not node.type:
         return None

@@ -7,14 +7,14 @@ from dataclasses import replace
 from graphc.ir import Constant, Node, Pick, picks
 from graphc.loop.loop import Loop
 from graphc.loop.trace import is_reversed, last_row
-from graphc.rewrite.afterwards import sums_after, work_after
-from graphc.rewrite.at_once import Results, result_of
-from graphc.rewrite.beforehand import early_rows, hoisted
-from graphc.rewrite.recurrences import known_carries, linear_carries
+from graphc.rewrite.loops.dependence import Results, result_of
+from graphc.rewrite.loops.hoist import early_rows, hoisted
+from graphc.rewrite.loops.recurrences import known_carries, linear_carries
+from graphc.rewrite.loops.sink import sums_after, work_after
+from graphc.rewrite.loops.unroll import results_of_no_step, results_of_one_step
 from graphc.rewrite.rule import rewrite, scalar_value
-from graphc.rewrite.straight import of_no_step, of_one_step
-from graphc.tensor.broadcast import BroadcastTo
-from graphc.tensor.index import Index
+from graphc.tensor.arrays.broadcast import BroadcastTo
+from graphc.tensor.arrays.index import Index
 
 
 @rewrite("canonicalize", Pick, beside=[Loop])
@@ -40,13 +40,13 @@ def _with_static_length(loop: Node) -> Results | None:
 @rewrite("canonicalize", Pick, beside=[Loop])
 def loop_of_no_step(node: Node, op: Pick) -> Node | None:
     """Without a step, carries stay what they are at first, and there are no rows."""
-    return result_of(node, of_no_step)
+    return result_of(node, results_of_no_step)
 
 
 @rewrite("canonicalize", Pick, beside=[Loop])
 def loop_of_one_step(node: Node, op: Pick) -> Node | None:
     """One step is done once, without a loop."""
-    return result_of(node, of_one_step)
+    return result_of(node, results_of_one_step)
 
 
 @rewrite("canonicalize", Pick, beside=[Loop])
@@ -61,7 +61,7 @@ def loop_without_carries(node: Node, op: Pick) -> Node | None:
 
 @rewrite("specialize", Pick, beside=[Loop])
 def sum_after_loop(node: Node, op: Pick) -> Node | None:
-    """What a loop adds up and never reads is added up after it, products by one contraction.
+    """A sum that no step reads is computed after the loop, products by one contraction.
 
     That holds for products that are at least as large as their factors.
     """
@@ -90,8 +90,8 @@ def loop_of_known_carries(node: Node, op: Pick) -> Node | None:
 def linear_recurrence(node: Node, op: Pick) -> Node | None:
     """``h = a * h + b``, element by element, is one operation, which can be done in parallel.
 
-    So are sums and products so far. That pays where a step of a loop is dear. What is infinite or
-    NaN stays so in steps that choose something else.
+    So are sums and products so far. That pays where a step of a loop is expensive. An infinite or
+    NaN value stays so in steps that choose something else.
     """
     return result_of(node, linear_carries)
 

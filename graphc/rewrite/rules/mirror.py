@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from graphc.ir import Node
+from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
-from graphc.rewrite.structure import facts_of
-from graphc.tensor.mirror import Mirror
+from graphc.tensor.linalg.mirror import Mirror
 
 
 @rewrite("canonicalize", Mirror)
 def mirror_of_symmetric(node: Node, op: Mirror) -> Node | None:
-    """What is its own transpose has no triangle to be made anew."""
+    """A symmetric matrix is left as it is."""
     (x,) = node.inputs
     real = not x.type.dtype.startswith("complex")
     return x if facts_of(x).symmetric and (op.conjugated or real) else None

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.ir import Node
-from graphc.rewrite.blocks import block_diagonal, rows_for, square_blocks
-from graphc.rewrite.facts import Definite
-from graphc.rewrite.lengths import admitted, equal_lengths
-from graphc.rewrite.matrices import Factor, factors_of, times
+from graphc.rewrite.facts.blocks import block_diagonal, rows_for, square_blocks
+from graphc.rewrite.facts.facts import Definiteness
+from graphc.rewrite.facts.lengths import admitted, equal_lengths, length_of, with_lengths
+from graphc.rewrite.facts.matrices import MatrixFactor, factors_of, times
+from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
 from graphc.rewrite.rules.solve import is_transpose
-from graphc.rewrite.structure import facts_of
-from graphc.tensor.assume import Assume
-from graphc.tensor.axes import Transpose
-from graphc.tensor.cholesky import Cholesky
-from graphc.tensor.diagonal import Diagonal
-from graphc.tensor.dot import DotGeneral, matmul
-from graphc.tensor.join import concatenate
-from graphc.tensor.mirror import Mirror, swapped
-from graphc.tensor.patterned import BlockDiagonal
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.join import concatenate
+from graphc.tensor.core.axes import Transpose, matrix_transpose
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.linalg.assume import Assume
+from graphc.tensor.linalg.cholesky import Cholesky
+from graphc.tensor.linalg.dot import DotGeneral, matmul
+from graphc.tensor.linalg.mirror import Mirror
+from graphc.tensor.linalg.patterned import BlockDiagonal
 
 
 @rewrite("canonicalize", Transpose, beside=[BlockDiagonal])
@@ -29,7 +29,7 @@ def transpose_of_blocks(node: Node, op: Transpose) -> Node | None:
     (x,) = node.inputs
     if not is_transpose(node) or not isinstance(x.op, BlockDiagonal):
         return None
-    return admitted(block_diagonal(*map(swapped, x.inputs)), node)  # type: ignore[arg-type]
+    return admitted(block_diagonal(*map(matrix_transpose, x.inputs)), node)
 
 
 @rewrite("canonicalize", DotGeneral, beside=[BlockDiagonal, Transpose])
@@ -42,7 +42,9 @@ def dot_with_blocks(node: Node, op: DotGeneral) -> Node | None:
         found = times(node, side) if isinstance(x.op, BlockDiagonal) else None
         if found is not None:
             blocks = _turned(found.x, found.turned)
-            pairs = zip(blocks, rows_for(blocks, found.columns), strict=True)
+            rows = length_of(found.x, found.x.ndim - (2 if found.turned else 1))
+            columns = with_lengths(found.columns, {-2: rows})
+            pairs = zip(blocks, rows_for(blocks, columns), strict=True)
             made = concatenate([matmul(block, rows) for block, rows in pairs], -2)
             return admitted(found.restored(made), node)
     return None
@@ -51,12 +53,12 @@ def dot_with_blocks(node: Node, op: DotGeneral) -> Node | None:
 def _turned(x: Node, turned: bool) -> tuple[Tensor, ...]:
     """The blocks of a matrix, or of its transpose."""
     blocks: Sequence[Tensor] = x.inputs  # type: ignore[assignment]
-    return tuple(map(swapped, blocks)) if turned else tuple(blocks)
+    return tuple(map(matrix_transpose, blocks)) if turned else tuple(blocks)
 
 
 def _product_of_blocks(node: Node) -> Node | None:
     """Of two such matrices whose blocks fit, that of products."""
-    factors: Sequence[Factor] = factors_of(node) or ()
+    factors: Sequence[MatrixFactor] = factors_of(node) or ()
     if not factors or not all(isinstance(x.op, BlockDiagonal) for x, _ in factors):
         return None
     left, right = (_turned(*factor) for factor in factors)
@@ -73,7 +75,7 @@ def cholesky_of_blocks(node: Node, op: Cholesky) -> Node | None:
     """The factor of positive definite blocks along a diagonal is that of factors."""
     (x,) = node.inputs
     blocks = square_blocks(x)
-    if blocks is None or facts_of(x).definite is not Definite.POSITIVE:
+    if blocks is None or facts_of(x).definite is not Definiteness.POSITIVE:
         return None
     return admitted(block_diagonal(*[Tensor.make(op, block) for block in blocks]), node)
 
@@ -90,7 +92,7 @@ def mirror_of_blocks(node: Node, op: Mirror) -> Node | None:
 
 @rewrite("canonicalize", Assume, beside=[BlockDiagonal])
 def assumption_of_blocks(node: Node, op: Assume) -> Node | None:
-    """What holds of a matrix holds of the blocks along its diagonal."""
+    """The facts of a matrix hold for the blocks along its diagonal."""
     (x,) = node.inputs
     blocks = square_blocks(x)
     if blocks is None or op.denied:

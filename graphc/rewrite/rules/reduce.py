@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import Node, Op, is_float, is_integer, is_numeric, numpy_dtype
-from graphc.rewrite.indices import EVERYTHING, inputs_fit, is_reversal
-from graphc.rewrite.lengths import (
+from graphc.rewrite.algebra.indices import EVERYTHING, inputs_fit, is_reversal
+from graphc.rewrite.facts.lengths import (
     Known,
     admitted,
     is_count,
@@ -25,10 +25,27 @@ from graphc.rewrite.lengths import (
 from graphc.rewrite.rule import rewrite, scalar_value
 from graphc.rewrite.rules.index import before_mask, mask_like
 from graphc.rewrite.rules.shape import fits
-from graphc.tensor.axes import ExpandDims, Transpose, expand_dims, squeeze, transpose
-from graphc.tensor.broadcast import BroadcastTo, broadcast_to
-from graphc.tensor.create import Eye
-from graphc.tensor.elementwise import (
+from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
+from graphc.tensor.arrays.create import Eye
+from graphc.tensor.arrays.index import Index
+from graphc.tensor.arrays.join import Concatenate
+from graphc.tensor.arrays.reduce import (
+    All,
+    Any_,
+    ArgExtreme,
+    ArgMax,
+    ArgMin,
+    LogSumExp,
+    Max,
+    Min,
+    Prod,
+    Reduction,
+    Sum,
+)
+from graphc.tensor.core.axes import ExpandDims, Transpose, expand_dims, squeeze, transpose
+from graphc.tensor.core.elementwise import (
+    REALS,
+    RISING,
     Elementwise,
     add,
     cast,
@@ -42,33 +59,14 @@ from graphc.tensor.elementwise import (
     negative,
     where,
 )
-from graphc.tensor.exponential import (
+from graphc.tensor.core.exponential import (
     exp,
-    expm1,
     log,
     power,
-    sigmoid,
-    softplus,
 )
-from graphc.tensor.index import Index
-from graphc.tensor.join import Concatenate
-from graphc.tensor.reduce import (
-    All,
-    Any_,
-    ArgExtreme,
-    ArgMax,
-    ArgMin,
-    LogSumExp,
-    Max,
-    Min,
-    Prod,
-    Reduction,
-    Sum,
-)
-from graphc.tensor.shape import Length, Reshape
-from graphc.tensor.special import LogSoftmax, Softmax, erf
-from graphc.tensor.tensor import Tensor, as_tensor, constant
-from graphc.tensor.trigonometric import arcsinh, arctan, sinh, tanh
+from graphc.tensor.core.shape import Length, Reshape
+from graphc.tensor.core.tensor import Tensor, as_tensor, constant
+from graphc.tensor.special.special import LogSoftmax, Softmax
 
 
 @rewrite("canonicalize", Reduction)
@@ -163,7 +161,7 @@ BOTH: dict[type[Reduction], Elementwise] = {
     All: logical_and,
     Any_: logical_or,
 }
-"""What makes of the reductions of two parts that of both."""
+"""The functions that combine the reductions of two parts."""
 
 MOST_PARTS = 8
 """Of more parts, it costs less to join them than to reduce each."""
@@ -392,8 +390,12 @@ def arg_extreme_of_negative(node: Node, op: ArgExtreme) -> Node | None:
     return Tensor.make(other(op.axis), x.inputs[0])
 
 
-INCREASING = frozenset({exp, expm1, sigmoid, softplus, tanh, arctan, arcsinh, sinh, erf})
-"""Functions of all real numbers that never fall."""
+def _is_increasing(op: Op) -> bool:
+    """Whether an operation is a function of all real numbers that rises everywhere."""
+    if not isinstance(op, Elementwise):
+        return False
+    facts = op.facts
+    return facts.trend == RISING and facts.support == REALS and not facts.whole
 
 
 @rewrite("stabilize", ArgMax, ArgMin)
@@ -403,18 +405,18 @@ def arg_extreme_of_increasing(node: Node, op: ArgExtreme) -> Node | None:
     if not is_float(node.inputs[0].type.dtype):
         return None
     along = isinstance(x.op, Softmax | LogSoftmax) and op.axis in x.op.axes
-    return Tensor.make(op, x.inputs[0]) if along or x.op in INCREASING else None
+    return Tensor.make(op, x.inputs[0]) if along or _is_increasing(x.op) else None
 
 
 # Masks.
 
 NEUTRAL: dict[type[Op], Any] = {Sum: 0, Prod: 1, All: True, Any_: False, LogSumExp: -math.inf}
-"""What changes nothing about the others' reduction."""
+"""The neutral elements of reductions."""
 
 
 @rewrite("specialize", Sum, Prod, All, Any_, LogSumExp)
 def reduction_of_masked(node: Node, op: Any) -> Node | None:
-    """What a mask leaves out is made neutral, so that no value decides a shape."""
+    """Masked-out elements are made neutral, so that no value decides a shape."""
     (y,) = node.inputs
     if type(op) not in NEUTRAL or 0 not in op.axes or y.type.shape[0] is not None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphc.ir import Constant, Node
-from graphc.rewrite.lengths import (
+from graphc.rewrite.facts.lengths import (
     Known,
     admitted,
     length_of,
@@ -13,11 +13,11 @@ from graphc.rewrite.lengths import (
     symbolic_length,
 )
 from graphc.rewrite.rule import rewrite, scalar_value
-from graphc.tensor.axes import expand_dims, squeeze
-from graphc.tensor.broadcast import BroadcastTo, broadcast_to
-from graphc.tensor.join import stack
-from graphc.tensor.shape import Length, Reshape, Shape
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
+from graphc.tensor.arrays.join import stack
+from graphc.tensor.core.axes import expand_dims, squeeze
+from graphc.tensor.core.shape import Length, Reshape, Shape
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 # Lengths.
 

@@ -5,23 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.ir import Node, is_complex
-from graphc.rewrite.blocks import rows_for, square_blocks
-from graphc.rewrite.lengths import admitted, fitted, length_of
-from graphc.rewrite.matrices import factors_of, is_square, kron_factors, times
+from graphc.rewrite.facts.blocks import rows_for, square_blocks
+from graphc.rewrite.facts.lengths import (
+    Known,
+    admitted,
+    checked_inputs,
+    fitted,
+    length_of,
+    with_lengths,
+)
+from graphc.rewrite.facts.matrices import factors_of, is_square, kron_factors, times
+from graphc.rewrite.facts.solvers import KINDS, WHOLE, better, reads_all
+from graphc.rewrite.facts.structure import facts_of
 from graphc.rewrite.rule import rewrite
-from graphc.rewrite.solvers import KINDS, WHOLE, better, reads_all
-from graphc.rewrite.structure import facts_of
-from graphc.tensor.axes import ExpandDims, Transpose, expand_dims, swapaxes
-from graphc.tensor.create import eye
-from graphc.tensor.dot import DotGeneral, matmul
-from graphc.tensor.elementwise import multiply, negative
-from graphc.tensor.inverse import Inverse
-from graphc.tensor.join import concatenate
-from graphc.tensor.patterned import BlockDiagonal
-from graphc.tensor.shape import reshape
-from graphc.tensor.solve import Solve
-from graphc.tensor.tensor import Tensor
-from graphc.tensor.triangular import SolveTriangular
+from graphc.tensor.arrays.create import eye
+from graphc.tensor.arrays.join import concatenate
+from graphc.tensor.core.axes import ExpandDims, Transpose, expand_dims, swapaxes
+from graphc.tensor.core.elementwise import multiply, negative
+from graphc.tensor.core.shape import reshape
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.linalg.dot import DotGeneral, matmul
+from graphc.tensor.linalg.inverse import Inverse
+from graphc.tensor.linalg.patterned import BlockDiagonal
+from graphc.tensor.linalg.solve import Solve
+from graphc.tensor.linalg.triangular import SolveTriangular
 
 
 def solved(assume: str, transposed: bool, a: Node, b: Node) -> Tensor:
@@ -94,8 +101,8 @@ def solve_of_inverse(node: Node, op: Solve) -> Node | None:
     a, b = node.inputs
     if not isinstance(a.op, Inverse):
         return None
-    (x,) = a.inputs
-    if not reads_all(op.assume, a) or not reads_all(a.op.assume, x):
+    (x,) = checked_inputs(a)
+    if not reads_all(op.assume, a) or not reads_all(a.op.assume, *a.inputs):
         return None
     return admitted(matmul(swapaxes(x, -1, -2) if op.transposed else x, b), node)
 
@@ -107,13 +114,26 @@ def solve_of_itself(node: Node, op: Solve) -> Node | None:
     if op.transposed or op.assume not in WHOLE:
         return None
     if a is b:
-        n: Any = length_of(node, node.type.ndim - 1)
-        return fitted(eye(n, n, dtype=node.type.dtype), node)
+        return fitted(identity_for(a, node), node)
     factors = factors_of(b)
     if factors is None or factors[0].x is not a or factors[0].turned:
         return None
     (x, turned) = factors[1]
+    x = with_lengths(x, {-1 if turned else -2: _side(a)})
     return admitted(swapaxes(x, -1, -2) if turned else x, node)
+
+
+def _side(a: Node) -> Known:
+    """The number of rows of matrices that must be square."""
+    rows, columns = (length_of(a, a.type.ndim - i) for i in (2, 1))
+    return columns if isinstance(columns, int) else rows
+
+
+def identity_for(a: Node, node: Node) -> Tensor:
+    """The identity that a node of square matrices is, which are still checked to be so."""
+    rows, columns = (length_of(a, a.type.ndim - i) for i in (2, 1))
+    n: Any = columns
+    return with_lengths(eye(n, n, dtype=node.type.dtype), {-2: rows})
 
 
 @rewrite("canonicalize", DotGeneral, beside=[Solve])
@@ -125,7 +145,7 @@ def dot_with_solution(node: Node, op: DotGeneral) -> Node | None:
             continue
         solver, (a, b) = found.columns.op, found.columns.inputs
         if a is found.x and solver.transposed == found.turned and solver.assume in WHOLE:
-            return admitted(found.restored(b), node)  # type: ignore[arg-type]
+            return admitted(found.restored(with_lengths(b, {-2: _side(a)})), node)
     return None
 
 
@@ -173,5 +193,6 @@ def solve_of_blocks(node: Node, op: Solve | SolveTriangular) -> Node | None:
     blocks = square_blocks(a)
     if blocks is None:
         return None
-    pairs = zip(blocks, rows_for(blocks, b), strict=True)  # type: ignore[arg-type]
+    b = with_lengths(b, {-2: length_of(a, a.type.ndim - 1)})
+    pairs = zip(blocks, rows_for(blocks, b), strict=True)
     return admitted(concatenate([Tensor.make(op, x, rows) for x, rows in pairs], -2), node)

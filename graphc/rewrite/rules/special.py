@@ -7,22 +7,24 @@ import math
 import numpy as np
 
 from graphc.ir import Node, is_float
-from graphc.rewrite.dtypes import limits
-from graphc.rewrite.factors import (
+from graphc.rewrite.algebra.factors import (
     GONE,
-    Change,
     Factor,
+    Replacement,
     cancelling,
     factors,
     multiple,
     rebuilt,
     together,
 )
-from graphc.rewrite.lengths import fitted
+from graphc.rewrite.facts.dtypes import limits
+from graphc.rewrite.facts.lengths import fitted
 from graphc.rewrite.rule import Equation, equation, rewrite, scalar_value
 from graphc.rewrite.rules.reduce import summed
-from graphc.tensor.axes import ExpandDims, expand_dims
-from graphc.tensor.elementwise import (
+from graphc.tensor.arrays.index import Index, IndexUpdate
+from graphc.tensor.arrays.reduce import LogSumExp, MaxWithDefault, Sum
+from graphc.tensor.core.axes import ExpandDims, expand_dims
+from graphc.tensor.core.elementwise import (
     Where,
     equal,
     greater,
@@ -36,11 +38,9 @@ from graphc.tensor.elementwise import (
     subtract,
     where,
 )
-from graphc.tensor.exponential import exp, log, log1p, sigmoid
-from graphc.tensor.index import Index, IndexUpdate
-from graphc.tensor.reduce import LogSumExp, Peak, Sum
-from graphc.tensor.special import LogSoftmax, Softmax, erf, erfc, erfcx, xlog1py, xlogy
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.core.exponential import exp, log, log1p, sigmoid
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.special.special import LogSoftmax, Softmax, erf, erfc, erfcx, xlog1py, xlogy
 
 cancelling(Softmax, erfc)
 
@@ -91,7 +91,7 @@ def less_logsumexp(node: Node, op: object) -> Node | None:
 
 
 def _sum_of(f: Factor) -> tuple[Node, tuple[int, ...]] | None:
-    """What a factor is the sum of and along which axes, if those are put back or are all."""
+    """Return the summand and axes of a sum whose axes are restored, or are all."""
     total, restored = summed(f.node)
     if total is None:
         return None
@@ -101,14 +101,14 @@ def _sum_of(f: Factor) -> tuple[Node, tuple[int, ...]] | None:
 
 
 @together(exp, Sum)
-def exp_and_sum_of_exps(f: Factor, g: Factor) -> tuple[Change, Change] | None:
+def exp_and_sum_of_exps(f: Factor, g: Factor) -> tuple[Replacement, Replacement] | None:
     """``exp(x) / sum(exp(x))`` is softmax; weights in the sum leave the largest taken out."""
     found = _sum_of(g) if g.below and not f.below else None
     if found is None:
         return None
     of, axes = found
     if of is f.node:
-        return Change(Tensor.make(Softmax(axes), *f.node.inputs)), GONE
+        return Replacement(Tensor.make(Softmax(axes), *f.node.inputs)), GONE
     weights = _weights(of, f.node)
     if weights is None:
         return None
@@ -117,7 +117,7 @@ def exp_and_sum_of_exps(f: Factor, g: Factor) -> tuple[Change, Change] | None:
     total = Tensor.make(Sum(axes), weights * exp(where(equal(weights, 0), -np.inf, shifted)))
     # Without a weight it may be larger than the largest: finite times 0 is 0.
     most = math.floor(math.log(limits(x.type.dtype).max))
-    return Change(exp(minimum(shifted, most))), Change(expand_dims(total, axes))
+    return Replacement(exp(minimum(shifted, most))), Replacement(expand_dims(total, axes))
 
 
 def _weights(y: Node, weighted: Node) -> Node | None:
@@ -130,7 +130,7 @@ def _weights(y: Node, weighted: Node) -> Node | None:
 
 def _peak(weights: Node, x: Node, axes: tuple[int, ...]) -> Tensor:
     """The largest x of each slice that has a weight, 0 where there is no finite one."""
-    largest = Tensor.make(Peak(axes), where(equal(weights, 0), -np.inf, x))
+    largest = Tensor.make(MaxWithDefault(axes), where(equal(weights, 0), -np.inf, x))
     return where(isfinite(largest), largest, 0)  # type: ignore[no-any-return]
 
 
@@ -157,7 +157,7 @@ def log_of_weighted_sum_of_exp(node: Node, op: object) -> Node | None:
 
 @rewrite("stabilize", Sum)
 def sum_of_shares(node: Node, op: Sum) -> Node | None:
-    """What is divided by a sum along the same axes is added up first, and does not overflow."""
+    """Numerators summed along the denominator's axes are summed first, without overflow."""
     (x,) = node.inputs
     for f in factors(x) if is_float(x.type.dtype) else ():
         found = _sum_of(f) if f.below and f.kind is Sum else None
@@ -178,7 +178,7 @@ def _is_of_exps(y: Node) -> bool:
 @together(Softmax, IndexUpdate)
 @together(sigmoid, IndexUpdate)
 @together(exp, IndexUpdate)
-def factor_and_update_of_zeros(f: Factor, g: Factor) -> tuple[Change, Change] | None:
+def factor_and_update_of_zeros(f: Factor, g: Factor) -> tuple[Replacement, Replacement] | None:
     """A factor cancels where a share in it was added to zeros.
 
     The slope of ``log(y[i])`` by y has ``1 / y[i]`` at i.
@@ -191,7 +191,9 @@ def factor_and_update_of_zeros(f: Factor, g: Factor) -> tuple[Change, Change] | 
     if own is None:
         return None
     rest = rebuilt(value, {own.path: GONE})
-    return None if rest is None else (GONE, Change(Tensor.make(g.node.op, zeros, rest, *where_)))
+    return (
+        None if rest is None else (GONE, Replacement(Tensor.make(g.node.op, zeros, rest, *where_)))
+    )
 
 
 # The error function.
@@ -282,7 +284,7 @@ def _square(x: Node) -> tuple[float, Node]:
 
 
 @together(exp, erfc)
-def exp_and_erfc(f: Factor, g: Factor) -> tuple[Change, Change] | None:
+def exp_and_erfc(f: Factor, g: Factor) -> tuple[Replacement, Replacement] | None:
     """``exp(x**2) * erfc(x)`` is ``erfcx(x)``, where one overflows and the other is 0."""
     (exponent,), (x,) = f.node.inputs, g.node.inputs
     scale, base = _square(-exponent if f.below != g.below else exponent)
@@ -290,7 +292,7 @@ def exp_and_erfc(f: Factor, g: Factor) -> tuple[Change, Change] | None:
     # 1 / 2 and the square of 1 / sqrt(2) differ by a rounding.
     if base is not own or math.fabs(scale - k * k) > 8 * limits(f.node.type.dtype).eps * k * k:
         return None
-    return GONE, Change(erfcx(x))
+    return GONE, Replacement(erfcx(x))
 
 
 # Products with a logarithm, whose limit at 0 is 0: there the left side is NaN.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from graphc.ir import Node
-from graphc.rewrite.lengths import length_of, symbolic_length
+from graphc.rewrite.facts.lengths import length_of, symbolic_length
 from graphc.rewrite.rule import rewrite
-from graphc.tensor.specify import SpecifyShape
+from graphc.tensor.core.specify import SpecifyShape
 
 
 @rewrite("canonicalize", SpecifyShape)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from graphc.ir import Node, Pick
-from graphc.rewrite.lengths import length_of, symbolic_length
+from graphc.rewrite.facts.lengths import length_of, symbolic_length
 from graphc.rewrite.rule import rewrite
-from graphc.tensor.join import Concatenate
-from graphc.tensor.split import Split
+from graphc.tensor.arrays.join import Concatenate
+from graphc.tensor.arrays.split import Split
 
 
 @rewrite("canonicalize", Pick, beside=[Split])

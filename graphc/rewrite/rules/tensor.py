@@ -8,12 +8,12 @@ import numpy as np
 
 from graphc.ir import TINY, Constant, Node, Op, TensorType
 from graphc.rewrite.rule import rewrite
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.core.tensor import Tensor
 
 
 @rewrite("canonicalize", Op)
 def constants_folded(node: Node, op: Op) -> Node | None:
-    """What is made of constants alone is a constant, where it is small."""
+    """A small result of constants alone is a constant."""
     for x in node.inputs:
         if type(x.op) is not Constant:
             return None

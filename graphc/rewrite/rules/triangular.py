@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.ir import Node
-from graphc.rewrite.masks import mask_bands
+from graphc.rewrite.facts.masks import mask_bands
 from graphc.rewrite.rule import rewrite
-from graphc.tensor.determinant import Det
-from graphc.tensor.diagonal import Diagonal
-from graphc.tensor.elementwise import Where
-from graphc.tensor.inverse import Inverse
-from graphc.tensor.solve import Solve
-from graphc.tensor.triangular import SolveTriangular
+from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.core.elementwise import Where
+from graphc.tensor.linalg.determinant import Det
+from graphc.tensor.linalg.inverse import Inverse
+from graphc.tensor.linalg.solve import Solve
+from graphc.tensor.linalg.triangular import SolveTriangular
 
 
 @rewrite("specialize", SolveTriangular, Solve, Inverse, Det, beside=[Where])
 def triangle_that_is_read(node: Node, op: Any) -> Node | None:
-    """What is not read need not be zero."""
+    """Elements that are never read need not be set to zero."""
     a, *rest = node.inputs
     if not isinstance(a.op, Where) or a.inputs[0].type.ndim != 2:
         return None

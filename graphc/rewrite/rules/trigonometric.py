@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from graphc.ir import Node, is_float
-from graphc.rewrite.factors import multiple, opposite
-from graphc.rewrite.lengths import fitted
+from graphc.rewrite.algebra.factors import multiple, opposite
+from graphc.rewrite.facts.lengths import fitted
 from graphc.rewrite.rule import Equation, equation, rewrite
-from graphc.tensor.elementwise import abs, add, less, square, subtract, where
-from graphc.tensor.exponential import exp, log, log1mexp, log1p, sigmoid
-from graphc.tensor.tensor import Tensor
-from graphc.tensor.trigonometric import arctanh, cos, cosh, sin, sinh, tanh
+from graphc.tensor.core.elementwise import abs, add, less, square, subtract, where
+from graphc.tensor.core.exponential import exp, log, log1mexp, log1p, sigmoid
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.core.trigonometric import arctanh, cos, cosh, sin, sinh, tanh
 
 
 @equation("stabilize", dtypes=is_float)

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.assertion."""
+"""Cases of graphc.tensor.core.assertion."""
 
 from __future__ import annotations
 

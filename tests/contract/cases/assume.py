@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.assume."""
+"""Cases of graphc.tensor.linalg.assume."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.tensor.attention import Attention, LayerNorm, RMSNorm, Rotation
-from graphc.tensor.dot import ProductAndSum
+from graphc.tensor.linalg.dot import ProductAndSum
 from tests.contract.case import Case
 
 NARROW = ("bfloat16", "float16", "float32")

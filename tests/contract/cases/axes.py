@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.axes."""
+"""Cases of graphc.tensor.core.axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.banded."""
+"""Cases of graphc.tensor.linalg.banded."""
 
 from __future__ import annotations
 

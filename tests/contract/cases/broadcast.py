@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.broadcast."""
+"""Cases of graphc.tensor.arrays.broadcast."""
 
 from __future__ import annotations
 

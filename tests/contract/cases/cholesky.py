@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.cholesky."""
+"""Cases of graphc.tensor.linalg.cholesky."""
 
 from __future__ import annotations
 

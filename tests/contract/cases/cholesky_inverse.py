@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.cholesky_inverse."""
+"""Cases of graphc.tensor.linalg.cholesky_inverse."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.tensor.cholesky_inverse import CholeskyInverse
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
 from tests.contract.case import Case
 
 DTYPES = ("float32", "float64", "complex128")

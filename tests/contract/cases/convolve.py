@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.convolve."""
+"""Cases of graphc.tensor.signal.convolve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.create."""
+"""Cases of graphc.tensor.arrays.create."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.cumulative."""
+"""Cases of graphc.tensor.arrays.cumulative."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.tensor.cumulative import Recurrence
+from graphc.tensor.arrays.cumulative import Recurrence
 from tests.contract.case import EMPTY, EVERY, FLOATING, NONE, REAL, Case, X
 
 

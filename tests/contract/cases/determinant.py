@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.determinant."""
+"""Cases of graphc.tensor.linalg.determinant."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node, picks
-from graphc.tensor.determinant import Adjugate, Det, SlogDet
+from graphc.tensor.linalg.determinant import Adjugate, Det, SlogDet
 from tests.contract.case import Case
 from tests.contract.cases.solve import KINDS
 

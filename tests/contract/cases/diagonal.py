@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.diagonal."""
+"""Cases of graphc.tensor.arrays.diagonal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.difference."""
+"""Cases of graphc.tensor.arrays.difference."""
 
 from __future__ import annotations
 

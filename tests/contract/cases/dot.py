@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.dot."""
+"""Cases of graphc.tensor.linalg.dot."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.tensor.dot import DotGeneral
+from graphc.tensor.linalg.dot import DotGeneral
 from tests.contract.case import EVERY, NUMERIC, SOME, Case, S, V, X
 
 FEW = ("bool", "int8", "float64", "complex128")

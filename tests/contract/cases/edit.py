@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.edit."""
+"""Cases of graphc.tensor.arrays.edit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.einsum."""
+"""Cases of graphc.tensor.linalg.einsum."""
 
 from __future__ import annotations
 

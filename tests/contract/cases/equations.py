@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.equations."""
+"""Cases of graphc.tensor.linalg.equations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import scipy.linalg
 
 import graphc.tensor as gt
 from graphc.tensor import linalg
-from graphc.tensor.mirror import adjoint
+from graphc.tensor.linalg.mirror import adjoint
 from tests.contract.case import Case
 
 FLOATS = ("float32", "float64", "complex128")

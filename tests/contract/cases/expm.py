@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.expm."""
+"""Cases of graphc.tensor.linalg.expm."""
 
 from __future__ import annotations
 

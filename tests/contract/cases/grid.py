@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.grid."""
+"""Cases of graphc.tensor.arrays.grid."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.implicit import ImplicitArray, with_fields
 from graphc.implicit.quantized import QuantizedMatmul, quantize
-from graphc.implicit.straight import moved
+from graphc.implicit.straight_through import replace_derivative
 from tests.contract.case import FLOATING, NUMERIC, SOME, Case, S, V, X
 
 PACKED: Any = quantize(np.random.default_rng(0).normal(size=(4, 64)), "int4", group_size=32)
@@ -70,7 +70,7 @@ FAMILIES: dict[str, dict[str, Case]] = {
     },
     "straight": {
         # Its derivative is that of the sum, so the other is zero in its value alone.
-        "moved": Case(lambda x: moved(x, 0 * x) * x, (X,), SOME, lambda x: x * x),
+        "replaced": Case(lambda x: replace_derivative(x, 0 * x) * x, (X,), SOME, lambda x: x * x),
     },
     "quantized": {
         "product": Case(_quantized, ((3, 4), (4, 2), (4, 2)), FLOATING[2:], _by_numpy),

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.index."""
+"""Cases of graphc.tensor.arrays.index."""
 
 from __future__ import annotations
 

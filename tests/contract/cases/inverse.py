@@ -1,11 +1,11 @@
-"""Cases of graphc.tensor.inverse."""
+"""Cases of graphc.tensor.linalg.inverse."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.tensor.inverse import Inverse
+from graphc.tensor.linalg.inverse import Inverse
 from tests.contract.case import Case
 from tests.contract.cases.solve import KINDS
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.join."""
+"""Cases of graphc.tensor.arrays.join."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.least_squares."""
+"""Cases of graphc.tensor.linalg.least_squares."""
 
 from __future__ import annotations
 

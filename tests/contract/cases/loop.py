@@ -10,6 +10,7 @@ import graphc.tensor as gt
 from graphc.ir import Graph
 from graphc.loop.build import build
 from graphc.loop.loop import Loop
+from graphc.loop.step import LoopStep
 from tests.contract.case import SOME, Case, X
 
 
@@ -19,7 +20,12 @@ def doubled_and_added(x: Any, **how: Any) -> tuple[Any, Any]:
     before, now = zero.type("before"), zero.type("now")
     n = gt.as_tensor(x.shape[0])
     last, rows = build(
-        Loop(Graph([], []), **how), n, None, [zero], [x], [before, now], [now + now], [before + now]
+        Loop(Graph([], []), **how),
+        n,
+        None,
+        [zero],
+        [x],
+        LoopStep([before], [now], [now + now], [before + now]),
     )
     return last, rows
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.lu."""
+"""Cases of graphc.tensor.linalg.lu."""
 
 from __future__ import annotations
 

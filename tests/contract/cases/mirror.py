@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.mirror."""
+"""Cases of graphc.tensor.linalg.mirror."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.tensor.mirror import mirrored
+from graphc.tensor.linalg.mirror import mirrored
 from tests.contract.case import Case
 
 

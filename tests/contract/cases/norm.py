@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.norm."""
+"""Cases of graphc.tensor.linalg.norm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.pack."""
+"""Cases of graphc.tensor.arrays.pack."""
 
 from __future__ import annotations
 

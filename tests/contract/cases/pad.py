@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.pad."""
+"""Cases of graphc.tensor.signal.pad."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.patterned."""
+"""Cases of graphc.tensor.linalg.patterned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.polynomial."""
+"""Cases of graphc.tensor.signal.polynomial."""
 
 from __future__ import annotations
 

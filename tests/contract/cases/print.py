@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.print."""
+"""Cases of graphc.tensor.core.print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.qr."""
+"""Cases of graphc.tensor.linalg.qr."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 
 from graphc.tensor import linalg
-from graphc.tensor.mirror import adjoint
+from graphc.tensor.linalg.mirror import adjoint
 from tests.contract.case import EMPTY, Case
 
 FLOATS = ("float32", "float64", "complex128")

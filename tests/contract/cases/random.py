@@ -9,11 +9,11 @@ import numpy as np
 from scipy import stats
 
 import graphc.tensor as gt
-from graphc.random.gamma import Gamma, LogGamma
+from graphc.random.gamma_family import Gamma, LogGamma
+from graphc.random.gaussian import Wald
 from graphc.random.generator import as_generator
-from graphc.random.lanes import Lanes
+from graphc.random.reparameterized import ReparameterizedDraw
 from graphc.random.vonmises import VonMises
-from graphc.random.wald import Wald
 from tests.contract.case import Case
 from tests.contract.values import plain
 from tests.random.by_hand import bits_by_hand, hash_by_hand
@@ -33,14 +33,14 @@ def _shares(i: int) -> Any:
     return np.random.default_rng(i).uniform(0.1, 0.9, PLACES)
 
 
-SOURCES: dict[type[Lanes], tuple[Any, Any]] = {
+SOURCES: dict[type[ReparameterizedDraw], tuple[Any, Any]] = {
     Gamma: (_words(0), _words(1)),
     LogGamma: (_words(2), _words(3)),
     VonMises: (_words(4), _words(5)),
     Wald: (stats.norm.ppf(_shares(6)), _shares(7)),
 }
 
-COUNTERPARTS: dict[type[Lanes], Any] = {
+COUNTERPARTS: dict[type[ReparameterizedDraw], Any] = {
     Gamma: stats.gamma,
     LogGamma: stats.loggamma,
     VonMises: stats.vonmises,
@@ -49,7 +49,7 @@ COUNTERPARTS: dict[type[Lanes], Any] = {
 
 
 @cache
-def _first(op: type[Lanes]) -> tuple[Any, Any]:
+def _first(op: type[ReparameterizedDraw]) -> tuple[Any, Any]:
     """The numbers of the plain parameters, and the shares of smaller ones."""
     a = np.exp(plain("float64", PLACES))
     with np.errstate(all="ignore"):
@@ -57,7 +57,7 @@ def _first(op: type[Lanes]) -> tuple[Any, Any]:
     return y, COUNTERPARTS[op](a).cdf(y)
 
 
-def _of_share(op: type[Lanes], x: Any) -> Any:
+def _of_share(op: type[ReparameterizedDraw], x: Any) -> Any:
     """The numbers that have the same shares of smaller ones, by Newton's rule."""
     y, share = _first(op)
     distribution = COUNTERPARTS[op](np.exp(x))
@@ -66,7 +66,7 @@ def _of_share(op: type[Lanes], x: Any) -> Any:
     return y
 
 
-def _drawn(op: type[Lanes]) -> Case:
+def _drawn(op: type[ReparameterizedDraw]) -> Case:
     def draw(x: Any) -> Any:
         return gt.Tensor.make(op(), *map(gt.as_tensor, SOURCES[op]), gt.exp(x))
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.rearrange."""
+"""Cases of graphc.tensor.arrays.rearrange."""
 
 from __future__ import annotations
 

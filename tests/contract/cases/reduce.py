@@ -1,11 +1,11 @@
-"""Cases of graphc.tensor.reduce."""
+"""Cases of graphc.tensor.arrays.reduce."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.tensor.reduce import Peak
+from graphc.tensor.arrays.reduce import MaxWithDefault
 from tests.contract.case import EMPTY, EVERY, FLOATING, REAL, Case, X
 
 FAMILIES: dict[str, dict[str, Case]] = {
@@ -20,8 +20,9 @@ FAMILIES: dict[str, dict[str, Case]] = {
         "prod of nothing": Case(lambda n, x: n.prod(x, 0), (EMPTY,), EVERY),
         "max": Case(lambda n, x: n.max(x, 1), (X,), REAL),
         "max of all": Case(lambda n, x: n.max(x), (X,), REAL),
-        "peak": Case(
-            lambda x: gt.Tensor.make(Peak((1,)), x), (X,), FLOATING, lambda x: np.max(x, 1)
+        "max with a default": Case(
+            lambda x: gt.Tensor.make(MaxWithDefault((1,)), x), (X,), FLOATING,
+            lambda x: np.max(x, 1),
         ),
         "max with NaN": Case(lambda n, x: n.max(x, 0), ((7, 4),), FLOATING, special=True),
         "min": Case(lambda n, x: n.min(x, (0, 1)), (X,), REAL),

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.repeat."""
+"""Cases of graphc.tensor.arrays.repeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.select."""
+"""Cases of graphc.tensor.arrays.select."""
 
 from __future__ import annotations
 

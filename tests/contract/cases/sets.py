@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.sets."""
+"""Cases of graphc.tensor.arrays.sets."""
 
 from __future__ import annotations
 

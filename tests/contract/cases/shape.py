@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.shape."""
+"""Cases of graphc.tensor.core.shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.solve."""
+"""Cases of graphc.tensor.linalg.solve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.sort."""
+"""Cases of graphc.tensor.arrays.sort."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.special."""
+"""Cases of graphc.tensor.special.special."""
 
 from __future__ import annotations
 

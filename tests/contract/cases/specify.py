@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.specify."""
+"""Cases of graphc.tensor.core.specify."""
 
 from __future__ import annotations
 

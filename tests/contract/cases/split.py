@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.split."""
+"""Cases of graphc.tensor.arrays.split."""
 
 from __future__ import annotations
 

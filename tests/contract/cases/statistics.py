@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.statistics, and of the statistics of order and of counts."""
+"""Cases of graphc.tensor.statistics.statistics, and of the statistics of order and of counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.svd."""
+"""Cases of graphc.tensor.linalg.svd."""
 
 from __future__ import annotations
 

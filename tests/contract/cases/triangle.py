@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.triangle."""
+"""Cases of graphc.tensor.arrays.triangle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.triangular."""
+"""Cases of graphc.tensor.linalg.triangular."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases of graphc.tensor.tridiagonal."""
+"""Cases of graphc.tensor.linalg.tridiagonal."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.tensor.tensor import Tensor
-from graphc.tensor.tridiagonal import SolveTridiagonal
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.linalg.tridiagonal import SolveTridiagonal
 from tests.contract.case import Case
 from tests.contract.values import plain
 

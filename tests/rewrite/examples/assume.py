@@ -8,8 +8,8 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.assume import Assume
-from graphc.tensor.mirror import Mirror
+from graphc.tensor.linalg.assume import Assume
+from graphc.tensor.linalg.mirror import Mirror
 from tests.rewrite.arrays import Example, make
 
 a = gt.tensor("assumed", shape=(2, 2))

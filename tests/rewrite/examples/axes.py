@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
-from graphc.tensor.index import HOLE, Index, Range
+from graphc.tensor.arrays.index import HOLE, Index, Range
+from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
 from tests.rewrite.arrays import Example, c, make, n, scalar, w, x
 
 every = Range()

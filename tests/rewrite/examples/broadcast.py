@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.broadcast import BroadcastTo
-from graphc.tensor.shape import Length
+from graphc.tensor.arrays.broadcast import BroadcastTo
+from graphc.tensor.core.shape import Length
 from tests.rewrite.arrays import (
     Example,
     c,
@@ -78,6 +78,13 @@ EXAMPLES: dict[str, list[Example]] = {
         (wide.astype("float32"), make(BroadcastTo((3, None), ()), w.astype("float32"), entries)),
     ],
     "index_of_broadcast_to": [
+        (
+            gt.broadcast_to(w, (rows, columns))[:, 1:],
+            gt.broadcast_to(
+                gt.specify_shape(w, (columns,))[1:],
+                (rows, make(Length(0), w[1:])),
+            ),
+        ),
         (wide[1], gt.broadcast_to(w[:], (entries,))),
         (repeated_scalar[::-1], repeated_scalar),
         (wide[1:, 2], gt.broadcast_to(w[2], (2,))),
@@ -91,8 +98,14 @@ LEFT_ALONE: dict[str, list[Node]] = {
         make(BroadcastTo((None,), ()), w, n),
         gt.broadcast_to(w.reshape((-1, entries)), (1, entries)),
     ],
-    "broadcast_to_of_broadcast_to": [gt.broadcast_to(gt.broadcast_to(w, (rows, n)), (rows, 4))],
+    "broadcast_to_of_broadcast_to": [
+        gt.broadcast_to(gt.broadcast_to(w, (rows, n)), (rows, 4)),
+        gt.broadcast_to(gt.broadcast_to(w, (1,)), (5,)),
+    ],
     "operand_broadcast_by_operation": [
+        gt.broadcast_to(w, (2, 1)) + c[:, 0],
+        gt.broadcast_to(w, (rows, columns)) / gt.expand_dims(gt.sum(x, 1), 1),
+        gt.broadcast_to(scalar, make(Length(0), w[::2])) + w,
         gt.broadcast_to(scalar, n) + w,
         scalar + gt.zeros((3,)),
         gt.constant([1.0, 2.0, 3.0]) * c,

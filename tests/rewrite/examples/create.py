@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.create import Arange, Eye
+from graphc.tensor.arrays.create import Arange, Eye
 from tests.rewrite.arrays import (
     Example,
     make,

@@ -8,8 +8,8 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.axes import Squeeze
-from graphc.tensor.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.core.axes import Squeeze
 from tests.rewrite.arrays import Example, make
 
 a, b = gt.tensor("square", shape=(3, 3)), gt.tensor("other", shape=(3, 3))

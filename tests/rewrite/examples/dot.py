@@ -8,9 +8,9 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.axes import ExpandDims, Squeeze, Transpose
-from graphc.tensor.dot import DotGeneral
-from graphc.tensor.reduce import Sum
+from graphc.tensor.arrays.reduce import Sum
+from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
+from graphc.tensor.linalg.dot import DotGeneral
 from tests.rewrite.arrays import Example, c, columns, half, make, n, rows, scalar, truth, w, x
 
 m, v = gt.matrix("m"), gt.vector("v")

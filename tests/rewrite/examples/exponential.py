@@ -6,7 +6,7 @@ import math
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.special import Softmax, erfcx
+from graphc.tensor.special.special import Softmax, erfcx
 from tests.rewrite.arrays import Example, columns, make, rows, scalar, w, x
 
 e = gt.exp(x)

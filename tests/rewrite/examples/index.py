@@ -8,9 +8,9 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.axes import Squeeze
-from graphc.tensor.index import HOLE, Index, IndexUpdate, Range
-from graphc.tensor.shape import Length, Shape
+from graphc.tensor.arrays.index import HOLE, Index, IndexUpdate, Range
+from graphc.tensor.core.axes import Squeeze
+from graphc.tensor.core.shape import Length, Shape
 from tests.rewrite.arrays import (
     Example,
     c,
@@ -204,8 +204,11 @@ LEFT_ALONE: dict[str, list[Node]] = {
         changed[:2],
     ],
     "update_of_everything": [w[:].set(x[0]), truth[:].inc(truth)],
-    "update_by_nothing": [w[1].set(w[2]), w[1].set(0)],
-    "update_by_broadcast": [w[:2].set(gt.full((n - 1,), scalar))],
+    "update_by_nothing": [w[1].set(w[2]), w[1].set(0), w[::2].inc(gt.zeros((entries,)))],
+    "update_by_broadcast": [
+        w[:2].set(gt.full((n - 1,), scalar)),
+        w[:2].set(gt.broadcast_to(w, (1,))),
+    ],
     "update_after_update": [
         w[1].set(scalar)[2].set(2.0),
         w[[0, 0]].set(scalar)[[0, 0]].inc(2.0),

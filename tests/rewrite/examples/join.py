@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.join import Concatenate
-from graphc.tensor.shape import Shape
+from graphc.tensor.arrays.join import Concatenate
+from graphc.tensor.core.shape import Shape
 from tests.rewrite.arrays import (
     Example,
     c,

@@ -9,8 +9,8 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.ir import Node
 from graphc.rewrite.rules.linalg import kron_times
-from graphc.tensor.axes import ExpandDims
-from graphc.tensor.diagonal import Diagonal
+from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.core.axes import ExpandDims
 from tests.rewrite.arrays import Example, make
 
 a, b = gt.tensor("four", shape=(4, 4)), gt.tensor("tall", shape=(4, 3))

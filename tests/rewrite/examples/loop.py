@@ -9,9 +9,10 @@ import graphc.tensor as gt
 from graphc.ir import Graph, Node, toposort
 from graphc.loop.build import build
 from graphc.loop.loop import Loop
-from graphc.tensor.cumulative import CumProd, CumSum, Recurrence
-from graphc.tensor.dot import DotGeneral
-from graphc.tensor.reduce import Sum
+from graphc.loop.step import LoopStep
+from graphc.tensor.arrays.cumulative import CumProd, CumSum, Recurrence
+from graphc.tensor.arrays.reduce import Sum
+from graphc.tensor.linalg.dot import DotGeneral
 from tests.rewrite.arrays import Example, entries, make, n, rows, scalar, w, x
 
 PLAIN = Loop(Graph([], []))
@@ -27,12 +28,12 @@ def over(
     """The results of a loop over the rows of x, or of another array."""
     read = row in toposort([*nexts, *out])
     sequences = ([xs], [row]) if read else ([], [])
-    return build(like, rows, None, init, sequences[0], [*carries, *sequences[1]], nexts, out)
+    return build(like, rows, None, init, sequences[0], LoopStep(carries, sequences[1], nexts, out))
 
 
 def powers(steps: Any, count: Any = None) -> list[Any]:
     """Doubled so many times, and what it was before each."""
-    return build(PLAIN, steps, count, [scalar], [], [number], [number * 2], [number])
+    return build(PLAIN, steps, count, [scalar], [], LoopStep([number], [], [number * 2], [number]))
 
 
 def net(xs: Any, inside: Any) -> list[Any]:
@@ -62,7 +63,12 @@ doubled = gt.tanh(state) * 2
 traced = over(x, [doubled + row], [doubled + row, (doubled + row) * row], [w], [state])
 back = over(x, [doubled], [doubled], [w], [state], BACK)
 stopped = build(
-    PLAIN, rows, None, [w], [x], [state, row], [doubled + row], [doubled + row], gt.all(row > 0)
+    PLAIN,
+    rows,
+    None,
+    [w],
+    [x],
+    LoopStep([state], [row], [doubled + row], [doubled + row], gt.all(row > 0)),
 )
 one: Any = {"init": [w], "carries": [state]}
 
@@ -125,7 +131,7 @@ LEFT_ALONE: dict[str, list[Node]] = {
     "loop_without_carries": [
         before,
         over(x, [], [gt.exp(row)], like=replace(PLAIN, recompute=True))[0],
-        build(PLAIN, rows, None, [], [x], [row], [], [row * 2], gt.all(row > 0))[0],
+        build(PLAIN, rows, None, [], [x], LoopStep([], [row], [], [row * 2], gt.all(row > 0)))[0],
     ],
     "sum_after_loop": [
         summed[0],

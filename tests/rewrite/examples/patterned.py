@@ -8,10 +8,10 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.assume import Assume
-from graphc.tensor.cholesky import Cholesky
-from graphc.tensor.diagonal import Diagonal
-from graphc.tensor.mirror import Mirror
+from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.linalg.assume import Assume
+from graphc.tensor.linalg.cholesky import Cholesky
+from graphc.tensor.linalg.mirror import Mirror
 from tests.rewrite.arrays import Example, make
 
 a, b = gt.tensor("block", shape=(3, 3)), gt.tensor("small_block", shape=(2, 2))

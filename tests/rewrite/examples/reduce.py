@@ -8,12 +8,13 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.axes import ExpandDims, Squeeze
-from graphc.tensor.broadcast import BroadcastTo
-from graphc.tensor.reduce import LogSumExp, Max, Prod, Sum
+from graphc.tensor.arrays.broadcast import BroadcastTo
+from graphc.tensor.arrays.reduce import LogSumExp, Max, Prod, Sum
+from graphc.tensor.core.axes import ExpandDims, Squeeze
 from tests.rewrite.arrays import (
     Example,
     c,
+    columns,
     entries,
     half,
     make,
@@ -118,7 +119,7 @@ EXAMPLES: dict[str, list[Example]] = {
         (gt.prod(w[places]), gt.prod(gt.where(positive, w, 1.0))),
         (gt.logsumexp(w[places]), gt.logsumexp(gt.where(positive, w, -np.inf))),
         (
-            gt.sum(columns_of[places], 0),
+            gt.sum(columns_of[gt.nonzero(gt.broadcast_to(positive, (columns,)))], 0),
             gt.sum(gt.where(gt.expand_dims(positive, 1), columns_of, 0.0), 0),
         ),
         (gt.sum(x[gt.nonzero(above)]), gt.sum(gt.where(above, x, 0.0), (0, 1))),
@@ -174,7 +175,8 @@ LEFT_ALONE: dict[str, list[Node]] = {
     "arg_extreme_of_increasing": [gt.argmax(gt.softmax(x, 1), 0), gt.argmax(gt.cos(x), 1)],
     "reduction_of_masked": [
         gt.max(w[places]),
-        gt.sum(columns_of[places], 1),
+        gt.sum(columns_of[gt.nonzero(gt.broadcast_to(positive, (columns,)))], 1),
+        gt.sum(columns_of[places], 0),
         gt.sum(w[places] * w[gt.nonzero(w > 1)[0]]),
         gt.sum(gt.cumsum(w[places])),
     ],

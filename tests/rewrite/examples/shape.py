@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import graphc.tensor as gt
 from graphc.ir import Node
-from graphc.tensor.broadcast import BroadcastTo
-from graphc.tensor.shape import Length, Reshape, Shape
+from graphc.tensor.arrays.broadcast import BroadcastTo
+from graphc.tensor.core.shape import Length, Reshape, Shape
 from tests.rewrite.arrays import (
     Example,
     c,
@@ -25,7 +25,7 @@ from tests.rewrite.arrays import (
 EXAMPLES: dict[str, list[Example]] = {
     "length_from_inputs": [
         (make(Length(1), gt.exp(x) * 2), columns),
-        (make(Length(1), w + gt.exp(x)), entries),
+        (make(Length(1), w + gt.exp(x)), columns),
         (make(Length(0), x @ w), rows),
         (make(Length(1), gt.transpose(gt.sum(gt.expand_dims(x, 0), 0))), rows),
         (make(Length(0), gt.concatenate([x, x], 1)), rows),

@@ -8,14 +8,14 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node, picks
-from graphc.tensor.axes import ExpandDims
-from graphc.tensor.cholesky import Cholesky
-from graphc.tensor.determinant import Adjugate, Det, SlogDet
-from graphc.tensor.diagonal import Diagonal
-from graphc.tensor.inverse import Inverse
-from graphc.tensor.mirror import Mirror
-from graphc.tensor.solve import Solve
-from graphc.tensor.triangular import SolveTriangular
+from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.core.axes import ExpandDims
+from graphc.tensor.linalg.cholesky import Cholesky
+from graphc.tensor.linalg.determinant import Adjugate, Det, SlogDet
+from graphc.tensor.linalg.inverse import Inverse
+from graphc.tensor.linalg.mirror import Mirror
+from graphc.tensor.linalg.solve import Solve
+from graphc.tensor.linalg.triangular import SolveTriangular
 from tests.rewrite.arrays import Example, make, scalar
 
 a, b = gt.tensor("regular", shape=(3, 3)), gt.tensor("sides", shape=(3, 2))

@@ -7,8 +7,8 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.ir import Node
 from graphc.rewrite.rules.special import _peak
-from graphc.tensor.reduce import LogSumExp
-from graphc.tensor.special import LogSoftmax, Softmax
+from graphc.tensor.arrays.reduce import LogSumExp
+from graphc.tensor.special.special import LogSoftmax, Softmax
 from tests.rewrite.arrays import Example, make, w, x
 
 shares = make(Softmax((1,)), x)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphc.ir import Node
-from graphc.tensor.specify import SpecifyShape
+from graphc.tensor.core.specify import SpecifyShape
 from tests.rewrite.arrays import Example, c, make, n, x
 
 EXAMPLES: dict[str, list[Example]] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from graphc.ir import Node, is_complex, is_inexact, is_integer, real_dtype
-from graphc.rewrite.lengths import fitted
+from graphc.rewrite.facts.lengths import fitted
 from graphc.rewrite.rule import number_of, rewrite
-from graphc.tensor.elementwise import Cast, Where, cast, where
+from graphc.tensor.core.elementwise import Cast, Where, cast, where
 
 
 @rewrite("canonicalize", Cast)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from graphc.ir import Constant, Node, is_inexact, is_numeric
-from graphc.rewrite.dtypes import is_bool
-from graphc.rewrite.lengths import fitted
+from graphc.rewrite.facts.dtypes import is_bool
+from graphc.rewrite.facts.lengths import fitted
 from graphc.rewrite.rule import UNIFORM, Equation, equation, number_of, rewrite, scalar_value
-from graphc.tensor.elementwise import (
+from graphc.tensor.core.elementwise import (
     Elementwise,
     Where,
     add,
@@ -19,12 +19,12 @@ from graphc.tensor.elementwise import (
     subtract,
     where,
 )
-from graphc.tensor.tensor import Tensor
+from graphc.tensor.core.tensor import Tensor
 
 
 @rewrite("canonicalize", Where)
 def choice_of_one_thing(node: Node, op: Where) -> Node | None:
-    """What is chosen either way needs no condition."""
+    """A choice between equal operands needs no condition."""
     _, a, b = node.inputs
     return fitted(a, node) if a is b else None
 
@@ -98,25 +98,25 @@ def choice_of_false_or_true(x: Tensor) -> Equation:
 
 @equation("canonicalize", dtypes=is_bool)
 def choice_of_truth_or_false(x: Tensor, a: Tensor) -> Equation:
-    """What is false wherever a condition is, is both."""
+    """``where(x, a, False)`` of bools is ``x & a``."""
     return Equation(where(x, a, False), logical_and(x, a))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def choice_of_true_or_truth(x: Tensor, a: Tensor) -> Equation:
-    """What is true wherever a condition is, is either."""
+    """``where(x, True, a)`` of bools is ``x | a``."""
     return Equation(where(x, True, a), logical_or(x, a))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def choice_of_false_or_truth(x: Tensor, a: Tensor) -> Equation:
-    """What is false wherever a condition is true, is the other without it."""
+    """``where(x, False, a)`` of bools is ``~x & a``."""
     return Equation(where(x, False, a), logical_and(logical_not(x), a))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def choice_of_truth_or_true(x: Tensor, a: Tensor) -> Equation:
-    """What is true wherever a condition is not, is the other or its absence."""
+    """``where(x, a, True)`` of bools is ``~x | a``."""
     return Equation(where(x, a, True), logical_or(logical_not(x), a))
 
 
@@ -139,7 +139,7 @@ def choice_of_one_or_zero(node: Node, op: Where) -> Node | None:
 
 @rewrite("canonicalize", multiply, divide, beside=[Where])
 def factor_into_choice(node: Node, op: Elementwise) -> Node | None:
-    """What multiplies or divides a number or else 0 does so to the number alone.
+    """A factor or divisor of a choice between a number and 0 is applied to the number alone.
 
     An infinite or NaN factor of 0 is lost with it.
     """

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
+from graphc.intervals.interval import numbers_of
+from graphc.intervals.rules import image
 from graphc.ir import Constant, Node, is_inexact, is_integer
-from graphc.rewrite.bounds import Bounds, bounds_of
-from graphc.rewrite.dtypes import is_any, is_bool, is_ordered, is_signed, is_whole
-from graphc.rewrite.lengths import fitted
+from graphc.rewrite.algebra.sums import real_number
+from graphc.rewrite.facts.bounds import bounds_of
+from graphc.rewrite.facts.dtypes import is_any, is_bool, is_ordered, is_signed, is_whole
+from graphc.rewrite.facts.lengths import fitted
 from graphc.rewrite.rule import Equation, equation, number_of, rewrite
-from graphc.rewrite.sums import real_number
-from graphc.tensor.create import ones_like, zeros_like
-from graphc.tensor.elementwise import (
+from graphc.tensor.arrays.create import ones_like, zeros_like
+from graphc.tensor.core.elementwise import (
     Cast,
     Elementwise,
     Where,
@@ -41,7 +41,7 @@ from graphc.tensor.elementwise import (
     not_equal,
     right_shift,
 )
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 # Comparisons.
 
@@ -94,39 +94,22 @@ def difference_not_equal_to_zero(a: Tensor, b: Tensor) -> Equation:
     return Equation(not_equal(a - b, 0), not_equal(a, b))
 
 
-Decided = Callable[[Bounds, Bounds], bool]
-
-CERTAIN: dict[Elementwise, tuple[Decided, Decided]] = {
-    less: (lambda a, b: a.high < b.low, lambda a, b: a.low >= b.high),
-    less_equal: (lambda a, b: a.high <= b.low, lambda a, b: a.low > b.high),
-    greater: (lambda a, b: a.low > b.high, lambda a, b: a.high <= b.low),
-    greater_equal: (lambda a, b: a.low >= b.high, lambda a, b: a.high < b.low),
-    equal: (
-        lambda a, b: a.low == a.high == b.low == b.high,
-        lambda a, b: a.high < b.low or b.high < a.low,
-    ),
-    not_equal: (
-        lambda a, b: a.high < b.low or b.high < a.low,
-        lambda a, b: a.low == a.high == b.low == b.high,
-    ),
-}
-"""When bounds make a comparison of whole numbers always true, and when always false."""
+COMPARISONS = (less, less_equal, greater, greater_equal, equal, not_equal)
 
 
-@rewrite("canonicalize", *CERTAIN)
+@rewrite("canonicalize", *COMPARISONS)
 def comparison_decided_by_bounds(node: Node, op: Elementwise) -> Node | None:
     """No length is negative: a comparison of integers that bounds decide is true or false."""
     a, b = node.inputs
     if not is_whole(a.type.dtype):
         return None
-    true, false = CERTAIN[op]
-    bounds = bounds_of(a), bounds_of(b)
-    if true(*bounds):
-        return fitted(as_tensor(True), node)
-    return fitted(as_tensor(False), node) if false(*bounds) else None
+    found = image(numbers_of(a.type.dtype), op.row, bounds_of(a), bounds_of(b))
+    if found is None or found.low != found.high:
+        return None
+    return fitted(as_tensor(bool(found.low)), node)
 
 
-@rewrite("canonicalize", *CERTAIN, beside=[Cast, Where])
+@rewrite("canonicalize", *COMPARISONS, beside=[Cast, Where])
 def comparison_of_choice_of_numbers(node: Node, op: Elementwise) -> Node | None:
     """A number chosen by a condition, compared with a number, is that condition or its negation."""
     for i, x in enumerate(node.inputs):
@@ -261,25 +244,25 @@ def not_of_not_equal(a: Tensor, b: Tensor) -> Equation:
 
 @equation("canonicalize", dtypes=is_whole)
 def not_of_less(a: Tensor, b: Tensor) -> Equation:
-    """What is not less is at least; NaN is neither, so that this is of whole numbers."""
+    """``not a < b`` is ``a >= b`` for whole numbers; NaN is neither."""
     return Equation(logical_not(less(a, b)), greater_equal(a, b))
 
 
 @equation("canonicalize", dtypes=is_whole)
 def not_of_less_equal(a: Tensor, b: Tensor) -> Equation:
-    """What is not at most is greater, of whole numbers."""
+    """``not a <= b`` is ``a > b`` for whole numbers."""
     return Equation(logical_not(less_equal(a, b)), greater(a, b))
 
 
 @equation("canonicalize", dtypes=is_whole)
 def not_of_greater(a: Tensor, b: Tensor) -> Equation:
-    """What is not greater is at most, of whole numbers."""
+    """``not a > b`` is ``a <= b`` for whole numbers."""
     return Equation(logical_not(greater(a, b)), less_equal(a, b))
 
 
 @equation("canonicalize", dtypes=is_whole)
 def not_of_greater_equal(a: Tensor, b: Tensor) -> Equation:
-    """What is not at least is less, of whole numbers."""
+    """``not a >= b`` is ``a < b`` for whole numbers."""
     return Equation(logical_not(greater_equal(a, b)), less(a, b))
 
 
@@ -327,13 +310,13 @@ def or_with_true(x: Tensor) -> Equation:
 
 @equation("canonicalize", dtypes=is_bool)
 def xor_with_false(x: Tensor) -> Equation:
-    """What differs from false is true."""
+    """``x ^ False`` is ``x``."""
     return Equation(logical_xor(x, False), x)
 
 
 @equation("canonicalize", dtypes=is_bool)
 def xor_with_true(x: Tensor) -> Equation:
-    """What differs from true is false."""
+    """``x ^ True`` is ``~x``."""
     return Equation(logical_xor(x, True), logical_not(x))
 
 
@@ -399,14 +382,14 @@ def or_with_disjunction(a: Tensor, b: Tensor) -> Equation:
 
 @equation("canonicalize", dtypes=is_bool)
 def or_of_conjunctions(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """What both conjunctions ask for is asked for once."""
+    """``(a & b) | (a & c)`` is ``a & (b | c)``."""
     both = logical_or(logical_and(a, b), logical_and(a, c))
     return Equation(both, logical_and(a, logical_or(b, c)))
 
 
 @equation("canonicalize", dtypes=is_bool)
 def and_of_disjunctions(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """What both disjunctions allow is allowed once."""
+    """``(a | b) & (a | c)`` is ``a | (b & c)``."""
     both = logical_and(logical_or(a, b), logical_or(a, c))
     return Equation(both, logical_or(a, logical_and(b, c)))
 

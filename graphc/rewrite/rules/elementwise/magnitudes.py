@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from graphc.ir import Node, is_complex, is_float, is_inexact
-from graphc.rewrite.bounds import bounds_of
-from graphc.rewrite.dtypes import is_ordered, is_real, is_whole
-from graphc.rewrite.lengths import fitted
+from graphc.rewrite.algebra.sums import real_number
+from graphc.rewrite.facts.bounds import bounds_of
+from graphc.rewrite.facts.dtypes import is_ordered, is_real, is_whole
+from graphc.rewrite.facts.lengths import fitted
 from graphc.rewrite.rule import Equation, equation, number_of, rewrite
-from graphc.rewrite.sums import real_number
-from graphc.tensor.create import ones_like, zeros_like
-from graphc.tensor.elementwise import (
+from graphc.tensor.arrays.create import ones_like, zeros_like
+from graphc.tensor.core.elementwise import (
     ROWS,
     Cast,
     Elementwise,
@@ -32,7 +32,7 @@ from graphc.tensor.elementwise import (
     square,
     trunc,
 )
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 # Magnitudes and signs.
 
@@ -51,7 +51,7 @@ def abs_of_abs(x: Tensor) -> Equation:
 
 @rewrite("canonicalize", abs)
 def abs_of_nonnegative(node: Node, op: Elementwise) -> Node | None:
-    """What is known not to be negative is its own magnitude: an exponential, a length."""
+    """A nonnegative number, as an exponential or a length, is its own magnitude."""
     (x,) = node.inputs
     return x if not is_complex(x.type.dtype) and bounds_of(x).low >= 0 else None
 
@@ -242,7 +242,7 @@ def clip_known_by_bounds(node: Node, op: Elementwise) -> Node | None:
 def rounding_of_whole_number(node: Node, op: Elementwise) -> Node | None:
     """A whole number is rounded to itself."""
     (x,) = node.inputs
-    whole = x.op in (floor, ceil, trunc, round, sign)
+    whole = isinstance(x.op, Elementwise) and x.op.facts.whole
     if not whole and not (isinstance(x.op, Cast) and is_whole(x.inputs[0].type.dtype)):
         return None
     return x
@@ -318,13 +318,13 @@ def complex_of_parts(x: Tensor) -> Equation:
 
 @equation("canonicalize", dtypes=has_parts)
 def real_of_complex(a: Tensor, b: Tensor) -> Equation:
-    """What a number was put together from."""
+    """The part that a complex number was made of."""
     return Equation(real(complex(a, b)), a)
 
 
 @equation("canonicalize", dtypes=has_parts)
 def imag_of_complex(a: Tensor, b: Tensor) -> Equation:
-    """What a number was put together from."""
+    """The part that a complex number was made of."""
     return Equation(imag(complex(a, b)), b)
 
 

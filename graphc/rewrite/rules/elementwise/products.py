@@ -10,10 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphc.ir import Constant, Node, is_float, is_inexact, is_integer
-from graphc.rewrite.bounds import bounds_of
-from graphc.rewrite.dtypes import is_real, is_signed, limits
-from graphc.rewrite.lengths import fitted
-from graphc.rewrite.products import (
+from graphc.rewrite.algebra.products import (
     Scaled,
     as_power,
     has_factor,
@@ -23,10 +20,13 @@ from graphc.rewrite.products import (
     product_of,
     scaled,
 )
+from graphc.rewrite.algebra.sums import rounded
+from graphc.rewrite.facts.bounds import bounds_of
+from graphc.rewrite.facts.dtypes import is_real, is_signed, limits
+from graphc.rewrite.facts.lengths import fitted
 from graphc.rewrite.rule import Equation, equation, number_of, rewrite, scalar_value
-from graphc.rewrite.sums import rounded
-from graphc.tensor.create import ones_like, zeros_like
-from graphc.tensor.elementwise import (
+from graphc.tensor.arrays.create import ones_like, zeros_like
+from graphc.tensor.core.elementwise import (
     Elementwise,
     abs,
     add,
@@ -43,8 +43,8 @@ from graphc.tensor.elementwise import (
     square,
     subtract,
 )
-from graphc.tensor.exponential import power
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.tensor.core.exponential import power
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 
 def first_divides(a: Tensor, *others: Tensor) -> Tensor:
@@ -269,7 +269,7 @@ def first_has_root(a: Tensor, *others: Tensor) -> Tensor:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def product_over_factor(a: Tensor, b: Tensor) -> Equation:
-    """What multiplies and divides again was never there."""
+    """A factor cancels with the same divisor."""
     return Equation((a * b) / a, b)
 
 
@@ -287,13 +287,13 @@ def products_with_one_factor(a: Tensor, b: Tensor, c: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def quotient_times_divisor(b: Tensor, a: Tensor) -> Equation:
-    """What divides and multiplies again was never there."""
+    """``(a / b) * b`` is ``a``."""
     return Equation((a / b) * b, a)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def quotient_times_multiple(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """What divides here multiplies there."""
+    """``(a / b) * (b * c)`` is ``a * c``."""
     return Equation((a / b) * (b * c), a * c)
 
 
@@ -329,19 +329,19 @@ def quotient_over_number(a: Tensor, b: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def longer_product_over_factor(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """What multiplies first and divides last was never there."""
+    """``((a * b) * c) / a`` is ``b * c``."""
     return Equation(((a * b) * c) / a, b * c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def factor_times_share_of_product(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """What multiplies and divides again was never there."""
+    """A factor cancels with the same divisor."""
     return Equation(a * (b / (a * c)), b / c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_divides)
 def divisor_times_longer_product(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """What divides first and multiplies last was never there."""
+    """``a * ((b / a) * c)`` is ``b * c``."""
     return Equation(a * ((b / a) * c), b * c)
 
 

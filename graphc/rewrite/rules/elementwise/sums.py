@@ -7,10 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from graphc.ir import Constant, Node, is_inexact, is_integer
-from graphc.rewrite.dtypes import is_real, limits
-from graphc.rewrite.lengths import equal_lengths, fitted, symbolic_length
-from graphc.rewrite.rule import UNIFORM, Equation, equation, rewrite, scalar_value
-from graphc.rewrite.sums import (
+from graphc.rewrite.algebra.sums import (
     Shifted,
     exact_sum,
     integer_sum,
@@ -20,11 +17,14 @@ from graphc.rewrite.sums import (
     sum_of,
     term,
 )
-from graphc.tensor.broadcast import BroadcastTo
-from graphc.tensor.create import zeros_like
-from graphc.tensor.elementwise import Elementwise, add, isfinite, multiply, negative, subtract
-from graphc.tensor.shape import Length
-from graphc.tensor.tensor import Tensor, as_tensor
+from graphc.rewrite.facts.dtypes import is_real, limits
+from graphc.rewrite.facts.lengths import equal_lengths, fitted, symbolic_length
+from graphc.rewrite.rule import UNIFORM, Equation, equation, rewrite, scalar_value
+from graphc.tensor.arrays.broadcast import BroadcastTo
+from graphc.tensor.arrays.create import zeros_like
+from graphc.tensor.core.elementwise import Elementwise, add, isfinite, multiply, negative, subtract
+from graphc.tensor.core.shape import Length
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 
 @equation("canonicalize")
@@ -41,7 +41,7 @@ def difference_from_zero(x: Tensor) -> Equation:
 
 @equation("canonicalize", dtypes=is_real)
 def zero_less_number(x: Tensor) -> Equation:
-    """What is taken from 0 has its sign changed."""
+    """``0 - x`` is ``-x``."""
     return Equation(0 - x, -x)
 
 
@@ -64,7 +64,8 @@ def operand_of_neutral_elements(node: Node, op: Elementwise) -> Node | None:
 def _is_of_lengths(x: Node, other: Node) -> bool:
     """Whether the lengths that were asked for are known to be another array's, where it has any.
 
-    If they are not, the sum is what sees to it.
+    If they are not, the sum is what sees to it. Those of arrays need not be: of zeros or ones
+    nothing is used.
     """
     if not isinstance(x.op, BroadcastTo):
         return True
@@ -246,7 +247,7 @@ def first_is_finite(a: Tensor, *others: Tensor) -> Tensor:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def sum_less_part(a: Tensor, b: Tensor) -> Equation:
-    """What is added first and taken away then was never there."""
+    """``(a + b) - a`` is ``b``."""
     return Equation((a + b) - a, b)
 
 
@@ -258,7 +259,7 @@ def part_less_sum(a: Tensor, b: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def difference_put_back(b: Tensor, a: Tensor) -> Equation:
-    """What is taken away first and added then was always there."""
+    """``(a - b) + b`` is ``a``."""
     return Equation((a - b) + b, a)
 
 
@@ -270,7 +271,7 @@ def whole_less_difference(a: Tensor, b: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def difference_less_whole(a: Tensor, b: Tensor) -> Equation:
-    """What is left less the whole is what was taken away."""
+    """``(a - b) - a`` is ``-b``."""
     return Equation((a - b) - a, -b)
 
 
@@ -312,41 +313,41 @@ def difference_less_sum(a: Tensor, b: Tensor, c: Tensor) -> Equation:
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def difference_and_sum(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """What is taken away here is added there."""
+    """``(a - b) + (b + c)`` is ``a + c``."""
     return Equation((a - b) + (b + c), a + c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def longer_sum_less_part(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """What is added first and taken away last was never there."""
+    """A term that is added first cancels with one subtracted last."""
     return Equation(((a + b) + c) - a, b + c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def longer_sum_put_back(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """What is taken away first and added last was always there."""
+    """A term that is subtracted first cancels with one added last."""
     return Equation(((a - b) + c) + b, a + c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def longer_difference_less_part(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """What is added first and taken away last was never there."""
+    """A term that is added first cancels with one subtracted last."""
     return Equation(((a + b) - c) - a, b - c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def longer_difference_put_back(b: Tensor, a: Tensor, c: Tensor) -> Equation:
-    """What is taken away first and added last was always there."""
+    """A term that is subtracted first cancels with one added last."""
     return Equation(((a - b) - c) + b, a - c)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def difference_from_sum_put_back(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """What is taken away in a sum and added last was always there."""
+    """``(c - (a + b)) + a`` is ``c - b``."""
     return Equation((c - (a + b)) + a, c - b)
 
 
 @equation("stabilize", dtypes=is_inexact, domain=first_is_finite)
 def difference_from_difference_put_back(a: Tensor, b: Tensor, c: Tensor) -> Equation:
-    """What is taken away in a difference and added last was always there."""
+    """``(c - (a - b)) + a`` is ``c + b``."""
     return Equation((c - (a - b)) + a, c + b)

@@ -1,1 +1,0 @@
-"""Attention of JAX arrays. What imports JAX here is loaded where JAX arrays are given."""

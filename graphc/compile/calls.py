@@ -1,0 +1,181 @@
+"""Generated code for calls: arguments go straight to the program, shared variables are replaced.
+
+A call costs a few microseconds, most of them in the backend; a Python loop over the arguments or
+the shared variables would add half as much again. So the code is generated for the number of inputs
+and for the shared variables of a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import lru_cache, partial
+from types import CodeType
+from typing import Any
+
+from graphc.compile.shared import Shared, Store
+from graphc.errors import ArgumentError, GraphcError
+from graphc.ir import TensorType
+from graphc.link import Backend, Executable, as_numpy
+from graphc.site import INTERNAL
+
+
+@lru_cache(1024)
+def compiled_code(source: str, what: str) -> CodeType:
+    """Compile generated source text; functions of equal signature share the code."""
+    return compile(source, f"{INTERNAL}{what}>", "exec")
+
+
+def direct_call_class(
+    base: type,
+    dtypes: Sequence[tuple[Any, Any]],
+    kinds: frozenset[type],
+    execute: Callable[..., Any],
+) -> type:
+    """A subclass whose calls go straight to ``execute``.
+
+    They do so where each argument is one of the backend's kinds of array and has its input's dtype;
+    all other calls go to the base class.
+
+    Args:
+        base: The class of functions.
+        dtypes: NumPy's dtype of each input, and the backend's own, which may be the same.
+        kinds: The classes of arrays taken as they are.
+        execute: Takes an array for each input.
+    """
+    names = [f"a{i}" for i in range(len(dtypes))]
+    right = []
+    for i, (a, (dtype, own)) in enumerate(zip(names, dtypes, strict=True)):
+        # NumPy's dtypes are one object each; other libraries make theirs anew for every array.
+        of_own = "" if own is dtype else f" or {a}.dtype == o{i}"
+        right.append(f"{a}.__class__ in kinds and ({a}.dtype is d{i}{of_own})")
+    # Parameters by position only leave every name free for an input: self, a0.
+    source = f"""
+def __call__(self, {"".join(f"{a}=absent, " for a in names)}/, *rest, **named):
+    if {" and ".join([*right, "not rest", "not named"])}:
+        try:
+            return execute({", ".join(names)})
+        except GraphcError as error:
+            raise self._explained(error, ({"".join(f"{a}, " for a in names)})) from error.__cause__
+    args = [a for a in ({"".join(f"{a}, " for a in names)}) if a is not absent]
+    return base.__call__(self, *args, *rest, **named)
+"""
+    namespace: dict[str, Any] = {
+        "GraphcError": GraphcError,
+        "absent": object(),
+        "base": base,
+        "execute": execute,
+        "kinds": kinds,
+        **{f"d{i}": dtype for i, (dtype, _) in enumerate(dtypes)},
+        **{f"o{i}": own for i, (_, own) in enumerate(dtypes)},
+    }
+    exec(compiled_code(source, "quick call"), namespace)
+    members = {
+        "__call__": namespace["__call__"],
+        "__doc__": base.__doc__,
+        "__module__": base.__module__,
+    }
+    return type(base.__name__, (base,), members)
+
+
+def stateful(
+    execute: Executable,
+    shared: Mapping[Shared, TensorType],
+    updates: Sequence[tuple[Shared, bool]],
+    donated: Collection[int],
+    backend: Backend,
+    options: Mapping[str, Any],
+) -> Executable:
+    """An executable that passes the values of shared variables, and replaces them by new ones.
+
+    Args:
+        execute: Takes the arguments, the shared values and the leaves; gives the outputs, and
+            after them the new values.
+        shared: The variables, in the order in which all functions lock them, and the types by
+            which the program takes them.
+        updates: The variables that get new values, and for each whether nothing else refers to its
+            new value.
+        donated: The places of the variables whose buffers are reused.
+        backend: Where the values live.
+        options: Of the mode.
+
+    Returns:
+        A function of the arguments, and the leaves as ``leaves=``, that returns the outputs.
+    """
+    count = range(len(shared))
+    lines = [f"acquire{i}()" for i in count]
+    lines.append("try:")
+    types = list(shared.values())
+    own = [backend.own_dtype(type) for type in types]
+    for i in count:
+        foreign = f"v{i}.__class__ is not kind"
+        # A function of the same library may have left it in another dtype.
+        foreign += "" if own[i] is types[i].numpy_dtype else f" or v{i}.dtype != o{i}"
+        foreign += f" or not s{i}.owned" if i in donated else ""
+        lines += [f"    v{i} = s{i}.value", f"    if {foreign}: v{i} = present{i}()"]
+    values = "".join(f"v{i}, " for i in count)
+    lines.append(f"    results = execute(*args, {values}*leaves)")
+    if updates:
+        lines.append("    if results[-1].__class__ is not kind: traced()")
+    places = {x: i for i, x in enumerate(shared)}
+    for k, (x, fresh) in enumerate(updates):
+        i, place = places[x], k - len(updates)
+        lines.append(f"    s{i}.value = results[{place}]; s{i}.owned = {fresh}")
+    lines.append(f"    return results[:-{len(updates)}]" if updates else "    return results")
+    lines.append("finally:")
+    lines += [f"    release{i}()" for i in count]
+    source = "\n    ".join(["def call(*args, leaves=()):", *lines])
+    namespace: dict[str, Any] = {
+        "execute": execute,
+        "kind": backend.kinds[-1],
+        "traced": partial(_refuse_traced, backend),
+    }
+    for i, x in enumerate(shared):
+        store = x.op.store
+        namespace |= {
+            f"s{i}": store,
+            f"o{i}": own[i],
+            f"acquire{i}": store.lock.acquire,
+            f"release{i}": store.lock.release,
+            f"present{i}": _CurrentValue(store, types[i], i in donated, backend, options),
+        }
+    exec(compiled_code(source, "state"), namespace)
+    call: Executable = namespace["call"]
+    return call
+
+
+def _refuse_traced(backend: Backend) -> None:
+    raise ArgumentError(
+        f"A function that updates shared variables was called while {backend.name} traces, when "
+        "the new values are not known.",
+        "Call it outside of code that the library traces, compiles or transforms, or return the "
+        "new values as outputs.",
+    )
+
+
+class _CurrentValue:
+    """A variable's value as the backend's array, and for donation as one that only it refers to."""
+
+    def __init__(
+        self,
+        store: Store,
+        type: TensorType,
+        donated: bool,
+        backend: Backend,
+        options: Mapping[str, Any],
+    ) -> None:
+        self.store = store
+        self.type = type
+        self.donated = donated
+        self.backend = backend
+        self.options = options
+
+    def __call__(self) -> Any:
+        store, backend, type = self.store, self.backend, self.type
+        value = store.value
+        if not isinstance(value, backend.kinds[-1]) or backend.dtype(value) != type.numpy_dtype:
+            value = value if isinstance(value, backend.kinds) else as_numpy(value)
+            store.value = backend.array(value, type, self.options)
+            store.owned = True
+        if self.donated and not store.owned:
+            return backend.array(backend.numpy(store.value), type, self.options)
+        return store.value

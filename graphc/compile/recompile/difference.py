@@ -1,0 +1,307 @@
+"""Differences between a graph and one that was compiled before, of which a summary remains.
+
+A summary refers to no nodes, arrays or variables of the user's, so that it keeps nothing alive.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from graphc.ir import TINY, Constant, Graph, Input, Leaf, Node, Op, encode
+
+MAX_NODES = 20_000
+"""Graphs of more nodes have a summary without nodes; one takes some 300 bytes a node."""
+
+NUMBERS = frozenset({"entries", "offset", "shape", "start", "step", "steps", "stop"})
+"""Parameters of operations that an input can replace: indices, lengths, counts. With another value
+of any other parameter, such as an axis, an operation counts as another one."""
+
+Cause = Literal[
+    "captured value",
+    "Python scalar",
+    "static parameter",
+    "dtype",
+    "shape",
+    "structure",
+    "mode",
+]
+
+REPLACEABLE = frozenset({"captured value", "Python scalar", "static parameter"})
+"""The causes that are removed by making the value an input."""
+
+
+# Summaries.
+
+
+class NodeSummary(NamedTuple):
+    """A node of a summary.
+
+    Attributes:
+        kind: The operation without its parameters; ``"data"`` for constants and leaves.
+        parameters: The operation's, by name.
+        type: An input's or array's; other types follow from the operands'.
+        value: A small constant's.
+        operands: Their indices in the summary.
+        commutes: Whether the operation is commutative.
+        held: The summaries of the operation's graphs.
+        whole: A hash that equal nodes share.
+        skeleton: A hash that nodes share which differ in data and parameters only.
+    """
+
+    kind: str
+    parameters: tuple[tuple[str, Any], ...]
+    type: Any
+    value: Any
+    operands: tuple[int, ...]
+    commutes: bool
+    held: tuple[GraphSummary, ...]
+    whole: int
+    skeleton: int
+
+
+class GraphSummary:
+    """The types of a graph's inputs, its nodes (none where there are too many) and its outputs."""
+
+    __slots__ = ("__weakref__", "inputs", "nodes", "outputs")
+
+    def __init__(self, graph: Graph) -> None:
+        self.inputs = tuple(x.type for x in graph.inputs)
+        self.nodes: list[NodeSummary] = []
+        self.outputs: tuple[int, ...] = ()
+        if len(graph.nodes) <= MAX_NODES:
+            place = {node: i for i, node in enumerate(graph.nodes)}
+            given = {x: i for i, x in enumerate(graph.inputs)}
+            for node in graph.nodes:
+                known = _input(given[node], node) if node in given else None
+                self.nodes.append(known or _summary_of(node, place, self.nodes))
+            self.outputs = tuple(place[y] for y in graph.outputs)
+
+    @property
+    def skeleton(self) -> int:
+        """A hash that graphs share which differ in data and parameters only."""
+        return hash(tuple(self.nodes[i].skeleton for i in self.outputs))
+
+
+def _input(place: int, node: Node) -> NodeSummary:
+    kind = f"input {place}"
+    whole = hash((kind, repr(node.type)))
+    return NodeSummary(kind, (), node.type, None, (), False, (), whole, hash(kind))
+
+
+def _summary_of(node: Node, place: dict[Node, int], nodes: Sequence[NodeSummary]) -> NodeSummary:
+    op = node.op
+    if isinstance(op, Constant | Leaf):
+        return _data(node)
+    operands = tuple(place[x] for x in node.inputs)
+    held = tuple(map(GraphSummary, op.graphs()))
+    kind, parameters = _parameters_of(op)
+    commutes = op.is_commutative()
+    wholes = [nodes[i].whole for i in operands]
+    skeletons = [nodes[i].skeleton for i in operands]
+    if commutes:
+        wholes.sort()
+        skeletons.sort()
+    whole = hash((op.token(), *wholes))
+    skeleton = hash((kind, *skeletons, *[summary.skeleton for summary in held]))
+    type = node.type if isinstance(op, Input) else None
+    return NodeSummary(kind, parameters, type, None, operands, commutes, held, whole, skeleton)
+
+
+def _data(node: Node) -> NodeSummary:
+    """The summary of an array or a number: its size decides whether it is a constant or a leaf."""
+    value: Any = None
+    if isinstance(node.op, Constant) and np.prod(node.op.shape) < TINY:
+        value = node.op.value.copy()
+    whole = hash(node.op.token())
+    return NodeSummary("data", (), node.type, value, (), False, (), whole, hash("data"))
+
+
+def _parameters_of(op: Op) -> tuple[str, tuple[tuple[str, Any], ...]]:
+    """An operation's kind and its parameters, or the variables that its Python function reads."""
+    if hasattr(op, "described"):
+        kind, read = op.described()
+        return kind, tuple(read)
+    # Parameters of an operation with a token of its own cannot be compared one by one.
+    if type(op).token is not Op.token or not dataclasses.is_dataclass(op):
+        return op.token(), ()
+    named = [(field.name, getattr(op, field.name)) for field in dataclasses.fields(op)]
+    plain = tuple((name, value) for name, value in named if not isinstance(value, Graph | Op))
+    inner = [value.token() for _, value in named if isinstance(value, Op)]
+    return " ".join([type(op).__qualname__, *inner]), plain
+
+
+# Differences.
+
+
+@dataclass(frozen=True)
+class Change:
+    """A difference between two graphs, from an old value to a new one.
+
+    Attributes:
+        node: The node of the new graph that is the value, the input or the operation.
+        user: The first node that takes it.
+        parameter: The name of an operation's parameter.
+        place: The position of an input.
+    """
+
+    cause: Cause
+    old: Any = None
+    new: Any = None
+    node: Node | None = None
+    user: Node | None = None
+    parameter: str = ""
+    place: int = -1
+
+
+def changes(old: GraphSummary, graph: Graph, new: GraphSummary) -> list[Change]:
+    """The differences between an older graph and this one, whose summary is ``new``.
+
+    A change of an input's type explains all other changes, and a change of structure those of
+    values. Changes that are one to the user, as of a number that is used twice, are reported once.
+    """
+    outside = [*_of_inputs(old, graph)]
+    if outside:
+        return outside
+    inside = [*_inside(old, new, graph)]
+    structure = [change for change in inside if change.cause == "structure"]
+    if structure or not new.nodes or not old.nodes or (not inside and old.outputs != new.outputs):
+        return [_structure(old, new, structure)]
+    return _distinct(inside)
+
+
+def _of_inputs(old: GraphSummary, graph: Graph) -> Iterator[Change]:
+    if len(old.inputs) != len(graph.inputs):
+        count = len(old.inputs)
+        before = f"{count} input{'' if count == 1 else 's'}"
+        yield Change("structure", before, str(len(graph.inputs)), place=0)
+        return
+    for i, (before, x) in enumerate(zip(old.inputs, graph.inputs, strict=True)):
+        if before == x.type:
+            continue
+        if before.dtype != x.type.dtype:
+            yield Change("dtype", before.dtype, x.type.dtype, x, place=i)
+        elif before.ndim != x.type.ndim:
+            yield Change("structure", repr(before), repr(x.type), x, place=i)
+        else:
+            yield Change("shape", before.shape, x.type.shape, x, place=i)
+
+
+def _structure(old: GraphSummary, new: GraphSummary, found: Sequence[Change]) -> Change:
+    """The operations that were added and removed, and where the two graphs first differ."""
+    before, after = (Counter(_kinds(summary)) for summary in (old, new))
+    if before == after and found and found[0].old is not None:
+        return found[0]
+    node = next((change.node for change in found if change.node is not None), None)
+    return Change("structure", _counted(before - after), _counted(after - before), node)
+
+
+def _kinds(summary: GraphSummary) -> Iterator[str]:
+    for node in summary.nodes:
+        if node.kind != "data" and not node.kind.startswith("input "):
+            yield node.kind.rpartition(".")[2].partition("(")[0]
+        for held in node.held:
+            yield from _kinds(held)
+
+
+def _counted(kinds: Counter[str]) -> str:
+    most = sorted(kinds.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
+    named = [f"{n} {kind}" if n > 1 else kind for kind, n in most]
+    return ", ".join(named) + (", ..." if len(kinds) > 3 else "")
+
+
+def _inside(old: GraphSummary, new: GraphSummary, graph: Graph) -> Iterator[Change]:
+    """The outermost differences, from the outputs on, with the nodes of the new graph."""
+    if len(old.outputs) != len(new.outputs):
+        yield Change("structure", node=graph.outputs[-1] if graph.outputs else None)
+        return
+    seen: set[int] = set()
+    ends = zip(old.outputs, new.outputs, strict=True)
+    stack: list[tuple[int, int, Node | None]] = [(i, j, None) for i, j in ends]
+    stack.reverse()
+    while stack:
+        i, j, user = stack.pop()
+        a, b = old.nodes[i], new.nodes[j]
+        if a.whole == b.whole or j in seen:
+            continue
+        seen.add(j)
+        node = graph.nodes[j]
+        yield from _of_node(a, b, node, user)
+        if a.kind == b.kind and len(a.operands) == len(b.operands):
+            stack += [(k, m, node) for k, m in _paired(a, b, old, new)][::-1]
+
+
+def _paired(
+    a: NodeSummary, b: NodeSummary, old: GraphSummary, new: GraphSummary
+) -> Sequence[tuple[int, int]]:
+    """Corresponding operands: of a commutative operation, the most similar ones."""
+
+    def similarity(pairs: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
+        nodes = [(old.nodes[i], new.nodes[j]) for i, j in pairs]
+        return (
+            sum(x.skeleton == y.skeleton for x, y in nodes),
+            sum(x.whole == y.whole for x, y in nodes),
+            sum(x.kind == y.kind for x, y in nodes),
+        )
+
+    straight = [*zip(a.operands, b.operands, strict=True)]
+    crossed = [*zip(a.operands, b.operands[::-1], strict=True)]
+    return max(straight, crossed, key=similarity) if a.commutes else straight
+
+
+def _of_node(a: NodeSummary, b: NodeSummary, node: Node, user: Node | None) -> Iterator[Change]:
+    """The differences between two nodes, their operands aside."""
+    if a.kind != b.kind or len(a.operands) != len(b.operands) or len(a.held) != len(b.held):
+        yield Change("structure", node=node)
+    elif a.kind == "data":
+        yield _of_data(a, b, node, user)
+    else:
+        for (name, old), (_, new) in zip(a.parameters, b.parameters, strict=True):
+            if encode(old) != encode(new) and not _holds_graphs(new):
+                yield _of_parameter(name, old, new, node)
+        for old, new, graph in zip(a.held, b.held, node.op.graphs(), strict=True):
+            ends = [[summary.nodes[i].whole for i in summary.outputs] for summary in (old, new)]
+            yield from changes(old, graph, new) if ends[0] != ends[1] or not new.nodes else ()
+
+
+def _of_parameter(name: str, old: Any, new: Any, node: Node) -> Change:
+    if hasattr(node.op, "described") and isinstance(new, int | float | complex):
+        return Change("Python scalar", old, new, node, parameter=name)
+    if name in NUMBERS:
+        return Change("static parameter", old, new, node, parameter=name)
+    return Change("structure", f"{name}={old!r}", f"{name}={new!r}", node)
+
+
+def _holds_graphs(value: Any) -> bool:
+    """Whether a parameter consists of graphs, which are compared node by node."""
+    return isinstance(value, Graph) or (isinstance(value, tuple) and any(map(_holds_graphs, value)))
+
+
+def _of_data(a: NodeSummary, b: NodeSummary, node: Node, user: Node | None) -> Change:
+    numbers = a.value is not None and b.value is not None and a.type == b.type
+    if numbers and not a.type.ndim:
+        return Change("Python scalar", a.value[()], b.value[()], node, user)
+    old, new = (a.value, b.value) if numbers else (a.type, b.type)
+    return Change("captured value", old, new, node, user)
+
+
+def _distinct(found: Sequence[Change]) -> list[Change]:
+    """The changes that differ to the user, those of the earliest nodes first."""
+
+    def age(change: Change) -> int:
+        nodes = [node.serial for node in (change.user, change.node) if node is not None]
+        return max(nodes, default=0)
+
+    def text(value: Any) -> str:
+        return repr(value.tolist()) if isinstance(value, np.ndarray | np.generic) else repr(value)
+
+    once: dict[Any, Change] = {}
+    for change in sorted(found, key=age):
+        key = change.cause, change.parameter, text(change.old), text(change.new)
+        once.setdefault(key, change)
+    return [*once.values()]

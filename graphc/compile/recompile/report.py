@@ -1,0 +1,271 @@
+"""The report of a needless compilation: what changed, from what to what, and how to avoid it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.compile.recompile.call_site import user_frames
+from graphc.compile.recompile.difference import REPLACEABLE, Cause, Change
+from graphc.compile.recompile.naming import SourceName, name_of
+from graphc.ir import Constant, Leaf, Node, TensorType
+from graphc.site import where
+
+SHOWN = 3
+"""The most changes that are shown."""
+MAX_NAMES = 64
+"""The most names that a call site's history holds."""
+VALUES = 12
+"""The most values of a length that are shown."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A change, in words.
+
+    Attributes:
+        cause: The kind of change.
+        lines: From what to what; a line for each change.
+        fix: The remedy.
+        about: The variables and lines, without values.
+        baked: Whether the changed value is part of the program.
+    """
+
+    cause: Cause
+    lines: tuple[str, ...]
+    fix: str
+    about: tuple[str, ...]
+    baked: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.cause}: {'; '.join(self.lines)}"
+
+    @property
+    def changed(self) -> str:
+        """The lines, each with the kind of change."""
+        kind = f"{self.cause}, baked in" if self.baked else self.cause
+        return "\n           ".join(f"{line}   [{kind}]" for line in self.lines)
+
+
+# Changes between two graphs.
+
+
+def of_changes(
+    changes: Sequence[Change], inputs: Sequence[Node], names: dict[Any, SourceName], *, quiet: bool
+) -> Report:
+    """Report changes, at least one, of one cause or of the replaceable ones.
+
+    ``names`` are the names found at the call site so far; new ones are added. In a ``quiet``
+    report, which nobody sees, an uncertain name is good enough.
+    """
+    first = changes[0]
+    known = [x.name for x in inputs if x.name]
+    found = [(change, _name(change, known, names, quiet)) for change in changes[:SHOWN]]
+    lines = dict.fromkeys(_line(change, name) for change, name in found)
+    baked = first.cause in REPLACEABLE and first.old is not first.new
+    about = tuple(str(name) for _, name in found if name is not None)
+    return Report(first.cause, tuple(lines), _fix(found), about, baked)
+
+
+def _name(
+    change: Change, known: Sequence[str], names: dict[Any, SourceName], quiet: bool
+) -> SourceName | None:
+    node, user = change.node, change.user
+    if node is None or change.cause not in REPLACEABLE:
+        return None
+    if change.parameter and change.cause == "Python scalar":
+        return SourceName(change.parameter, node.where or "")
+    sites = [(id(x.site[0]), x.site[1]) for x in (node, user) if x is not None and x.site]
+    # An expression may have several values, such as the bounds of a clip.
+    role = (
+        (user.op.name, user.inputs.index(node))
+        if user is not None and node in user.inputs
+        else None
+    )
+    key = (*sites, change.parameter, role)
+    found = names.get(key)
+    if found is None or not (found.is_sure or quiet):
+        value = node.op.array if isinstance(node.op, Leaf) else change.new
+        if isinstance(node.op, Constant):  # A change of its type holds types alone.
+            value = node.op.value
+        try:
+            found = name_of(node, user, value, user_frames(), known)
+        except Exception:  # a user's object that raises must not end a compilation
+            found = None
+        found = found or SourceName("", node.where or "", is_sure=False)
+        if len(names) < MAX_NAMES:
+            names[key] = found
+    return found
+
+
+def _line(change: Change, name: SourceName | None) -> str:
+    match change.cause:
+        case "dtype":
+            return f"{_named(change.node, change.place)}  {change.old} -> {change.new}"
+        case "shape":
+            pairs = enumerate(zip(change.old, change.new, strict=True))
+            moved = [f"axis {i}: {_text(a)} -> {_text(b)}" for i, (a, b) in pairs if a != b]
+            return f"{_named(change.node, change.place)}  {', '.join(moved)}"
+        case "structure":
+            return _line_of_structure(change)
+    if change.cause == "captured value" and change.old is change.new:
+        return f"{_source(name)}  {change.new!r} of other values"
+    return f"{_source(name)}  {_value(change.old, change)} -> {_value(change.new, change)}"
+
+
+def _source(name: SourceName | None) -> str:
+    if name is None or not name.text:
+        return f"a value {name}" if name is not None and name.scope else "a value"
+    if name.is_sure:
+        return str(name)
+    return f"what comes from {name}" if name.is_variable else f"a value in {name}"
+
+
+def _line_of_structure(change: Change) -> str:
+    if change.place >= 0:
+        return f"{change.old} -> {change.new}"
+    parts = [f"{what} {ops}" for what, ops in (("new:", change.new), ("gone:", change.old)) if ops]
+    at = where(change.node.site) if change.node is not None else None
+    return (", ".join(parts) or "other results") + (f" ({at})" if at else "")
+
+
+def _value(value: Any, change: Change) -> str:
+    if isinstance(value, TensorType):
+        return repr(value)
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, precision=4, separator=", ", threshold=6).replace("\n", "")
+    if isinstance(value, np.generic):
+        return str(value)
+    if change.parameter == "entries":
+        return f"[{', '.join(map(repr, value))}]"
+    text = repr(value)
+    text = text if len(text) <= 40 else f"{text[:37]}..."
+    return f"{change.parameter}={text}" if change.cause == "static parameter" else text
+
+
+def _fix(found: Sequence[tuple[Change, SourceName | None]]) -> str:
+    cause = found[0][0].cause
+    its = [*dict.fromkeys(_it(name) for change, name in found if change.cause == cause)]
+    it, inputs = " and ".join(its), "inputs" if its[1:] else "an input"
+    marked = ", ".join(f"graphc.runtime({'...' if x == 'it' or ' ' in x else x})" for x in its)
+    once = "build the function once for each value and keep it"
+    integers = "integer inputs" if its[1:] else "an integer input"
+    fixes = {
+        "static parameter": f"make {it} {integers}, as gt.lscalar() is, or {once}.",
+        "captured value": f"pass {it} as {inputs}, and build the function once.",
+        "Python scalar": f"pass {it} as {inputs}, or mark {'them' if its[1:] else 'it'} {marked}.",
+        "dtype": "cast to one dtype before, or keep the function of each dtype.",
+        "shape": "declare that length None, or pad to a few lengths, such as powers of two.",
+        "structure": "build the function once and keep it; graphc.scan stands for a Python loop.",
+        "mode": "build the function once for each mode, and keep it.",
+    }
+    return fixes[cause]
+
+
+def _it(name: SourceName | None) -> str:
+    if name is None or not (name.is_variable and name.text):
+        return "it"
+    return name.text if name.is_sure else f"what comes from {name.text}"
+
+
+def of_mode(old: str, new: str) -> Report:
+    """Report another mode."""
+    line = f"Mode({old}) -> Mode({new})"
+    return Report("mode", (line,), _fix([(Change("mode"), None)]), ())
+
+
+# Changes among all functions or executables that used up a budget.
+
+CallShapes = tuple[tuple[tuple[int | None, ...], ...], tuple[tuple[int, Any], ...]]
+"""The shape of each argument, and the values of those that decide shapes."""
+
+Table = dict[Any, dict[Any, None]]
+"""By key, the values that occurred, in order."""
+
+
+def of_shapes(
+    seen: Sequence[CallShapes], inputs: Sequence[Node], *, declared: bool = False
+) -> Report:
+    """Report the lengths and values of several calls, or those declared in the inputs' types."""
+    lengths: Table = {}
+    values: Table = {}
+    for shapes, known in seen:
+        for i, shape in enumerate(shapes[: len(inputs)]):
+            for axis, n in enumerate(shape):
+                lengths.setdefault((i, axis), {})[n] = None
+        for i, value in known:
+            values.setdefault(i, {})[value] = None
+
+    def rounded(first: int | None) -> str:
+        it = f"`{_label(inputs[first], first)}`"  # type: ignore[index, arg-type]
+        return f"round {it} up to a few values, such as powers of two."
+
+    def padded(first: tuple[int, int] | None) -> str:
+        it = "it" if first is None else f"axis {first[1]} of `{_label(inputs[first[0]], first[0])}`"
+        none = "declare that length None, or " if declared else ""
+        return f"{none}pad {it} to a few lengths, such as powers of two."
+
+    if _most_varied(values):
+        return _varied("shape", values, lambda i: f"the value of {_named(inputs[i], i)}", rounded)
+    return _varied(
+        "shape", lengths, lambda key: f"axis {key[1]} of {_named(inputs[key[0]], key[0])}", padded
+    )
+
+
+def of_dtypes(seen: Sequence[Sequence[str]], inputs: Sequence[Node]) -> Report:
+    """Report the dtypes that inputs were declared with."""
+    found: Table = {}
+    for dtypes in seen:
+        for i, dtype in enumerate(dtypes[: len(inputs)]):
+            found.setdefault(i, {})[dtype] = None
+    fix = _fix([(Change("dtype"), None)])
+    return _varied("dtype", found, lambda i: _named(inputs[i], i), lambda first: fix)
+
+
+def _varied(
+    cause: Cause, table: Table, title: Callable[[Any], str], fix: Callable[[Any], str]
+) -> Report:
+    keys = _most_varied(table)
+    names = tuple(title(key) for key in keys)
+    lines = [f"{name}: {_listed(table[key])}" for name, key in zip(names, keys, strict=True)]
+    return Report(cause, tuple(lines), fix(keys[0] if keys else None), names)
+
+
+def _most_varied(table: Mapping[Any, Mapping[Any, None]]) -> list[Any]:
+    """The keys with the most values, if these are more than one."""
+    varied = sorted((key for key in table if len(table[key]) > 1), key=lambda k: -len(table[k]))
+    return [key for key in varied if len(table[key]) == len(table[varied[0]])][:SHOWN]
+
+
+def _listed(values: Mapping[Any, None]) -> str:
+    shown = [_text(value) for value in values]
+    return ", ".join(shown[:VALUES]) + (", ..." if len(shown) > VALUES else "")
+
+
+def _text(length: Any) -> str:
+    return "?" if length is None else str(length)
+
+
+def _label(node: Node | None, place: int) -> str:
+    return (node.name if node is not None else None) or f"argument {place}"
+
+
+def _named(node: Node | None, place: int) -> str:
+    """An input, and the line that made it."""
+    line = node.where if node is not None else None
+    return f"`{_label(node, place)}`" + (f" ({line})" if line else "")
+
+
+def seconds_as_text(seconds: float) -> str:
+    """A time, to two digits or so.
+
+    Example:
+        >>> seconds_as_text(1.14), seconds_as_text(0.0123), seconds_as_text(0.00042)
+        ('1.1 s', '12 ms', '0.4 ms')
+    """
+    if seconds >= 1:
+        return f"{seconds:.1f} s"
+    return f"{seconds * 1e3:.0f} ms" if seconds >= 0.002 else f"{seconds * 1e3:.1f} ms"

@@ -1,0 +1,307 @@
+"""A function's specification, validated: inputs, outputs, updates and givens."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from graphc.compile.arguments import In, Out, goes_into, is_weak
+from graphc.compile.mode import Mode, get_mode
+from graphc.compile.pipeline import Signature, problems
+from graphc.compile.shared import Shared
+from graphc.errors import ArgumentError, DTypeError, GraphcError, UnusedInputError
+from graphc.implicit.expand import expanded
+from graphc.implicit.node import ImplicitTensor
+from graphc.ir import (
+    Constant,
+    Graph,
+    Input,
+    Leaf,
+    Node,
+    flatten,
+    gathered,
+    is_complex,
+    rebuild,
+    refuse_missing,
+    replaced,
+    toposort,
+)
+from graphc.loop.subgraph import inlined
+from graphc.site import frames_up
+from graphc.tensor import Tensor, as_tensor
+
+OnUnused = Literal["raise", "warn", "ignore"]
+Returns = Literal["native", "numpy"]
+
+
+@dataclass(frozen=True)
+class FunctionSpec:
+    """A function's specification: enough to build it again."""
+
+    inputs: tuple[Any, ...]
+    outputs: Any
+    updates: tuple[tuple[Shared, Tensor], ...]
+    mode: Mode
+    name: str | None
+    returns: Returns
+
+
+def as_in(x: Any, allow_downcast: bool | None) -> In:
+    """Return an input as an ``In``."""
+    parameter = x if isinstance(x, In) else In(x)
+    variable = parameter.variable
+    if not isinstance(variable, Tensor) or isinstance(variable.op, Constant | Leaf):
+        is_array = hasattr(variable, "shape") and not isinstance(variable, Tensor)
+        more = "; of a BlockMask, with mask.variables(name)" if is_array else ""
+        raise ArgumentError(
+            f"The input {variable!r} is no symbolic variable.",
+            f"Make inputs with gt.scalar, gt.vector, gt.matrix, gt.tensor{more}.",
+        )
+    if isinstance(variable, Shared):
+        raise ArgumentError(
+            f"The input {variable!r} is a shared variable, which has its own value.",
+            "Leave it out; replace it with givens=[(variable, expression)] to pass a value.",
+        )
+    if parameter.allow_downcast is None and allow_downcast is not None:
+        return replace(parameter, allow_downcast=allow_downcast)
+    return parameter
+
+
+def as_output(y: Any) -> Tensor:
+    """Return an output as a symbolic array."""
+    y = y.variable if isinstance(y, Out) else y
+    try:
+        return as_tensor(y)  # type: ignore[no-any-return]
+    except DTypeError as error:
+        raise ArgumentError(f"The output {y!r} is no symbolic array: {error.problem}") from error
+
+
+def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
+    if given is None:
+        return []
+    pairs = list(given.items() if isinstance(given, Mapping) else _listed(given))
+    if [pair for pair in pairs if not isinstance(pair, tuple | list) or len(pair) != 2]:
+        raise ArgumentError(
+            f"{what}={given!r}: expected pairs of a variable and an expression, or a dict."
+        )
+    return [(old, new) for old, new in pairs]
+
+
+def _listed(given: Any) -> Iterable[Any]:
+    return given if isinstance(given, list | tuple) or hasattr(given, "__next__") else [given]
+
+
+def _is_of_type(new: Tensor, old: Tensor) -> bool:
+    """Whether a tensor can replace another: equal dtype and rank, no known lengths that differ."""
+    pairs = zip(new.type.shape, old.type.shape, strict=False)
+    return (
+        new.dtype == old.dtype
+        and new.ndim == old.ndim
+        and not [1 for n, m in pairs if n is not None and m is not None and n != m]
+    )
+
+
+def givens_of(givens: Any) -> dict[Node, Node]:
+    """The nodes that ``givens`` replaces, and their replacements."""
+    swaps: dict[Node, Node] = {}
+    for old, new in _pairs(givens, "givens"):
+        new = as_tensor(new)
+        if not isinstance(old, Tensor) or not _is_of_type(new, old):
+            raise DTypeError(
+                f"givens: {new!r} can't replace {old!r}.",
+                "Give it the same dtype, rank and lengths.",
+            )
+        swaps[old] = new
+        if isinstance(old, ImplicitTensor) and new.op == old.op:
+            # A gradient reads the fields themselves.
+            pairs = zip(old.inputs, new.inputs, strict=True)
+            swaps.update({x: y for x, y in pairs if isinstance(x.op, Input)})
+    return swaps
+
+
+def check_givens(swaps: Mapping[Node, Node], ends: Sequence[Node], ins: Sequence[In]) -> None:
+    """Raise where the graph reads a field of an implicit array that is replaced."""
+    whole = [x for x in swaps if isinstance(x, ImplicitTensor) and x.op != swaps[x].op]
+    if not whole:
+        return
+    needed = {*toposort(ends)} - {x.variable for x in ins} - {*swaps}
+    for x in whole:
+        left = [field for field in x.inputs if isinstance(field.op, Input) and field in needed]
+        if left:
+            raise ArgumentError(
+                f"givens: {swaps[x]!r} can't replace {x!r} here: the graph, perhaps a gradient, "
+                f"reads its field {left[0]!r}.",
+                "Give an implicit array of the same form, or replace it before differentiating.",
+            )
+
+
+def updates_of(updates: Any, swaps: Mapping[Node, Node]) -> tuple[tuple[Shared, Tensor], ...]:
+    """Shared variables and their new values, after ``givens``."""
+    result: dict[Shared, Tensor] = {}
+    for variable, new in _pairs(updates, "updates"):
+        for x, y in _by_field(variable, new, swaps):
+            if x in result:
+                raise ArgumentError(f"updates: {x!r} is updated twice.", "Combine the two updates.")
+            result[x] = y
+    return tuple(result.items())
+
+
+def _by_field(variable: Any, new: Any, swaps: Mapping[Node, Node]) -> Iterable[tuple[Any, Any]]:
+    """The updates of a shared variable, or of the fields of an implicit one."""
+    if not isinstance(variable, ImplicitTensor):
+        return [(variable, replaced([_updated(variable, new)], swaps)[0])]
+    (made,) = expanded(replaced([as_tensor(new)], swaps))
+    if made.op != variable.op:
+        raise ArgumentError(
+            f"updates: {variable.array!r} can't become {_form(made)}, which has another form.",
+            "Update its fields, as updates={w.array.scale: ...}, or keep the form in what is "
+            "computed: it is never replaced by a whole array.",
+            made.where,
+        )
+    pairs = zip(variable.inputs, made.inputs, strict=True)
+    return [(field, _updated(field, value)) for field, value in pairs]
+
+
+def _form(x: Node) -> str:
+    return repr(x.array if isinstance(x, ImplicitTensor) else x)
+
+
+def _updated(variable: Any, new: Any) -> Tensor:
+    """A shared variable's new value, of its type."""
+    if not isinstance(variable, Shared):
+        raise ArgumentError(
+            f"updates: {variable!r} is no shared variable.", "Make it with graphc.shared(value)."
+        )
+    if not isinstance(new, Tensor) and goes_into(np.asarray(new), variable.type, is_weak(new)):
+        new = as_tensor(new, dtype=variable.dtype)
+    new = as_tensor(new)
+    if not _is_of_type(new, variable):
+        raise DTypeError(f"updates: {variable!r} can't become {new!r}.", _remedy(new, variable))
+    return new  # type: ignore[no-any-return]
+
+
+def _remedy(new: Tensor, variable: Shared) -> str:
+    """How an update gets the type of its variable."""
+    if new.ndim != variable.ndim:
+        return f"Give it {variable.ndim} axes, not {new.ndim}."
+    if new.dtype == variable.dtype:
+        return f"Give it the shape of {variable.type!r}."
+    if is_complex(new.dtype) and not is_complex(variable.dtype):
+        return "Take its real part, new.real, or declare the variable complex."
+    return f"Convert it: new.astype({variable.dtype!r})."
+
+
+def check_inputs(
+    ins: Sequence[In],
+    outputs: Sequence[Node],
+    on_unused: OnUnused,
+    implicit: Sequence[ImplicitTensor] = (),
+    wholes: Sequence[Sequence[Node]] = (),
+) -> None:
+    """Raise where inputs are missing, occur twice or are not used.
+
+    Of the fields of an implicit array, or of another object, one that is used is enough.
+    """
+    if on_unused not in {"raise", "warn", "ignore"}:
+        raise ArgumentError(f"on_unused_input={on_unused!r}: expected 'raise', 'warn' or 'ignore'.")
+    variables = [parameter.variable for parameter in ins]
+    given = set(variables)
+    if len(given) != len(variables):
+        twice = next(x for x in given if variables.count(x) > 1)
+        raise ArgumentError(f"The input {twice!r} occurs twice.", "Leave one out.")
+    needed = toposort(outputs, given)
+    missing = [x for x in needed if isinstance(x.op, Input) and not isinstance(x, Shared)]
+    refuse_missing(missing, variables)
+    used = {x for node in needed for x in node.inputs}.union(outputs)
+    together = [*[x.inputs for x in implicit], *wholes]
+    used.update(*[values for values in together if not used.isdisjoint(values)])
+    for x in variables:
+        if x not in used and on_unused != "ignore":
+            whole = next((y for y in implicit if x in y.inputs), None)
+            subject = repr(x) if whole is None else f"{whole.name}: {whole.array!r}"
+            message = f"No output depends on the input {subject}."
+            if on_unused == "raise":
+                raise UnusedInputError(message, "Leave it out, or pass on_unused_input='ignore'.")
+            warnings.warn(message, stacklevel=frames_up())
+
+
+def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared], Signature]:
+    """The shared variables and the signature of a function, given its specification."""
+    outputs = flatten(spec.outputs) if spec.outputs is not None else []
+    ends = [*outputs, *(new for _, new in spec.updates)]
+    # A computed node that is an input becomes a plain input: a rewrite could otherwise produce it.
+    cut: dict[Node, Node] = {
+        x: Node.input(x.type) for x in variables if not isinstance(x.op, Input)
+    }
+    if cut:
+        ends = replaced(ends, cut)
+        variables = [cut.get(x, x) for x in variables]
+    found = [x for x in toposort(ends, variables) if isinstance(x, Shared)]
+    shared = sorted({*found, *(x for x, _ in spec.updates)}, key=lambda x: x.serial)
+    places = {x: len(variables) + i for i, x in enumerate(shared)}
+    signature = Signature(
+        # With any set of rules, only the chosen branch of a conditional is computed.
+        Graph([*variables, *shared], gathered(inlined(ends, variables), variables)),
+        len(variables),
+        tuple([places[x] for x, _ in spec.updates]),
+        isinstance(spec.outputs, Tensor) and not spec.updates,
+        spec.mode,
+    )
+    return shared, signature
+
+
+def clone_replace(
+    output: Any, replace: Iterable[tuple[Any, Any]] | Mapping[Any, Any] | None = None
+) -> Any:
+    """Replace parts of a graph.
+
+    Args:
+        output: A symbolic array, or a nested list, tuple or dict of them.
+        replace: Pairs, or a dict, of parts of the graph and their replacements, of the same dtype
+            and rank.
+
+    Returns:
+        The structure of ``output``.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x, y = gt.scalars("x", "y")
+        >>> graphc.clone_replace(gt.exp(x), {x: y}) is gt.exp(y)
+        True
+    """
+    return rebuild(output, replaced(flatten(output), givens_of(replace)))
+
+
+def check(outputs: Any, mode: str | Mode | None = None) -> list[GraphcError]:
+    """Return the errors that keep a graph from being compiled; nothing is compiled.
+
+    Args:
+        outputs: A symbolic array, or a nested list, tuple or dict of them.
+        mode: The mode to compile for; ``config.mode`` by default.
+
+    Returns:
+        A list of errors with the user's lines and remedies: one of all that the backend lacks, and
+        one where a shape depends on values that it does not have; empty if it can be compiled.
+
+    Raises:
+        ArgumentError: An output is no symbolic array.
+        ModeError: No such backend.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.zvector("x")
+        >>> graphc.check(gt.exp(x), "JAX")
+        []
+        >>> print(graphc.check(gt.exp(x), "MLX")[0])
+        mode='MLX' does not support complex128: ...
+    """
+    nodes = [as_output(y) for y in flatten(outputs)]
+    inputs = [x for x in toposort(nodes) if isinstance(x.op, Input)]
+    signature = Signature(
+        Graph(inputs, gathered(nodes, inputs)), len(inputs), (), False, get_mode(mode)
+    )
+    return problems(signature)

@@ -1,0 +1,302 @@
+"""Array namespaces: NumPy's functions for NumPy, JAX, MLX and symbolic arrays.
+
+``numpy_like(x)`` has NumPy's names. Operands may be implicit: symbolic and JAX's are dispatched to
+handlers; NumPy's are computed as a graph is, operation by operation, and so handled alike.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+import graphc.tensor as gt
+from graphc.errors import ImplicitArrayError
+from graphc.implicit import jax_arrays
+from graphc.implicit.array import APPLY, WIDE, ImplicitArray
+from graphc.implicit.treedef import Treedef, field_names_of, lengths_of, with_parts
+from graphc.ir import Node, TensorType, numpy_dtype, toposort
+from graphc.tensor import Tensor, as_tensor
+from graphc.tensor.core.tensor import TABLE
+from graphc.tensor.linalg.dot import DotGeneral
+
+
+class ArrayNamespace:
+    """NumPy's functions for the arrays of one library, with a few additions."""
+
+    name: str
+    fft: Any = None
+    """The library's Fourier transforms of concrete arrays, if it has them."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        raise NotImplementedError
+
+    def dot_general(
+        self,
+        a: Any,
+        b: Any,
+        contract: tuple[Sequence[int], Sequence[int]],
+        batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    ) -> Any:
+        """Contract pairs of axes; the result has batch axes first, then a's free axes, then b's."""
+        raise NotImplementedError
+
+    def cast(self, x: Any, dtype: Any) -> Any:
+        """Cast an array to a dtype."""
+        raise NotImplementedError
+
+    def shape_of(self, x: Any) -> tuple[Any, ...]:
+        """Return the lengths of an array; unknown ones are symbolic scalars."""
+        return lengths_of(x)
+
+    def segment_sum(self, values: Any, ids: Any, n: int) -> Any:
+        """Sum ``values`` along axis 0 by segment; ids out of range are ignored.
+
+        Args:
+            values: (m, …).
+            ids: Integers of shape (m,).
+            n: How many segments.
+
+        Returns:
+            (n, …), of values' dtype.
+        """
+        raise NotImplementedError
+
+    def getitem(self, x: Any, index: Any) -> Any:
+        """``x[index]``."""
+        return operator.getitem(x, index)
+
+
+class _Symbolic(ArrayNamespace):
+    name = "graphc"
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        try:
+            found: Callable[..., Any] = TABLE[name]
+        except KeyError:
+            found = getattr(gt, name)
+        return found
+
+    def dot_general(self, a: Any, b: Any, contract: Any, batch: Any = ((), ())) -> Any:
+        op = DotGeneral(_pairs(contract), _pairs(batch))
+        return Tensor.make(op, as_tensor(a), as_tensor(b))
+
+    def cast(self, x: Any, dtype: Any) -> Any:
+        return TABLE["cast"](as_tensor(x), dtype)
+
+    def shape_of(self, x: Any) -> tuple[Any, ...]:
+        x = as_tensor(x)
+        return tuple([x.shape[i] if n is None else n for i, n in enumerate(x.type.shape)])
+
+    def segment_sum(self, values: Any, ids: Any, n: int) -> Any:
+        ids, values = as_tensor(ids), as_tensor(values)
+        inside = TABLE["logical_and"](ids >= 0, ids < n)
+        # One row more takes what is out of range.
+        kept = TABLE["where"](inside, ids, n)
+        lengths = self.shape_of(values)[1:]
+        sums = TABLE["zeros"]((n + 1, *lengths), values.dtype)
+        return TABLE["inc_subtensor"](sums[kept], values)[:n]
+
+    def getitem(self, x: Any, index: Any) -> Any:
+        return as_tensor(x)[index]
+
+
+def _pairs(axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    left, right = axes
+    return tuple(left), tuple(right)
+
+
+class _NumPy(ArrayNamespace):
+    name = "NumPy"
+    fft = np.fft
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        direct = getattr(np, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if has_implicit([*args, *kwargs.values()]):
+                return _performed(getattr(SYMBOLIC, name), args, kwargs)
+            return direct(*args, **kwargs)
+
+        return call
+
+    def dot_general(self, a: Any, b: Any, contract: Any, batch: Any = ((), ())) -> Any:
+        if has_implicit([a, b]):
+            return _performed(SYMBOLIC.dot_general, (a, b, contract, batch), {})
+        return DotGeneral(_pairs(contract), _pairs(batch)).perform(np.asarray(a), np.asarray(b))
+
+    def cast(self, x: Any, dtype: Any) -> Any:
+        if has_implicit([x]):
+            return _performed(SYMBOLIC.cast, (x, dtype), {})
+        return np.asarray(x).astype(numpy_dtype(dtype) if isinstance(dtype, str) else dtype)
+
+    def segment_sum(self, values: Any, ids: Any, n: int) -> Any:
+        sums = np.zeros((n, *values.shape[1:]), values.dtype)
+        inside = (ids >= 0) & (ids < n)
+        np.add.at(sums, ids[inside], values[inside])
+        return sums
+
+    def getitem(self, x: Any, index: Any) -> Any:
+        if has_implicit([x]):
+            return _performed(SYMBOLIC.getitem, (x, index), {})
+        return x[index]
+
+
+class _MLX(ArrayNamespace):
+    """MLX's functions, which take no implicit arrays."""
+
+    name = "MLX"
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        direct = getattr(sys.modules["mlx.core"], name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if has_implicit([*args, *kwargs.values()]):
+                raise ImplicitArrayError(
+                    f"{name} of an implicit array of MLX's arrays: MLX has no dispatch.",
+                    "Make it an input of graphc.function(..., mode='MLX').",
+                )
+            named = {key: _of_mlx(x) for key, x in kwargs.items()}
+            return direct(*[_of_mlx(x) for x in args], **named)
+
+        return call
+
+    def cast(self, x: Any, dtype: Any) -> Any:
+        name = "bool_" if str(dtype) == "bool" else str(dtype)
+        return x.astype(getattr(sys.modules["mlx.core"], name))
+
+    def segment_sum(self, values: Any, ids: Any, n: int) -> Any:
+        # One row more takes what is out of range.
+        kept = self.where(self.logical_and(ids >= 0, ids < n), ids, n)
+        return self.zeros((n + 1, *values.shape[1:]), values.dtype).at[kept].add(values)[:n]
+
+
+def _of_mlx(x: Any) -> Any:
+    """Convert NumPy's dtype to MLX's; return anything else unchanged."""
+    if not isinstance(x, np.dtype):
+        return x
+    return getattr(sys.modules["mlx.core"], "bool_" if x.name == "bool" else x.name)
+
+
+SYMBOLIC = _Symbolic()
+NUMPY = _NumPy()
+MLX = _MLX()
+
+
+def numpy_like(*values: Any) -> Any:
+    """Return the namespace of NumPy's functions for the library of these arrays.
+
+    Args:
+        values: Arrays, implicit arrays, types of symbolic arrays, numbers.
+
+    Returns:
+        An ``ArrayNamespace``: functions named as in NumPy, and ``dot_general``, ``cast``,
+        ``shape_of``, ``segment_sum``.
+
+    Example:
+        >>> import numpy as np, graphc.tensor as gt
+        >>> numpy_like(np.ones(2)).name, numpy_like(np.ones(2), gt.vector()).name
+        ('NumPy', 'graphc')
+    """
+    libraries = {_library(x) for x in _leaves(values)}
+    if "graphc" in libraries:
+        return SYMBOLIC
+    if "jax" in libraries:
+        return jax_arrays.NAMESPACE
+    return MLX if "mlx" in libraries else NUMPY
+
+
+def _leaves(values: Iterable[Any]) -> Iterator[Any]:
+    for x in values:
+        if isinstance(x, ImplicitArray):
+            yield from Treedef.of(x)[1]
+        elif isinstance(x, list | tuple):
+            yield from _leaves(x)
+        else:
+            yield x
+
+
+def _library(x: Any) -> str:
+    if isinstance(x, Node | TensorType):
+        return "graphc"
+    if isinstance(x, np.ndarray | np.generic | int | float | complex):
+        return "numpy"
+    package: str = type(x).__module__.partition(".")[0]
+    if package in {"jax", "jaxlib"} or ((jax := _loaded("jax")) and isinstance(x, jax.Array)):
+        return "jax"
+    return package
+
+
+def _loaded(name: str) -> Any:
+    found = sys.modules.get(name)
+    return found if isinstance(found, ModuleType) and hasattr(found, "Array") else None
+
+
+def has_implicit(values: Iterable[Any]) -> bool:
+    return any(
+        isinstance(x, ImplicitArray) or (isinstance(x, list | tuple) and has_implicit(x))
+        for x in values
+    )
+
+
+EXPAND: list[Callable[[Sequence[Node]], list[Any]]] = []
+"""The function that lets handlers replace operations in a graph; set by ``expand.py``."""
+
+
+def _performed(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Apply a function to NumPy arrays, some implicit, through the graph that it builds."""
+    known: dict[Node, Any] = {}
+
+    def entered(x: Any) -> Any:
+        if isinstance(x, list | tuple):
+            return type(x)([entered(part) for part in x])
+        if isinstance(x, ImplicitArray):
+            treedef, leaves = Treedef.of(x)
+            return as_tensor(treedef.build([entered(np.asarray(leaf)) for leaf in leaves]))
+        if isinstance(x, np.ndarray | np.generic):
+            made = TensorType(x.dtype, x.shape)()
+            known[made] = x
+            return made
+        return x
+
+    made = f(*[entered(x) for x in args], **{name: entered(x) for name, x in kwargs.items()})
+    (made,) = EXPAND[0]([as_tensor(made)])
+    implicit = getattr(made, "array", None)
+    treedef, outputs = Treedef.of(implicit) if implicit is not None else (None, [made])
+    for node in toposort(outputs, known):
+        known[node] = node.op.perform(*[known[x] for x in node.inputs])
+    leaves = [known[y] for y in outputs]
+    return leaves[0] if treedef is None else treedef.build(leaves)
+
+
+def apply(name: str, *operands: Any) -> Any:
+    """Call a function of ``ArrayNamespace`` or NumPy by its name, on operands of any library."""
+    return getattr(numpy_like(*operands), name)(*operands)
+
+
+APPLY.append(apply)
+
+
+def opened(x: ImplicitArray) -> Any:
+    """Call ``materialize``; JAX functions in it may get implicit fields."""
+    xp = numpy_like(x)
+    if xp.name == "JAX" and _is_wide(x):
+        with sys.modules["jax"].enable_x64(True):
+            return _opened(x, xp)
+    return _opened(x, xp)
+
+
+def _is_wide(x: ImplicitArray) -> bool:
+    """Whether a JAX array has a 64-bit dtype, which it has within ``enable_x64`` alone."""
+    return any(str(leaf.dtype) in WIDE for leaf in Treedef.of(x)[1] if hasattr(leaf, "dtype"))
+
+
+def _opened(x: ImplicitArray, xp: Any) -> Any:
+    parts = [getattr(x, name) for name in field_names_of(type(x)).parts]
+    if xp.name == "JAX" and type(x).materialize_through and has_implicit(parts):
+        return xp.implicit(lambda *fields: with_parts(x, fields).materialize())(*parts)
+    return x.materialize()

@@ -1,0 +1,272 @@
+"""The straight-through estimator, and the array it gives: one's value, another's derivative."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from graphc.errors import DTypeError, ImplicitArrayError, ShapeError
+from graphc.grad.barriers import disconnected_grad
+from graphc.implicit import jax_arrays
+from graphc.implicit.array import ImplicitArray
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.policy import whole
+from graphc.implicit.registry import dispatch
+from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
+from graphc.implicit.trees import flatten, unflatten
+from graphc.ir import Node, Op, TensorType, dtype_name, is_complex, is_inexact
+from graphc.tensor import Tensor, as_tensor, broadcast_to, cast
+from graphc.tensor.arrays.reduce import AxisComposite
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceDerivative(AxisComposite):
+    """The value of the first array, with the derivatives of both."""
+
+    axes: tuple[int, ...] = ()
+
+    def infer(self, value: TensorType, toward: TensorType) -> TensorType:  # type: ignore[override]
+        return value
+
+    def expand(self, value: Tensor, toward: Tensor) -> Tensor:  # type: ignore[override]
+        """Return the value; once differentiated, the other array is not needed."""
+        return value
+
+    def perform(self, value: np.ndarray[Any, Any], toward: Any) -> np.ndarray[Any, Any]:
+        return value
+
+    def pullback(self, g: Tensor, y: Tensor, value: Tensor, toward: Tensor) -> tuple[Any, Any]:
+        return g, g
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, *inputs: Tensor) -> Any:
+        known = [t for t in tangents if t is not None]
+        return known[0] + known[1] if len(known) > 1 else next(iter(known), None)
+
+    def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
+        """Batch both arrays; one that is not batched is repeated."""
+        flags = zip(inputs, batched, strict=True)
+        full = [x if flag else broadcast_to(x, (size, *x.shape)) for x, flag in flags]
+        return Tensor.make(self, *full)
+
+
+def replace_derivative(value: Any, toward: Any) -> Tensor:
+    """Return the first of two symbolic arrays, with the derivatives of their sum."""
+    return Tensor.make(ReplaceDerivative(), as_tensor(value), as_tensor(toward))
+
+
+@dataclass(frozen=True, repr=False)
+class StraightThrough(ImplicitArray):
+    """The value of an implicit array with the derivative of another array.
+
+    What ``ste`` gives where its function gives an implicit array, and what a function with a
+    derivative of its own gives where handlers keep its result implicit. Operations find the
+    handlers of ``array``; a gradient goes to ``toward``.
+
+    Attributes:
+        array: Has the value; there is no derivative with respect to its fields.
+        toward: Has the derivative, and the same shape and dtype; its value is not used.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit import Diagonal
+        >>> StraightThrough(Diagonal(np.ones(2)), np.zeros((2, 2))).materialize()
+        array([[1., 0.],
+               [0., 1.]])
+    """
+
+    materialize_through: ClassVar[bool] = False
+    stands_aside: ClassVar[bool] = True
+
+    array: Any
+    toward: Any
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        return lengths_of(self.array)
+
+    @property
+    def dtype(self) -> Any:
+        return dtype_of(self.array)
+
+    def materialize(self) -> Any:
+        xp = numpy_like(self)
+        if xp.name == "graphc":
+            toward = as_tensor(self.toward)
+            return replace_derivative(disconnected_grad(whole(self.array)), toward)
+        if xp.name == "JAX":
+            return jax_arrays.joined(self.array, self.toward)
+        return whole(self.array)
+
+    @classmethod
+    def default_handler(cls, target: Any, *operands: Any, **parameters: Any) -> Any:
+        """Return the handlers' value, with the derivative of whole arrays."""
+        if isinstance(target, Op):
+            return _symbolic(target, operands, parameters)
+        return jax_arrays.handled(target, operands, parameters)
+
+
+def _symbolic(op: Op, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:
+    """Handle symbolic arrays: the handlers' value, with the derivative of whole arrays."""
+    found = dispatch(op, [_value_of(x) for x in operands], parameters)
+    if found is NotImplemented:
+        return NotImplemented
+    dense = [x.materialize() if isinstance(x, StraightThrough) else as_tensor(x) for x in operands]
+    toward = Tensor.make(op, *dense)
+    if isinstance(found, ImplicitArray):
+        return StraightThrough(_constant(found), toward)
+    return replace_derivative(disconnected_grad(found), toward)
+
+
+def _value_of(x: Any) -> Any:
+    """Return the array that a value is computed with."""
+    while isinstance(x, StraightThrough):
+        x = x.array
+    return x
+
+
+def _constant(x: ImplicitArray) -> Any:
+    """Return the array without derivatives with respect to its fields."""
+    treedef, leaves = Treedef.of(x)
+    return treedef.build([disconnected_grad(leaf) for leaf in leaves])
+
+
+Straight = StraightThrough
+"""An older name of ``StraightThrough``."""
+
+
+def ste(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a function the identity's derivative: the straight-through estimator.
+
+    It is the identity with respect to every floating array that has the shape of the result, among
+    positional and keyword arguments, also in containers; with several of these, it is that of their
+    sum. With respect to all others, and to captured arrays, it is zero. Tangents and cotangents are
+    cast between the dtypes of the argument and the result. The function itself is never
+    differentiated.
+
+    It takes JAX arrays, within ``jit``, ``vmap``, ``scan``, ``grad`` and ``jvp``, and
+    symbolic arrays. Arguments may be implicit arrays: their fields get what the array that they
+    stand for does.
+
+    Args:
+        function: Of arrays, to one array of the shape of at least one of them. It may give an
+            implicit array, such as a quantised one; then the result is a ``StraightThrough`` that
+            holds it, whose handlers are found as before. Python numbers and other objects among the
+            arguments are given to it as they are.
+
+    Returns:
+        The function with another derivative. With NumPy arrays alone, which have no derivatives,
+        it is the function itself.
+
+    Raises:
+        DTypeError: When called: the function gives integers, which have no derivative.
+        ShapeError: When called: no floating array has the result's shape.
+        ImplicitArrayError: When called: it gives no array, or gets MLX's arrays.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> y = ste(gt.round)(x)
+        >>> f = graphc.function([x], [y, graphc.grad((y * y).sum(), x)], mode="NUMPY")
+        >>> f([0.4, 1.7])
+        [array([0., 2.]), array([0., 4.])]
+    """
+
+    @functools.wraps(function)
+    def straight_through(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = flatten((args, kwargs))
+        places = [i for i, x in enumerate(leaves) if hasattr(x, "shape") and hasattr(x, "dtype")]
+        operands = [leaves[i] for i in places]
+
+        def call(*arrays: Any) -> Any:
+            given = dict(zip(places, arrays, strict=True))
+            parts = [given.get(i, x) for i, x in enumerate(leaves)]
+            args, kwargs = unflatten(structure, parts)
+            return function(*args, **kwargs)
+
+        library = numpy_like(*operands).name
+        if library not in BY_LIBRARY:
+            raise ImplicitArrayError(
+                f"ste({_name(function)}) of {library}'s arrays.",
+                "Use symbolic arrays and mode='MLX'.",
+            )
+        return BY_LIBRARY[library](_name(function), call, operands)
+
+    return straight_through
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
+
+
+def _of_symbolic(name: str, call: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    operands = [as_tensor(x) for x in operands]
+    y = call(*map(disconnected_grad, operands))
+    if isinstance(y, ImplicitArray):
+        treedef, leaves = Treedef.of(y)
+        value = treedef.build([disconnected_grad(x) for x in leaves])
+        through = operands_through(name, operands, y)
+        return StraightThrough(value, _sum(through, dtype_name(y.dtype)))
+    y = as_tensor(y)
+    through = operands_through(name, operands, y)
+    return replace_derivative(disconnected_grad(y), _sum(through, y.dtype))
+
+
+def _sum(operands: Sequence[Any], dtype: str) -> Tensor:
+    return functools.reduce(lambda a, b: a + b, [cast(x, dtype) for x in operands])
+
+
+def _of_numpy(name: str, call: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    y = call(*operands)
+    operands_through(name, operands, y)
+    return y
+
+
+def _of_jax(name: str, call: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    return jax_arrays.straight_through(name, call, operands)
+
+
+BY_LIBRARY = {"graphc": _of_symbolic, "JAX": _of_jax, "NumPy": _of_numpy}
+"""The implementations, by the library of the arrays."""
+
+
+def operands_through(name: str, operands: Sequence[Any], y: Any) -> list[Any]:
+    """Return the operands with respect to which a result has the identity's derivative.
+
+    Raises:
+        ImplicitArrayError: The result is no array.
+        DTypeError: It has no derivative.
+        ShapeError: No operand fits it.
+    """
+    if not (isinstance(y, Node) or (hasattr(y, "shape") and hasattr(y, "dtype"))):
+        raise ImplicitArrayError(f"ste({name}): the function gave {y!r}.", "Return one array.")
+    shape, dtype = lengths_of(y), dtype_name(dtype_of(y))
+    if not is_inexact(dtype):
+        raise DTypeError(
+            f"ste({name}): the function gave {dtype}{list(shape)}, which has no derivative.",
+            "Cast the result to a floating dtype within it.",
+        )
+    found = [x for x in operands if _fits(x, shape, dtype)]
+    if operands and not found:
+        types = ", ".join(f"{dtype_of(x)}{list(lengths_of(x))}" for x in operands)
+        raise ShapeError(
+            f"ste({name}): the function gave {dtype}{list(shape)}, and no floating array of that "
+            f"shape is among its arguments: {types}.",
+            "Let it keep the shape of one.",
+        )
+    return found
+
+
+def _fits(x: Any, shape: Sequence[int | None], dtype: str) -> bool:
+    """Whether an array is floating and of that shape, as far as its lengths are known."""
+    lengths, own = lengths_of(x), dtype_name(dtype_of(x))
+    same = all(n is None or m is None or n == m for n, m in zip(lengths, shape, strict=False))
+    return (
+        len(lengths) == len(shape)
+        and same
+        and is_inexact(own)
+        and (is_complex(dtype) or not is_complex(own))
+    )

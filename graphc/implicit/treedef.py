@@ -1,0 +1,292 @@
+"""The tree structure of an implicit array: classes, static fields and nesting, no arrays."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ImplicitArrayError
+from graphc.ir import STATIC, Node, Op, TensorType, dtype_name, encode, is_own_class, numpy_dtype
+
+
+@dataclass(frozen=True)
+class FieldNames:
+    """The fields of a class.
+
+    Attributes:
+        parts: Names of fields that hold arrays.
+        static: Names of fields that do not.
+    """
+
+    parts: tuple[str, ...]
+    static: tuple[str, ...]
+
+
+@cache
+def field_names_of(cls: Any) -> FieldNames:
+    """The fields of a class of implicit arrays.
+
+    Raises:
+        ImplicitArrayError: It has fields and is not a dataclass.
+    """
+    own = vars(cls)
+    if own.get("__annotations__") and "__dataclass_fields__" not in own:
+        raise ImplicitArrayError(
+            f"{cls.__qualname__} declares fields and is not a dataclass.",
+            "Decorate it with @dataclass(frozen=True).",
+        )
+    named = fields(cls)
+    return FieldNames(
+        tuple(x.name for x in named if STATIC not in x.metadata),
+        tuple(x.name for x in named if STATIC in x.metadata),
+    )
+
+
+def with_parts(x: Any, parts: Sequence[Any]) -> Any:
+    """Return a copy with other arrays, unchecked: a JAX tree may hold anything."""
+    cls: Any = type(x)
+    names = field_names_of(cls)
+    made = object.__new__(cls)
+    put = object.__setattr__
+    for name, part in zip(names.parts, parts, strict=True):
+        put(made, name, part)
+    for name in names.static:
+        put(made, name, getattr(x, name))
+    return made
+
+
+def lengths_of(x: Any) -> tuple[int | None, ...]:
+    """The static lengths of an array of any library, symbolic or a type; None where unknown."""
+    kind = x.type if isinstance(x, Node) else x
+    if not hasattr(kind, "shape"):
+        raise _no_array(x)
+    return tuple(kind.shape)
+
+
+def _no_array(x: Any) -> ImplicitArrayError:
+    return ImplicitArrayError(
+        f"A field of an implicit array holds {x!r}, which is not an array.",
+        "Give it an array: np.asarray(...), or jnp.asarray(...).",
+    )
+
+
+def dtype_of(x: Any) -> Any:
+    """NumPy's dtype of an array of any library, symbolic or a type."""
+    if not isinstance(x, Node) and not hasattr(x, "dtype"):
+        raise _no_array(x)
+    dtype = x.type.dtype if isinstance(x, Node) else x.dtype
+    if isinstance(dtype, str):
+        return numpy_dtype(dtype)
+    # MLX's are no NumPy dtypes, and print as mlx.core.float32.
+    return dtype if isinstance(dtype, np.dtype) or "mlx" not in str(dtype) else _mlx(str(dtype))
+
+
+@cache
+def _mlx(name: str) -> np.dtype[Any]:
+    return numpy_dtype(dtype_name(name.rpartition(".")[2]))
+
+
+LEAF = "array"
+"""The mark of an array in a ``Treedef``."""
+
+
+@dataclass(frozen=True)
+class Treedef:
+    """The tree structure of an implicit array: all of it but its arrays.
+
+    Two are equal where classes, static fields and nesting are.
+
+    Attributes:
+        cls: Its class.
+        parts: What each of its fields is: ``"array"``, a ``Treedef``, None, or a tuple of such.
+        static: The values of its static fields.
+    """
+
+    cls: type
+    parts: tuple[Any, ...]
+    static: tuple[Any, ...]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Treedef) or self.cls is not other.cls:
+            return False
+        same = self.parts == other.parts and self.static == other.static
+        return same and all(map(_is_same, self.static, other.static))
+
+    def __hash__(self) -> int:
+        return hash((self.cls, self.parts, self.static))
+
+    @classmethod
+    def of(cls, x: Any) -> tuple[Treedef, list[Any]]:
+        """Return the tree structure of an implicit array, and its arrays in order."""
+        leaves: list[Any] = []
+        return _form(x, leaves), leaves
+
+    def build(self, leaves: Sequence[Any]) -> Any:
+        """Build an implicit array of this structure from its arrays."""
+        return _built(self, iter(leaves))
+
+    def __repr__(self) -> str:
+        names = field_names_of(self.cls)
+        shown = [
+            name if part == LEAF else f"{name}={part!r}"
+            for name, part in zip(names.parts, self.parts, strict=True)
+        ]
+        pairs = zip(names.static, self.static, strict=True)
+        shown += [f"{name}={value!r}" for name, value in pairs]
+        return f"{self.cls.__name__}({', '.join(shown)})"
+
+    def token(self) -> str:
+        """Return a text that is the same in every process and differs between structures."""
+        names = field_names_of(self.cls)
+        parts = zip(names.parts, self.parts, strict=True)
+        static = zip(names.static, self.static, strict=True)
+        inside = [f"{name}:{_token(part)}" for name, part in parts]
+        inside += [f"{name}={_static_token(value)}" for name, value in static]
+        return f"{self.cls.__module__}.{self.cls.__qualname__}({','.join(inside)})"
+
+    def classes(self) -> Iterator[type]:
+        """Yield its class and the classes nested in it."""
+        yield self.cls
+        waiting = list(self.parts)
+        while waiting:
+            part = waiting.pop()
+            if isinstance(part, Treedef):
+                yield from part.classes()
+            elif isinstance(part, tuple):
+                waiting += part
+
+    def paths(self, root: str) -> list[str]:
+        """Return the path to each of its arrays, from an array of that name."""
+        found: list[str] = []
+        waiting: list[tuple[str, Any]] = [(root, self)]
+        while waiting:
+            path, part = waiting.pop()
+            if isinstance(part, Treedef):
+                named = zip(field_names_of(part.cls).parts, part.parts, strict=True)
+                waiting += [(f"{path}.{field}", inner) for field, inner in named][::-1]
+            elif isinstance(part, tuple):
+                waiting += [(f"{path}[{i}]", inner) for i, inner in enumerate(part)][::-1]
+            elif part is not None:
+                found.append(path)
+        return found
+
+    def root(self, names: Sequence[str | None]) -> str | None:
+        """Return the array's name, given the names of its own arrays; None if they do not match."""
+        paths = self.paths("")
+        if not names or not all(names):
+            return None
+        roots = {str(name).removesuffix(path) for name, path in zip(names, paths, strict=True)}
+        root = roots.pop()
+        return root if not roots and [*names] == self.paths(root) else None
+
+    def unwritten(self) -> Any:
+        """Return the structure itself where its text is ambiguous: classes may share a name.
+
+        So may functions in static fields, which only fields of the user's classes hold.
+        """
+        return None if all(map(is_own_class, self.classes())) else self
+
+
+def declares_implicit(x: Any) -> bool:
+    """Whether a value is an implicit array, without importing the class."""
+    cls: Any = type(x)
+    return _declares(cls)
+
+
+@cache
+def _declares(cls: Any) -> bool:
+    return hasattr(cls, "__graphc_implicit__")
+
+
+def _form(x: Any, leaves: list[Any]) -> Any:
+    if isinstance(x, Node) and declares_implicit(nested := getattr(x, "array", None)):
+        x = nested
+    if x is None:
+        return None
+    if isinstance(x, tuple | list):
+        return tuple([_form(part, leaves) for part in x])
+    if not declares_implicit(x):
+        leaves.append(x)
+        return LEAF
+    cls: Any = type(x)
+    names = field_names_of(cls)
+    parts = tuple([_form(getattr(x, name), leaves) for name in names.parts])
+    return Treedef(cls, parts, tuple([getattr(x, name) for name in names.static]))
+
+
+def _built(treedef: Any, leaves: Iterator[Any]) -> Any:
+    if isinstance(treedef, Treedef):
+        made: Any = object.__new__(treedef.cls)
+        put = object.__setattr__
+        names = field_names_of(treedef.cls)
+        for name, part in zip(names.parts, treedef.parts, strict=True):
+            put(made, name, _built(part, leaves))
+        for name, value in zip(names.static, treedef.static, strict=True):
+            put(made, name, value)
+        return made
+    if isinstance(treedef, tuple):
+        return tuple([_built(part, leaves) for part in treedef])
+    return None if treedef is None else next(leaves)
+
+
+def _token(part: Any) -> str:
+    if isinstance(part, Treedef):
+        return part.token()
+    if isinstance(part, tuple):
+        return f"({','.join(map(_token, part))})"
+    return str(part)
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether equal static values are identical: 1, 1.0 and True are not, nor 0.0 and -0.0."""
+    if a is b:
+        return True
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return all(map(_is_same, a, b))
+    return type(a) is type(b) and (not isinstance(a, float | complex) or repr(a) == repr(b))
+
+
+def _static_token(value: Any) -> str:
+    if isinstance(value, np.dtype):
+        return str(value)
+    if isinstance(value, tuple):
+        return f"({','.join(map(_static_token, value))})"
+    if isinstance(value, type) or callable(value):
+        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
+    return encode(value)
+
+
+NUMBERS = (int, float, complex, str, bytes, bool, type(None))
+PLAIN = (*NUMBERS, np.dtype, enum.Enum, type, Op, TensorType)
+
+
+def check_static(cls: type, name: str, value: Any) -> None:
+    """Raise where a static field holds what cannot be one.
+
+    Raises:
+        ImplicitArrayError: An array, or what has no hash.
+    """
+    if isinstance(value, PLAIN):
+        return
+    if isinstance(value, tuple):
+        for part in value:
+            check_static(cls, name, part)
+        return
+    problem = f"{cls.__qualname__}.{name} = {value!r}"
+    if hasattr(value, "shape") or declares_implicit(value) or isinstance(value, Node):
+        raise ImplicitArrayError(
+            f"{problem}: the static field holds an array.",
+            "Declare it without aux_field, so that it is passed when a program runs.",
+        )
+    try:
+        hash(value)
+    except TypeError as error:
+        raise ImplicitArrayError(
+            f"{problem}: the static field has no hash.",
+            "Use numbers, strings, tuples, enums or frozen dataclasses.",
+        ) from error

@@ -1,0 +1,1 @@
+"""Interval arithmetic: between which numbers the results of elementwise functions lie."""

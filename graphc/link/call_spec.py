@@ -1,0 +1,53 @@
+"""Call specifications: all that a call of an executable needs to know, without the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphc.ir import Graph, TensorType
+
+if TYPE_CHECKING:
+    from graphc.link.host import Host
+
+
+@dataclass(frozen=True)
+class CallSpec:
+    """A program from outside; it can be kept in a file.
+
+    Attributes:
+        arguments: The types of what it takes: its inputs, then its leaves.
+        results: The types of what it gives.
+        inputs: How many of the arguments are inputs.
+        single: Whether its only result is returned itself, and not in a list.
+        static: The arguments whose values decide shapes, by position.
+        counts: Those of them that decide numbers of steps alone.
+        follows: Whether a shape follows from how many steps a loop does.
+        facts: What the backend wants to know.
+    """
+
+    arguments: tuple[TensorType, ...]
+    results: tuple[TensorType, ...]
+    inputs: int
+    single: bool
+    static: tuple[int, ...]
+    counts: tuple[int, ...]
+    follows: bool
+    facts: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls, graph: Graph, host: Host | None, *, single: bool, facts: Mapping[str, Any]
+    ) -> CallSpec:
+        """That of a graph, given what of it is computed on the host."""
+        return cls(
+            tuple(x.type for x in (*graph.inputs, *graph.leaves)),
+            tuple(y.type for y in graph.outputs),
+            len(graph.inputs),
+            single,
+            host.inputs if host else (),
+            host.counts if host else (),
+            host.follows if host else False,
+            facts,
+        )

@@ -1,0 +1,230 @@
+"""Mask and score functions written in JAX, as functions of scalars and the arrays they capture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graphc.attention.mods import INDICES, check_parameters, line_of_function
+from graphc.capture import Lifted, Stripped, rebuild
+from graphc.capture.identity import is_library_file
+from graphc.errors import ArgumentError, DTypeError, ShapeError, SymbolicValueError
+from graphc.ir import Node
+from graphc.site import is_own, where
+from graphc.tensor.core.runtime import Runtime
+
+NEEDS_VALUES = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+"""Errors of JAX where Python code needs the value of an array."""
+
+
+@dataclass(frozen=True)
+class ScoreFunction:
+    """A score function ``(score, b, h, q, k, *captured)``; equal ones compute the same.
+
+    Attributes:
+        stripped: The user's function without the arrays that it captures.
+    """
+
+    stripped: Stripped
+
+    def __call__(self, *given: Any) -> jax.Array:
+        """The new score, of the old one's dtype.
+
+        Raises:
+            DTypeError: The function returns no real number.
+            ShapeError: It returns no scalar.
+            SymbolicValueError: It needs the value of a score or an index.
+            ArgumentError: It takes other arguments, or is written for symbolic arrays.
+        """
+        y: jax.Array = _called("score_mod", self.stripped, given, ("score", *INDICES))
+        if not jnp.issubdtype(y.dtype, jnp.floating):
+            raise DTypeError(
+                f"score_mod returns {y.dtype}; expected the new score, a real number.",
+                "Return an array of the score's dtype; to leave keys out, write a mask_mod.",
+                line_of_function(self.stripped),
+            )
+        return y.astype(given[0].dtype)
+
+
+@dataclass(frozen=True)
+class MaskFunction:
+    """A mask function ``(b, h, q, k, *captured)``; equal ones compute the same.
+
+    Attributes:
+        stripped: The user's function without the arrays that it captures.
+    """
+
+    stripped: Stripped
+
+    def __call__(self, *given: Any) -> jax.Array:
+        """Whether the query sees the key.
+
+        Raises:
+            DTypeError: The function returns no bool.
+            ShapeError: It returns no scalar.
+            SymbolicValueError: It needs the value of an index.
+            ArgumentError: It takes other arguments, or is written for symbolic arrays.
+        """
+        y: jax.Array = _called("mask_mod", self.stripped, given, INDICES)
+        if y.dtype != bool:
+            raise DTypeError(
+                f"mask_mod returns {y.dtype}; expected a bool, whether the query sees the key.",
+                "Compare, as in q_idx >= kv_idx; to change scores, write a score_mod.",
+                line_of_function(self.stripped),
+            )
+        return y
+
+
+def captured(what: str, lifted: Lifted) -> tuple[Any, ...]:
+    """The arrays that a function captures, as JAX takes them for arguments.
+
+    Args:
+        what: The function's name in messages.
+        lifted: The function and its arrays.
+
+    Raises:
+        ArgumentError: One is symbolic, or not an array of numbers.
+    """
+    pairs = zip(lifted.stripped.names, lifted.leaves, strict=True)
+    return tuple([_argument(what, name, x) for name, x in pairs])
+
+
+def _argument(what: str, name: str, x: Any) -> Any:
+    if isinstance(x, jax.Array):
+        return x
+    if isinstance(x, Runtime):  # a plain number is weak to JAX as well
+        return x.number
+    if isinstance(x, Node):
+        raise ArgumentError(
+            f"{what} captures `{name}`, which is symbolic ({x!r}), and the queries are JAX arrays.",
+            "Give symbolic queries, keys and values, or capture an array that has values.",
+        )
+    try:
+        given = np.asarray(x)
+        made = jnp.array(given)  # a copy: what is computed later does not see later changes
+    except TypeError as error:
+        raise ArgumentError(
+            f"{what} captures `{name}`, which is no array to JAX: {error}",
+            "Capture arrays of numbers.",
+        ) from error
+    check_kept(what, name, given)
+    return made
+
+
+def check_kept(what: str, name: str, x: Any) -> None:
+    """Raise where JAX would change numbers, as those by which a mask's blocks were found.
+
+    Without jax_enable_x64 it narrows arrays of 64 bits. In a score function only integers have to
+    stay the same.
+    """
+    if x.dtype.itemsize < 8 or x.dtype.kind not in ("iuf" if what == "mask_mod" else "iu"):
+        return
+    narrow = x.astype(jax.dtypes.canonicalize_dtype(x.dtype))
+    if narrow.dtype == x.dtype or np.array_equal(narrow, x, equal_nan=x.dtype.kind == "f"):
+        return
+    remedy = "Number them from 0 on, as by numpy.unique(x, return_inverse=True)"
+    if x.dtype.kind == "f":
+        remedy = "Capture them in float32, x.astype('float32'), when you make the mask"
+    raise ArgumentError(
+        f"{what} captures `{name}` of {x.dtype}, whose numbers JAX's {narrow.dtype} does not hold.",
+        f"{remedy}; or turn jax_enable_x64 on.",
+    )
+
+
+def tiled(
+    function: Callable[..., Any],
+    indices: Sequence[Any],
+    captured: Sequence[Any],
+    score: Any = None,
+) -> Any:
+    """A function of one element, evaluated on a grid of them.
+
+    Args:
+        function: Of (score, b, h, q, k, *captured), or the same without the score.
+        indices: Vectors of batches (B,), heads (H,), queries (Q,) and keys (K,).
+        captured: The arrays that it captures.
+        score: The scores (B, H, Q, K), for a score function.
+
+    Returns:
+        (B, H, Q, K).
+    """
+    first = () if score is None else (score,)
+    for axis in reversed(range(len(indices))):
+        mapped = [0 if i == axis else None for i in range(len(indices))]
+        axes = (*[0] * len(first), *mapped, *[None] * len(captured))
+        function = jax.vmap(function, in_axes=axes)
+    return function(*first, *indices, *captured)
+
+
+def mask_values(mask: Lifted, indices: Sequence[Any]) -> Any:
+    """Return a mask function's values on the grid of indices of each axis."""
+    return tiled(MaskFunction(mask.stripped), indices, captured("mask_mod", mask))
+
+
+def _called(what: str, stripped: Stripped, given: Sequence[Any], names: Sequence[str]) -> Any:
+    """The result of a function for scalars: an array of no axes."""
+    count = len(names)
+    made = rebuild(stripped, given[count:])
+    check_parameters(what, stripped, made, names)
+    try:
+        y = made(*given[:count])
+    except NEEDS_VALUES as error:
+        _refuse(what, stripped, error)
+    except DTypeError as error:
+        raise ArgumentError(
+            f"{what} cannot be called with JAX's scalars, as graphc.tensor's functions are for "
+            "symbolic arrays.",
+            "Write it with operators or jax.numpy, or give symbolic queries, keys and values.",
+            _line_in(error.__traceback__) or line_of_function(stripped),
+        ) from error
+    if isinstance(y, Node):
+        raise ArgumentError(
+            f"{what} returns the symbolic {y!r}, and the queries are JAX arrays.",
+            "Write it with operators or jax.numpy, or give symbolic queries, keys and values.",
+            line_of_function(stripped),
+        )
+    if not isinstance(y, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
+        raise DTypeError(
+            f"{what} returns {type(y).__name__}; expected a scalar.",
+            "Return a number that is computed from its arguments.",
+            line_of_function(stripped),
+        )
+    if jnp.shape(y):
+        raise ShapeError(
+            f"{what} returns the shape {jnp.shape(y)}; expected a scalar.",
+            "The function is of one query and one key: index captured arrays down to a number.",
+            line_of_function(stripped),
+        )
+    return jnp.asarray(y)
+
+
+def _refuse(what: str, stripped: Stripped, error: Exception) -> NoReturn:
+    text = str(error).strip().split("\n")[0].rstrip(".")
+    raise SymbolicValueError(
+        f"{what} needs the value of an array, which is not known while JAX traces it: {text}.",
+        "Write jnp.where for a Python if, & and | for and and or, jnp for np; index arrays, not "
+        "lists.",
+        _line_in(error.__traceback__) or line_of_function(stripped),
+    ) from error
+
+
+def _line_in(traceback: TracebackType | None) -> str | None:
+    """The innermost line of the user's code in a traceback."""
+    found = None
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if not is_own(traceback.tb_frame) and not is_library_file(code.co_filename):
+            found = where((code, traceback.tb_lasti))
+        traceback = traceback.tb_next
+    return found

@@ -1,0 +1,103 @@
+"""Final scores of one tile, keys by queries: the user's functions of one element, for all of it.
+
+A tile has matrices (heads, queries, keys), or (heads, keys, queries) where those are what is
+multiplied next: transposed matrices take longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from graphc.link.jax.attention.layout import Lengths
+
+QUERIES_FIRST = "bhgqk"
+KEYS_FIRST = "bhkgq"
+"""A tile's axes; a head's number is that of the keys' head h and of the query's g among its own."""
+
+INDICES = ("b", "hg", "q", "k")
+"""The axes along which batch, head, query and key differ."""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The score and mask functions, applied to tiles of scaled products.
+
+    Attributes:
+        score: The user's function of one score, or None.
+        mask: The user's function of indices, or None.
+        lengths: The lengths of the arrays.
+        heads: The numbers of batches (b,), and of heads, (keyed, shared).
+        score_captured: The arrays that the score function captures.
+        mask_captured: The arrays that the mask function captures.
+        axes: The order of a tile's axes.
+    """
+
+    score: Callable[..., Any] | None
+    mask: Callable[..., Any] | None
+    lengths: Lengths
+    heads: tuple[Any, Any]
+    score_captured: Sequence[Any]
+    mask_captured: Sequence[Any]
+    axes: str
+
+    def changed(self, score: Any, row: Any, columns: Sequence[Any]) -> Any:
+        """Scores after the user's function, of all elements; ``score`` is what it is given."""
+        if self.score is None:
+            return score
+        indices = self._indices(row, columns)
+        sizes = {
+            axis: n
+            for x, axes in zip(indices, INDICES, strict=True)
+            for axis, n in zip(axes, np.shape(x), strict=True)
+        }
+        tile = score.reshape([sizes[axis] for axis in self.axes])
+        new = self._over_tile(self.score, 1)([tile, *indices], self.score_captured)
+        return new.astype(score.dtype).reshape(score.shape)
+
+    def kept(self, row: Any, column: Any) -> Any:
+        """The mask of a partial block: matrices, or an array that broadcasts to them."""
+        lengths = self.lengths
+        indices = self._indices(row, [column])
+        numbers = column * np.int32(lengths.block[1]) + np.arange(lengths.block[1], dtype=np.int32)
+        within = (numbers < np.int32(lengths.keys)).reshape(self._matrix(1, 1, -1))
+        if self.mask is None:
+            return within
+        kept = self._over_tile(self.mask, 0)(indices, self.mask_captured)
+        kept = kept.reshape(self._matrix(lengths.heads, lengths.below, lengths.block[1]))
+        return kept & within if lengths.ragged else kept
+
+    def none_kept(self, row: Any, column: Any) -> Any:
+        """A mask of the same shape that keeps nothing."""
+        return jnp.zeros(jax.eval_shape(self.kept, row, column).shape, bool)
+
+    def _matrix(self, heads: int, queries: int, keys: int) -> tuple[int, int, int]:
+        return (heads, keys, queries) if self.axes == KEYS_FIRST else (heads, queries, keys)
+
+    def _indices(self, row: Any, columns: Sequence[Any]) -> list[Any]:
+        """The indices of batch, head, query and key; padding has those of the last one."""
+        lengths = self.lengths
+        bq, bk = (np.arange(n, dtype=np.int32) for n in lengths.block)
+        q = row * np.int32(bq.size) + bq
+        k = jnp.concatenate([column * np.int32(bk.size) + bk for column in columns])
+        if lengths.queries % bq.size:
+            q = jnp.minimum(q, np.int32(lengths.queries - 1))
+        if lengths.ragged:
+            k = jnp.minimum(k, np.int32(lengths.keys - 1))
+        return [*self.heads, q, k]
+
+    def _over_tile(self, function: Callable[..., Any], scores: int) -> Callable[..., Any]:
+        """A function of ``scores`` scalars and four indices as one of tiles and vectors."""
+
+        def over(own: Sequence[Any], captured: Sequence[Any]) -> Any:
+            return function(*own, *captured)
+
+        for axis in reversed(self.axes):
+            along = [0] * scores + [0 if axis in axes else None for axes in INDICES]
+            over = jax.vmap(over, in_axes=(along, None))
+        return over

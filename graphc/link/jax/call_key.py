@@ -1,0 +1,115 @@
+"""The key of a call's executable: its arguments, the device and JAX's settings."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from graphc.link.compile_context import as_python
+
+settings: Any = jax.config
+
+SETTINGS = (
+    "jax_enable_x64",
+    "jax_default_matmul_precision",
+    "jax_numpy_dtype_promotion",
+    "jax_explicit_x64_dtypes",
+    "jax_allow_f16_reductions",
+    "jax_softmax_custom_jvp",
+    "jax_default_prng_impl",
+    "jax_threefry_partitionable",
+    "jax_random_seed_offset",
+    "jax_disable_most_optimizations",
+    "jax_optimization_level",
+    "jax_exec_time_optimization_effort",
+    "jax_memory_fitting_effort",
+    "jax_memory_fitting_level",
+)
+"""The settings of JAX that a compiled program depends on."""
+
+PRECISION = SETTINGS.index("jax_default_matmul_precision")
+"""The place of the precision of matrix products among them."""
+
+
+@dataclass(frozen=True)
+class KnownArguments:
+    """Arguments that are known when a function is specialized.
+
+    Attributes:
+        values: Values that are part of the program, by position; these arguments are not passed.
+        bounds: Upper bounds of arguments that are passed, by position.
+    """
+
+    values: Mapping[int, np.ndarray[Any, Any]] = field(default_factory=dict)
+    bounds: Mapping[int, int] = field(default_factory=dict)
+
+    def shapes(self, passed: Sequence[Any]) -> list[tuple[int, ...]]:
+        """The shapes of all arguments, given the ones that are passed."""
+        left, values = iter(passed), self.values
+        places = range(len(passed) + len(values))
+        return [values[i].shape if i in values else next(left).shape for i in places]
+
+    def items(self) -> dict[int, Any]:
+        """The values as Python integers, and tuples of them."""
+        return {i: as_python(x) for i, x in self.values.items()}
+
+    def __repr__(self) -> str:
+        values = [(i, x.dtype.str, x.shape, x.tobytes().hex()) for i, x in self.values.items()]
+        return f"{values}, {[*self.bounds.items()]}"
+
+
+@dataclass(frozen=True)
+class CallKey:
+    """The key of calls that share an executable.
+
+    Attributes:
+        arguments: The shape and dtype of each argument, whether the dtype is weak, and the sharding
+            that the argument is committed to.
+        device: The default device.
+        mesh: The abstract mesh over which arrays are sharded; it may be empty.
+        settings: The values of ``SETTINGS``.
+    """
+
+    arguments: tuple[tuple[Any, ...], ...]
+    device: Any
+    mesh: Hashable
+    settings: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, arguments: Sequence[Any]) -> CallKey:
+        """The key of a call, given its arguments."""
+        found = tuple(
+            (x.shape, x.dtype, x.weak_type, x.sharding if x.committed else None)
+            if isinstance(x, jax.Array)
+            else (x.shape, x.dtype, False, None)
+            for x in arguments
+        )
+        values = tuple(getattr(settings, name, None) for name in SETTINGS)
+        return cls(found, settings.jax_default_device, jax.sharding.get_abstract_mesh(), values)
+
+    @property
+    def place(self) -> Any:
+        """The device of all arguments; None where there are several, or a mesh."""
+        committed = [x for *_, x in self.arguments if x is not None]
+        places = {device for x in committed for device in x.device_set}
+        if not places:
+            default = self.device
+            places = {
+                default
+                if default is not None and not isinstance(default, str)
+                else jax.local_devices(backend=default)[0]
+            }
+        return places.pop() if len(places) == 1 and self.mesh.empty else None  # type: ignore[attr-defined]
+
+    def text(self) -> str:
+        """The key as text that is the same in every process; only of a key with a ``place``."""
+        at = self.place
+        arguments = [
+            (shape, str(dtype), weak, sharding and sharding.memory_kind)
+            for shape, dtype, weak, sharding in self.arguments
+        ]
+        return f"{arguments}, {at.platform}:{at.id}, {self.settings}"

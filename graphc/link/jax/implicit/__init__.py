@@ -1,0 +1,26 @@
+"""Implicit arrays in JAX programs: an interpreter of what JAX traces, and rules."""
+
+from graphc.link.jax.implicit import control, custom, rules, rules_stacks, sharded
+from graphc.link.jax.implicit.captured import call
+from graphc.link.jax.implicit.fields import joined
+from graphc.link.jax.implicit.interpreter import bind, where_now
+from graphc.link.jax.implicit.numpy_like import NAMESPACE, bcoo
+from graphc.link.jax.implicit.quantized import matmul as quantized_matmul
+from graphc.link.jax.implicit.straight_through import handled, straight_through
+
+__all__ = [
+    "NAMESPACE",
+    "bcoo",
+    "bind",
+    "call",
+    "control",
+    "custom",
+    "handled",
+    "joined",
+    "quantized_matmul",
+    "rules",
+    "rules_stacks",
+    "sharded",
+    "straight_through",
+    "where_now",
+]

@@ -1,0 +1,67 @@
+"""The namespace of JAX arrays, some of which may be implicit."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.experimental import sparse
+
+from graphc.implicit.functions import implicit
+from graphc.implicit.namespace import ArrayNamespace, has_implicit
+from graphc.link.jax.implicit.interpreter import on_behalf, where_now
+from graphc.link.jax.implicit.trace import called
+
+
+class JaxNamespace(ArrayNamespace):
+    """JAX's functions, interpreted where operands are implicit."""
+
+    name = "JAX"
+    fft = jnp.fft
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return _run_through(getattr(jnp, name))
+
+    def dot_general(self, a: Any, b: Any, contract: Any, batch: Any = ((), ())) -> Any:
+        return _dot_general(a, b, (contract, batch))
+
+    def cast(self, x: Any, dtype: Any) -> Any:
+        return _cast(x, dtype)
+
+    def segment_sum(self, values: Any, ids: Any, n: int) -> Any:
+        # JAX counts negative ones from the end.
+        return _segment_sum(values, jnp.where(ids < 0, n, ids), num_segments=n)
+
+    def getitem(self, x: Any, index: Any) -> Any:
+        return _getitem(x, index)
+
+    def implicit(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        """Let a JAX function take implicit arrays."""
+        run: Callable[..., Any] = implicit(f)
+        return run
+
+
+def _run_through(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if has_implicit([*args, *kwargs.values()]):
+            with on_behalf(where_now()):
+                return called(function, args, kwargs)
+        return function(*args, **kwargs)
+
+    return run
+
+
+_dot_general = _run_through(jax.lax.dot_general)
+_cast = _run_through(jax.lax.convert_element_type)
+_segment_sum = _run_through(jax.ops.segment_sum)
+_getitem = _run_through(operator.getitem)
+
+NAMESPACE = JaxNamespace()
+
+
+def bcoo(data: Any, indices: Any, shape: Sequence[int], unique: bool) -> Any:
+    """Return a ``jax.experimental.sparse.BCOO`` of these arrays."""
+    return sparse.BCOO((data, indices), shape=shape, unique_indices=unique)

@@ -1,0 +1,69 @@
+"""Arrays made by a rule, in ``jax.lax``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graphc.ir import Node, numpy_dtype
+from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import (
+    Lowering,
+    bound,
+    every,
+    is_known,
+    minus,
+    most,
+    plain,
+    ragged,
+    refused,
+    rule,
+)
+from graphc.tensor.arrays.create import Arange, Eye, StaticArange
+from graphc.tensor.core.shape import target_shape
+
+
+@backend.lower(Arange)
+def arange(op: Arange, start: Any, stop: Any, step: Any) -> Any:
+    """Lower arange; its operands are known while JAX traces, and so is the length."""
+    return counted(op.perform(start, stop, step))
+
+
+@backend.lower(StaticArange)
+def static_arange(op: StaticArange) -> Any:
+    """Lower arange with numbers that are part of the graph."""
+    return counted(op.perform())
+
+
+def counted(values: np.ndarray[Any, Any]) -> Any:
+    """Evenly spaced values, counted on the device rather than passed to it."""
+    if len(values) < 2 or values.dtype.kind not in "iu":
+        return values
+    step = values[1] - values[0]
+    return lax.add(lax.mul(lax.iota(values.dtype, len(values)), step), values[0])
+
+
+@backend.lower(Eye)
+def eye(op: Eye, *symbolic: Any) -> Any:
+    """Ones on a diagonal."""
+    n, m = target_shape(op.shape, symbolic)
+    return jnp.eye(n, m, op.offset, numpy_dtype(op.dtype))
+
+
+@rule(Arange)
+def up_to_a_count(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Lower arange of unknown length: it fills the whole buffer."""
+    start, stop, step = values
+    dtype = node.type.numpy_dtype
+    if not (is_known(step) and step > 0) or dtype.kind not in "iu":
+        raise refused(node)
+    way = most(minus(stop, start), np.asarray(0, np.int64))
+    step = int(step)
+    count = every(way, step)
+    places = lax.mul(lax.iota(dtype, bound(count)), dtype.type(step))
+    first = lax.convert_element_type(plain(start), dtype)
+    return ragged(lax.add(places, first), count, 0)

@@ -1,0 +1,69 @@
+"""Running sums, products and extremes in ``jax.lax``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from jax import lax
+
+from graphc.ir import Node
+from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import Lowering, Ragged, aligned, ragged, ragged_axis, rule
+from graphc.tensor.arrays.cumulative import CumMax, CumMin, CumProd, CumSum, Cumulative, Recurrence
+from graphc.tensor.arrays.reduce import dtype_range
+from graphc.tensor.core.elementwise import widened
+
+ACCUMULATE = {
+    CumSum: lax.cumsum,
+    CumProd: lax.cumprod,
+    CumMax: lax.cummax,
+    CumMin: lax.cummin,
+}
+
+
+@backend.lower(Cumulative)
+def accumulate(op: Cumulative, x: Any) -> Any:
+    """Accumulate along an axis; half-width floats in float32, bools as numbers."""
+    wide = np.dtype(np.uint8) if x.dtype == bool else np.dtype(widened(x.dtype))
+    y = ACCUMULATE[type(op)](lax.convert_element_type(x, wide), op.axis, op.reverse)
+    return lax.convert_element_type(y, x.dtype)
+
+
+@backend.lower(Recurrence)
+def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
+    """Compute y -> a * y + b by an associative scan of logarithmic depth."""
+    wide = np.dtype(widened(b.dtype))
+
+    def joined(first: Any, then: Any) -> Any:
+        return then[0] * first[0], then[0] * first[1] + then[1]
+
+    steps = tuple(lax.convert_element_type(x, wide) for x in (a, b))
+    y = lax.associative_scan(joined, steps, reverse=op.reverse, axis=op.axis)[1]
+    return lax.convert_element_type(y, b.dtype)
+
+
+@rule(Cumulative)
+def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Accumulate a ragged array; from the end, unused elements are neutral."""
+    op: Any = node.op
+    (x,) = values
+    assert isinstance(x, Ragged)
+    buffer = x.buffer
+    if op.reverse and op.axis == x.axis:
+        lowest, highest = dtype_range(x.dtype)
+        neutral = {CumSum: 0, CumProd: 1, CumMax: lowest, CumMin: highest}
+        buffer = x.filled(neutral[type(op)])
+    return ragged(lowering(op, buffer), x.count, x.axis)
+
+
+@rule(Recurrence)
+def of_ragged_factors(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Accumulate ragged factors; from the end, unused elements contribute nothing."""
+    op: Any = node.op
+    axis = ragged_axis(node, values)
+    buffers, count = aligned(node, values, [axis, axis])
+    if op.reverse and op.axis == axis:
+        buffers = [Ragged(x, count, axis).filled(0) for x in buffers]
+    return ragged(lowering(op, *buffers), count, axis)

@@ -1,0 +1,31 @@
+"""Checks of an array's lengths, which are known while JAX traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.ir import Node
+from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import Lowering, agree, as_count, is_known, rule, unequal
+from graphc.tensor.core.specify import SpecifyShape
+
+
+@backend.lower(SpecifyShape)
+def specify_shape(op: SpecifyShape, x: Any, *symbolic: Any) -> Any:
+    """Return the array if it has these lengths."""
+    op.admit(x.shape, symbolic)
+    return x
+
+
+@rule(SpecifyShape)
+def of_a_count(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Check unknown lengths after the program has run."""
+    op: Any = node.op
+    x, *symbolic = values
+    left = iter(symbolic)
+    for own, wanted in zip(x.shape, op.shape, strict=True):
+        n = next(left) if wanted is None else wanted
+        if not (is_known(n) and int(n) == -1):
+            agree(as_count(own), as_count(n), unequal(node))
+    return x

@@ -1,0 +1,92 @@
+"""Convolutions in ``jax.lax``."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import prod
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from graphc.link.jax.backend import backend
+from graphc.tensor.signal.convolve import Convolution, FourierConvolution
+
+UNROLLED = 8
+"""So many products with elements of the shorter operand are one step of a loop."""
+
+
+@backend.lower(Convolution)
+def convolve(op: Convolution, a: Any, b: Any) -> Any:
+    """Convolve; of bools, "or" of "and" by counting."""
+    a, b, shape = op.merged(jnp.asarray(a), jnp.asarray(b))
+    dtype = a.dtype
+    logical = dtype.kind == "b"
+    if not prod(shape) or not a.shape[2]:
+        return jnp.zeros(shape, dtype)
+    wide = _wide(dtype)
+    a, b = lax.convert_element_type(a, wide), lax.convert_element_type(b, wide)
+    spatial = shape[len(shape) - a.ndim + 3 :]
+    by_taps = partial(_by_taps, op, spatial=spatial)
+    if a.ndim > 6 or wide.kind != "f":
+        y = by_taps(a, b)
+    elif a.shape[0] == 1:
+        y = _at_once(op, a, b)
+    else:
+        # XLA's convolution in groups takes a hundred times as long on the CPU.
+        y = lax.platform_dependent(a, b, cpu=by_taps, default=partial(_at_once, op))
+    return lax.reshape(lax.ne(y, y.dtype.type(0)) if logical else y.astype(dtype), shape)
+
+
+@backend.lower(FourierConvolution)
+def by_frequencies(op: FourierConvolution, a: Any, b: Any) -> Any:
+    """Convolve by Fourier transforms; half-width floats in float32."""
+    wide = _wide(a.dtype)
+    return op.by(jnp.fft, jnp.asarray(a, wide), jnp.asarray(b, wide)).astype(a.dtype)
+
+
+def _wide(dtype: Any) -> Any:
+    """Return the dtype of sums: float32 for half-width floats, an integer for bools."""
+    if dtype.kind == "b":
+        return np.dtype(np.int32)
+    return np.dtype(np.float32) if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype
+
+
+def _at_once(op: Convolution, a: Any, b: Any) -> Any:
+    """Convolve all groups and channels at once; JAX's convolution does not flip b."""
+    groups, rows, channels, *sizes = a.shape
+    columns, kernel = b.shape[1], b.shape[3:]
+    left = lax.reshape(jnp.swapaxes(a, 0, 1), (rows, groups * channels, *sizes))
+    right = lax.reshape(lax.rev(b, range(3, b.ndim)), (groups * columns, channels, *kernel))
+    padding = [(k - 1, k - 1) if op.full else (0, 0) for k in kernel]
+    y = lax.conv_general_dilated(
+        left, right, (1,) * len(kernel), padding, feature_group_count=groups
+    )
+    return jnp.swapaxes(lax.reshape(y, (rows, groups, columns, *y.shape[2:])), 0, 1)
+
+
+def _by_taps(op: Convolution, a: Any, b: Any, *, spatial: tuple[int, ...]) -> Any:
+    """Convolve by adding the product with each element of the shorter operand."""
+    if op.full and prod(a.shape[3:]) < prod(b.shape[3:]):
+        return jnp.swapaxes(_by_taps(op, b, a, spatial=spatial), 1, 2)
+    kernel = b.shape[3:]
+    if op.full:
+        a = lax.pad(a, a.dtype.type(0), [*[(0, 0, 0)] * 3, *((k - 1, k - 1, 0) for k in kernel)])
+    taps = lax.reshape(b, (*b.shape[:3], prod(kernel)))
+
+    def add(i: Any, y: Any) -> Any:
+        places = [k - 1 - t for k, t in zip(kernel, jnp.unravel_index(i, kernel), strict=True)]
+        zeros = [jnp.zeros_like(i)] * 3
+        part = lax.dynamic_slice(a, [*zeros, *places], (*a.shape[:3], *spatial))
+        return y + _product(part, lax.dynamic_index_in_dim(taps, i, 3, keepdims=False))
+
+    y = jnp.zeros((*a.shape[:2], b.shape[1], *spatial), a.dtype)
+    return lax.fori_loop(0, prod(kernel), add, y, unroll=min(prod(kernel), UNROLLED))
+
+
+def _product(a: Any, tap: Any) -> Any:
+    """Multiply one element of b, in all groups and channels, by all of a."""
+    if a.shape[2] == 1:
+        return a * lax.reshape(tap, (tap.shape[0], 1, tap.shape[1], *(1,) * (a.ndim - 3)))
+    return jnp.einsum("grc...,gkc->grk...", a, tap, preferred_element_type=a.dtype)

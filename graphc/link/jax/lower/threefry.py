@@ -1,0 +1,58 @@
+"""The Threefry hash in ``jax.lax``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.extend.random import threefry2x32_p
+
+from graphc.ir import Node
+from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import Lowering, ragged, rule
+from graphc.link.jax.lower.core.elementwise import buffers_of, fitted
+from graphc.random.threefry import INJECTIONS, PARITY, ROTATIONS, Threefry
+
+
+@backend.lower(Threefry)
+def threefry(op: Threefry, *words: Any) -> tuple[Any, Any]:
+    """Hash counters; with one key all rounds are written out and fuse with their uses.
+
+    Hashes of hashes, as of the keys that rejection goes by, would take long to compile so: those of
+    several keys are JAX's own, which on the processor is a loop.
+    """
+    arrays = tuple(map(jnp.asarray, words))
+    if math.prod(arrays[0].shape) > 1:
+        y, z = threefry2x32_p.bind(*jnp.broadcast_arrays(*arrays))  # type: ignore[no-untyped-call]
+        return y, z
+    k0, k1, x0, x1 = fitted(*arrays)
+    return hashed(k0, k1, x0, x1)
+
+
+def hashed(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
+    """Hash the words of a counter by those of a key."""
+    keys = (k0, k1, k0 ^ k1 ^ PARITY)
+    x0, x1 = x0 + k0, x1 + k1
+    for i in range(INJECTIONS):
+        for bits in ROTATIONS[i % 2]:
+            x0 = x0 + x1
+            x1 = rotated(x1, bits) ^ x0
+        x0, x1 = x0 + keys[(i + 1) % 3], x1 + (keys[(i + 2) % 3] + np.uint32(i + 1))
+    return x0, x1
+
+
+def rotated(x: Any, bits: int) -> Any:
+    """Rotate the bits of each word to the left."""
+    up, down = np.uint32(bits), np.uint32(32 - bits)
+    return lax.bitwise_or(lax.shift_left(x, up), lax.shift_right_logical(x, down))
+
+
+@rule(Threefry)
+def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Hash ragged counters; unused words stay unused."""
+    buffers, count, axis = buffers_of(node, values)
+    return tuple(ragged(y, count, y.ndim + axis) for y in lowering(node.op, *buffers))

@@ -1,0 +1,1 @@
+"""Lowerings that create, join, index, sort and reduce arrays."""

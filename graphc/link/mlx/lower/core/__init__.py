@@ -1,0 +1,1 @@
+"""Lowerings of shapes and of elementwise operations."""

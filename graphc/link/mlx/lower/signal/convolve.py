@@ -1,0 +1,91 @@
+"""Convolutions: MLX's own of narrow floats, products of windows for the rest."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import mlx.core as mx
+
+from graphc.link.mlx.backend import backend
+from graphc.link.mlx.lower.linalg.dot import product
+from graphc.tensor.signal.convolve import Convolution, FourierConvolution
+
+MOST = 2**24
+"""Windows of so many elements, 128 MB, are laid out at a time."""
+
+MOST_AXES = 3
+"""MLX's convolutions have so many spatial axes, and one less in groups."""
+
+
+@backend.lower(Convolution)
+def convolve(op: Convolution, a: Any, b: Any) -> Any:
+    """By groups, rows, columns and channels, one axis for each."""
+    a, b, shape = op.merged(a, b)
+    if not prod(shape) or not a.shape[2]:
+        return mx.zeros(shape, a.dtype)
+    y = at_once(op, a, b) if is_own(a) else by_windows(op, a, b)
+    return mx.reshape(y, shape)
+
+
+def is_own(a: Any) -> bool:
+    """Whether MLX's convolution takes such an array; of float64 it gives float32's digits."""
+    floating = mx.issubdtype(a.dtype, mx.floating) and a.dtype != mx.float64
+    return floating and a.ndim - 3 + (a.shape[0] > 1) <= MOST_AXES
+
+
+@backend.lower(FourierConvolution)
+def by_frequencies(op: FourierConvolution, a: Any, b: Any) -> Any:
+    """MLX's transforms are of 32 bits: float64 is convolved directly."""
+    if a.dtype == mx.float64:
+        return convolve(op, a, b)
+    y = op.by(mx.fft, a.astype(mx.float32), b.astype(mx.float32))
+    return y.astype(a.dtype)
+
+
+def at_once(op: Convolution, a: Any, b: Any) -> Any:
+    """As one of MLX's convolutions, whose channels are the last axis."""
+    groups, rows, channels, *sizes = a.shape
+    columns, kernel = b.shape[1], b.shape[3:]
+    left = mx.reshape(mx.swapaxes(a, 0, 1), (rows, groups * channels, *sizes))
+    right = mx.reshape(b, (groups * columns, channels, *kernel))
+    y = mx.conv_general(
+        mx.moveaxis(left, 1, -1),
+        mx.moveaxis(right, 1, -1),
+        padding=[k - 1 if op.full else 0 for k in kernel],
+        groups=groups,
+        flip=True,
+    )
+    y = mx.unflatten(mx.moveaxis(y, -1, 1), 1, (groups, columns))
+    return mx.swapaxes(y, 0, 1)
+
+
+def by_windows(op: Convolution, a: Any, b: Any) -> Any:
+    """A product of matrices for as many sums as there is room for at a time."""
+    kernel = b.shape[3:]
+    if op.full:
+        a = mx.pad(a, [*[(0, 0)] * 3, *((k - 1, k - 1) for k in kernel)])
+    first, *others = [n - k + 1 for n, k in zip(a.shape[3:], kernel, strict=True)]
+    size = prod(a.shape[:3]) * prod(others) * prod(kernel)
+    step = max(MOST // size, 1)
+    parts = [
+        windows(a[:, :, :, start : start + step + kernel[0] - 1], b)
+        for start in range(0, first, step)
+    ]
+    return parts[0] if len(parts) == 1 else mx.concatenate(parts, 3)
+
+
+def windows(a: Any, b: Any) -> Any:
+    """The elements that each whole sum is of as rows of a matrix, times the other operand."""
+    groups, rows, channels = a.shape[:3]
+    kernel = b.shape[3:]
+    spatial = [n - k + 1 for n, k in zip(a.shape[3:], kernel, strict=True)]
+    for axis, (m, k) in enumerate(zip(spatial, kernel, strict=True)):
+        # From the last element of each window to the first, as convolution turns one operand.
+        places = mx.arange(m)[:, None] + mx.arange(k - 1, -1, -1)
+        a = mx.moveaxis(mx.take(a, places, 3 + axis), 4 + axis, -1)
+    a = mx.moveaxis(a, 2, 2 + len(spatial))
+    left = mx.reshape(a, (groups, rows * prod(spatial), channels * prod(kernel)))
+    right = mx.reshape(b, (groups, b.shape[1], channels * prod(kernel)))
+    y = mx.reshape(product(left, mx.swapaxes(right, 1, 2)), (groups, rows, *spatial, b.shape[1]))
+    return mx.moveaxis(y, -1, 2)

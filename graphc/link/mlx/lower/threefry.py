@@ -1,0 +1,47 @@
+"""The hash that random numbers are made of, in ``mlx.core``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+
+from graphc.link.mlx.arrays import device_array
+from graphc.link.mlx.backend import backend
+from graphc.link.mlx.segments import SIZES
+from graphc.random.threefry import INJECTIONS, PARITY, ROTATIONS, Threefry
+
+SIZE = 150
+"""The number of operations in the hash."""
+
+
+@backend.lower(Threefry)
+def threefry(op: Threefry, *words: Any) -> tuple[Any, Any]:
+    """One kernel, ten times: a C++ compiler takes a second for each other one.
+
+    So the numbers of bits and the key's words are passed to it, zeros where none are added.
+    """
+    k0, k1, x0, x1 = (mx.contiguous(device_array(x)) for x in words)
+    # Parts of arrays: a number would be written into the kernel.
+    table, numbers = mx.array(ROTATIONS, mx.uint32), mx.arange(1, INJECTIONS + 1, dtype=mx.uint32)
+    keys = (k0, k1, mx.contiguous(k0 ^ k1 ^ int(PARITY)))
+    zero = mx.contiguous(mx.zeros((), mx.uint32))
+    x0, x1 = x0 + k0, x1 + k1
+    for i in range(INJECTIONS):
+        a, b, c, d = (mx.contiguous(table[i % 2, j]) for j in range(4))
+        x0, x1 = two_rounds(x0, x1, a, b, zero, zero)
+        second = mx.contiguous(keys[(i + 2) % 3] + mx.contiguous(numbers[i]))
+        x0, x1 = two_rounds(x0, x1, c, d, keys[(i + 1) % 3], second)
+    return mx.contiguous(x0), mx.contiguous(x1)
+
+
+SIZES[Threefry()] = lambda: SIZE
+
+
+def two_rounds(x0: Any, x1: Any, a: Any, b: Any, k0: Any, k1: Any) -> tuple[Any, Any]:
+    """Two rounds that rotate by so many bits, and words of the key added."""
+    x0, x1 = mx.contiguous(x0), mx.contiguous(x1)
+    for bits in (a, b):
+        x0 = x0 + x1
+        x1 = ((x1 << bits) | (x1 >> (32 - bits))) ^ x0
+    return x0 + k0, x1 + k1

@@ -1,0 +1,1 @@
+"""Lowerings of the operations that hold graphs."""

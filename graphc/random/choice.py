@@ -1,0 +1,244 @@
+"""Draws from given elements: categories, permutations and choices."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError, DTypeError, ShapeError
+from graphc.ir import is_integer, promote
+from graphc.loop.functional import loop
+from graphc.random.distribution import (
+    as_draws,
+    batch_lengths,
+    discrete,
+    float_dtype,
+    registered,
+    rng_of,
+    with_next,
+)
+from graphc.random.inversion import gumbels
+from graphc.random.keys import Lengths, random_bits, split
+from graphc.random.uniform import integers_from, uniforms
+from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.arrays.create import arange
+from graphc.tensor.arrays.cumulative import cumsum
+from graphc.tensor.arrays.reduce import all, any, max, min
+from graphc.tensor.arrays.select import take_along_axis
+from graphc.tensor.arrays.sort import argsort, searchsorted, top_k
+from graphc.tensor.core.axes import moveaxis
+from graphc.tensor.core.elementwise import cast, equal, greater, greater_equal, logical_and, where
+from graphc.tensor.core.exponential import log
+from graphc.tensor.core.shape import length, lengths, reshape
+from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of
+
+
+def _first_of_largest(x: Tensor, n: int | Tensor) -> Tensor:
+    """The index of the largest element; XLA fuses it, unlike ``argmax``, with what computes x."""
+    is_largest = equal(x, max(x, -1, keepdims=True))
+    return min(where(is_largest, arange(n), n), -1)
+
+
+@discrete("(p)->()")
+def categorical(key: Tensor, shape: Lengths, dtype: str, p: Tensor) -> Tensor:
+    """Draw the index of an outcome, as ``jax.random.categorical`` does for ``log(p)``.
+
+    Args:
+        p: The probabilities of the outcomes along the last axis, or numbers proportional to them:
+            none negative, and at least one positive. Otherwise a draw is -1.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.random.categorical([0.7, 0.2, 0.1], size=8, rng=gt.random.key(0))
+        >>> x.eval(mode="NUMPY").tolist()
+        [2, 0, 0, 1, 1, 0, 1, 0]
+    """
+    outcomes = length(p, -1)
+    draws = _first_of_largest(gumbels(key, (*shape, outcomes), p.dtype) + log(p), outcomes)
+    valid = logical_and(all(greater_equal(p, 0), -1), any(greater(p, 0), -1))
+    return as_draws(draws, broadcast_to(valid, shape), dtype)
+
+
+ROUNDS = tuple(math.ceil(0xFFFFFFFF ** (i / 3)) for i in range(5))
+"""The least numbers of elements that need 1, 2, ... rounds of sorting; the first entry is 2.
+
+With that many rounds, two elements almost surely get different bits in one of them.
+"""
+
+
+def _rounds(n: int | Tensor) -> Any:
+    least = (2, *ROUNDS[1:])
+    if isinstance(n, int):
+        return len([m for m in least if n >= m])
+    return sum(cast(greater(n, m - 1), "int64") for m in least)
+
+
+def orders(keys: Tensor, n: int | Tensor) -> Tensor:
+    """A permutation of ``n`` elements for each key, as ``jax.random.permutation`` draws it.
+
+    The elements are sorted by random bits, repeatedly, so that equal bits do not matter.
+    """
+
+    def step(state: tuple[Tensor, Tensor], _: None) -> tuple[tuple[Tensor, Tensor], None]:
+        keys, order = state
+        parts = split(keys)
+        sorting = argsort(random_bits(parts[..., 1, :], (n,)), -1, stable=True)
+        return (parts[..., 0, :], take_along_axis(order, sorting, -1)), None
+
+    state = keys, broadcast_to(arange(n), (*lengths(keys)[:-1], n))
+    rounds = _rounds(n)
+    if not isinstance(rounds, int):
+        return loop(step, state, n_steps=rounds, name="permutation")[0][1]  # type: ignore[no-any-return]
+    for _ in range(rounds):
+        state, _none = step(state, None)
+    return state[1]
+
+
+def _things(title: str, x: Any, axis: int) -> tuple[Tensor | None, int | Tensor, int]:
+    """An array, the length of the axis, and the axis; for an integer n, no array and n."""
+    x = as_tensor(x)
+    if x.ndim:
+        (at,) = axes_of(title, axis, x.ndim)
+        return x, length(x, at), at
+    if not is_integer(x.dtype):
+        raise DTypeError(
+            f"{title}: {x!r} is neither an array with axes nor an integer.",
+            "Give the array to choose from, or the integer n to choose from arange(n).",
+        )
+    (n,) = batch_lengths(title, (x,), [], [])
+    return None, n, 0
+
+
+def _taken(x: Tensor | None, places: Tensor, axis: int) -> Tensor:
+    """The elements at indices, whose last axis replaces ``axis``; their other axes come first."""
+    if x is None:
+        return places
+    batch = places.ndim - 1
+    return moveaxis(moveaxis(x, axis, 0)[places], batch, batch + axis)
+
+
+@registered
+def permutation(
+    x: Any,
+    size: Any = None,
+    rng: Any = None,
+    return_next_rng: bool = False,
+    *,
+    axis: int = 0,
+) -> Any:
+    """Draw a random permutation, as ``jax.random.permutation`` does.
+
+    Args:
+        x: An array, whose slices along the axis are permuted; or an integer n, also symbolic, for
+            the integers below n.
+        size: The shape of a batch of permutations, each with its own part of the key.
+        rng: The key, as for ``uniform``.
+        return_next_rng: Return a pair of the next key and the permutation.
+        axis: The axis.
+
+    Returns:
+        An array of x's shape and dtype, with the axes of ``size`` in front.
+
+    Raises:
+        DTypeError: A scalar that is no integer.
+        ShapeError: x has no such axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.permutation(5, rng=gt.random.key(0)).eval(mode="NUMPY").tolist()
+        [0, 1, 4, 3, 2]
+    """
+    things, n, at = _things("permutation", x, axis)
+    key = rng_of("permutation", rng)
+    batch = () if size is None else tuple(batch_lengths("permutation", size, [], []))
+    places = orders(split(key, batch) if batch else key, n)
+    return with_next(key, _taken(things, places, at), return_next_rng)
+
+
+@registered
+def choice(  # noqa: PLR0913 (PyTensor's arguments)
+    a: Any,
+    size: Any = None,
+    replace: bool = True,
+    p: Any = None,
+    rng: Any = None,
+    return_next_rng: bool = False,
+    *,
+    axis: int = 0,
+) -> Any:
+    """Choose elements at random, as ``jax.random.choice`` does.
+
+    Args:
+        a: An array, whose slices along the axis are chosen from; or an integer n, also symbolic,
+            for the integers below n.
+        size: The shape of the chosen elements; a single one by default.
+        replace: Whether an element can be chosen again.
+        p: The probability of each element, or numbers proportional to it, none negative; uniform
+            by default. Without replacement, elements of probability 0 are chosen last.
+        rng: The key, as for ``uniform``.
+        return_next_rng: Return a pair of the next key and the choice.
+        axis: The axis.
+
+    Returns:
+        An array of a's dtype, with the axes of ``size`` in place of the axis.
+
+    Raises:
+        ArgumentError: More elements than there are, without replacement.
+        DTypeError: A scalar that is no integer.
+        ShapeError: a has no such axis; p is no vector, or of another length.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.random.choice([10, 20, 30], size=5, p=[0.5, 0.5, 0.0], rng=gt.random.key(0))
+        >>> x.eval(mode="NUMPY").tolist()
+        [20, 20, 10, 10, 10]
+    """
+    things, n, at = _things("choice", a, axis)
+    key = rng_of("choice", rng)
+    shape = () if size is None else tuple(batch_lengths("choice", size, [], []))
+    weights = None if p is None else _weights(p, n)
+    places = _chosen(key, shape, n, weights) if replace else _apart(key, shape, n, weights)
+    if things is not None:
+        rest = lengths(things)
+        chosen = moveaxis(things, at, 0)[reshape(places, (-1,))]
+        places = reshape(moveaxis(chosen, 0, at), (*rest[:at], *shape, *rest[at + 1 :]))
+    return with_next(key, places, return_next_rng)
+
+
+def _weights(p: Any, n: int | Tensor) -> Tensor:
+    p = as_tensor(p, dtype=promote(float_dtype([p]), "float32"))
+    known = p.type.shape[0] if p.ndim == 1 else -1
+    if p.ndim != 1 or (isinstance(n, int) and known not in {n, None}):
+        raise ShapeError(
+            f"choice: expected one probability for each of {n} elements, got {p!r}.",
+            "Give a vector of that length.",
+        )
+    return p  # type: ignore[no-any-return]
+
+
+def _chosen(key: Tensor, shape: Lengths, n: int | Tensor, p: Tensor | None) -> Tensor:
+    """Indices drawn with replacement."""
+    if p is None:
+        last = as_tensor(n, dtype="int64") - 1
+        return integers_from(key, shape, "int64", as_tensor(np.int64(0)), last)
+    sums = cumsum(p)
+    return searchsorted(sums, sums[-1] * (1 - uniforms(key, shape, p.dtype)))
+
+
+def _apart(key: Tensor, shape: Lengths, n: int | Tensor, p: Tensor | None) -> Tensor:
+    """Indices drawn without replacement.
+
+    Source: for weights, Efraimidis & Spirakis, Information Processing Letters 97, 2006.
+    """
+    count = math.prod(shape)
+    if isinstance(count, int) and isinstance(n, int) and count > n:
+        raise ArgumentError(
+            f"choice: cannot choose {count} of {n} elements without replacement.",
+            f"Choose at most {n}, or leave out replace=False.",
+        )
+    if p is None:
+        return reshape(orders(key, n)[:count], shape)
+    _, places = top_k(gumbels(key, (n,), p.dtype) + log(p), count)
+    return reshape(places, shape)

@@ -1,0 +1,277 @@
+"""The gamma distribution, and those derived from its draws: beta, Dirichlet, chi-square, t."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError
+from graphc.loop.functional import loop
+from graphc.random.distribution import distribution
+from graphc.random.gaussian import normals
+from graphc.random.inversion import exponentials
+from graphc.random.keys import Lengths, Words, child
+from graphc.random.reparameterized import ReparameterizedDraw, drawn
+from graphc.random.uniform import uniforms
+from graphc.tensor.arrays.create import zeros_like
+from graphc.tensor.arrays.reduce import all
+from graphc.tensor.core.elementwise import (
+    equal,
+    greater,
+    greater_equal,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    sqrt,
+    where,
+)
+from graphc.tensor.core.exponential import exp, log
+from graphc.tensor.core.shape import length
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.special.gamma import log_gamma_by_a
+from graphc.tensor.special.special import softmax
+
+MAX_CANDIDATES = 1000
+"""The most candidates for a draw; more than 19 in 20 are accepted."""
+
+SQUEEZE = 0.0331
+"""For a candidate z, ``1 - SQUEEZE * z**4`` is a lower bound of the acceptance probability."""
+
+
+def _candidates(words: Words, a: Tensor) -> Tensor:
+    """Draws of shape a >= 1, divided by ``a - 1/3``: cubes of normal numbers, with rejection.
+
+    Source: Marsaglia & Tsang, A simple method for generating gamma variables, ACM TOMS 26(3), 2000.
+    """
+    dtype = a.dtype
+    d = a - 1 / 3
+    c = (1 / 3) / sqrt(d)
+
+    def step(carry: Any, _: None) -> tuple[Any, None]:
+        key, inner, uniform, anew, done, taken = carry
+        key, inner, uniform = (
+            tuple([where(anew, new, old) for new, old in zip(child(key, i), now, strict=True)])
+            for i, now in enumerate((key, inner, uniform))
+        )
+        inner, own = child(inner, 0), child(inner, 1)
+        z = normals(own, (), dtype)
+        v = 1 + z * c
+        # Where v is not positive, z is drawn again and compared with the same uniform number.
+        anew = logical_not(less_equal(v, 0))
+        square, cube = z * z, v * v * v
+        u = uniforms(uniform, (), dtype)
+        refused = logical_and(
+            greater_equal(u, 1 - SQUEEZE * (square * square)),
+            greater_equal(log(u), square / 2 + d * (1 - cube + log(cube))),
+        )
+        found = logical_and(anew, logical_not(refused))
+        fresh = logical_and(found, logical_not(done))
+        return (key, inner, uniform, anew, logical_or(done, found), where(fresh, cube, taken)), None
+
+    first = zeros_like(a, "bool")
+    carry = (words, words, words, logical_not(first), first, zeros_like(a))
+    (*_, taken), _ = loop(step, carry, until=lambda carry: all(carry[4]), max_steps=MAX_CANDIDATES)
+    return taken  # type: ignore[no-any-return]
+
+
+def _of_one_more(k0: Tensor, k1: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Whether a is at least 1, the shape that is drawn with (a or a + 1), and a draw."""
+    whole = greater_equal(a, 1)
+    high = where(whole, a, a + 1)
+    return whole, high, _candidates(child((k0, k1), 0), high)
+
+
+@dataclass(frozen=True, slots=True)
+class Gamma(ReparameterizedDraw):
+    """A gamma draw of rate 1 for each key and shape a."""
+
+    @property
+    def name(self) -> str:
+        return "random_gamma"
+
+    def numbers(self, k0: Tensor, k1: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
+        """For a below 1, a draw for a + 1, times a power of a uniform number."""
+        whole, high, cube = _of_one_more(k0, k1, a)
+        u = 1 - uniforms(child((k0, k1), 1), (), a.dtype)
+        y = (high - 1 / 3) * cube * where(whole, 1, u ** (1 / a))
+        return where(greater_equal(a, 0), y, np.nan)  # type: ignore[no-any-return]
+
+    def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
+        """The derivative of the logarithm times the draw, which is 0 where the draw is."""
+        there = greater(y, 0)
+        return (where(there, y * log_gamma_by_a(a, log(where(there, y, 1))), 0),)
+
+
+@dataclass(frozen=True, slots=True)
+class LogGamma(ReparameterizedDraw):
+    """The logarithm of a gamma draw, which for a small shape may underflow itself."""
+
+    @property
+    def name(self) -> str:
+        return "random_log_gamma"
+
+    def numbers(self, k0: Tensor, k1: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
+        """For a below 1, the logarithm of a draw for a + 1, minus an exponential draw over a."""
+        whole, high, cube = _of_one_more(k0, k1, a)
+        e = exponentials(child((k0, k1), 1), (), a.dtype)
+        boost = where(logical_or(whole, equal(e, 0)), 0, -e * (1 / a))
+        y = log(high - 1 / 3) + log(cube) + boost
+        return where(greater_equal(a, 0), y, np.nan)  # type: ignore[no-any-return]
+
+    def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
+        """The derivative at a fixed quantile."""
+        return (log_gamma_by_a(a, y),)
+
+
+def gammas(key: Any, shape: Lengths, dtype: str, a: Tensor) -> Tensor:
+    """Draws of shape a and rate 1, as by ``jax.random.gamma``."""
+    return drawn(Gamma(), key, shape, a)
+
+
+def log_gammas(key: Any, shape: Lengths, dtype: str, a: Tensor) -> Tensor:
+    """Logarithms of gamma draws, as by ``jax.random.loggamma``."""
+    return drawn(LogGamma(), key, shape, a)
+
+
+@distribution
+def gamma(
+    key: Tensor, lengths: Lengths, dtype: str, shape: Any, rate: Any = None, scale: Any = None
+) -> Tensor:
+    """Draws from the gamma distribution, differentiable in all parameters, ``shape`` too.
+
+    Args:
+        shape: The shape, positive.
+        rate: The reciprocal of ``scale``, positive.
+        scale: The scale, 1 by default.
+
+    Raises:
+        ArgumentError: Both a rate and a scale are given.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.gamma([0.5, 2.0], rate=3.0, rng=gt.random.key(0)).type
+        float64[2]
+    """
+    if rate is not None and scale is not None:
+        raise ArgumentError("gamma: got both a rate and a scale.", "Give one of them.")
+    y = gammas(key, lengths, dtype, shape)
+    if rate is not None:
+        return y / rate  # type: ignore[no-any-return]
+    return y if scale is None else y * scale
+
+
+@distribution
+def invgamma(key: Tensor, lengths: Lengths, dtype: str, shape: Any, scale: Any = 1.0) -> Tensor:
+    """Reciprocals of draws from the gamma distribution.
+
+    Args:
+        shape: The shape of the gamma distribution, positive.
+        scale: The scale of the reciprocals, positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.invgamma([0.5, 2.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    return scale * exp(-log_gammas(key, lengths, dtype, shape))  # type: ignore[no-any-return]
+
+
+@distribution
+def gengamma(
+    key: Tensor, shape: Lengths, dtype: str, alpha: Any = 1.0, p: Any = 1.0, lambd: Any = 1.0
+) -> Tensor:
+    """Powers of draws from the gamma distribution; of density ``x**(alpha - 1) * exp(-x**p)``.
+
+    Args:
+        alpha: The first shape parameter, positive: the exponent at 0, plus 1.
+        p: The second shape parameter, positive: the reciprocal of the power.
+        lambd: The scale, positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.gengamma([0.5, 2.0], 2.0, rng=gt.random.key(0)).type
+        float64[2]
+    """
+    return lambd * exp(log_gammas(key, shape, dtype, alpha / p) / p)  # type: ignore[no-any-return]
+
+
+@distribution
+def chisquare(key: Tensor, shape: Lengths, dtype: str, df: Any) -> Tensor:
+    """Draws from the chi-square distribution: sums of squares of normal draws.
+
+    Args:
+        df: The degrees of freedom, positive; the number of squares where it is an integer.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.chisquare([1.0, 5.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    return exp(log_gammas(key, shape, dtype, df / 2)) * 2
+
+
+def betas(key: Any, shape: Lengths, dtype: str, a: Tensor, b: Tensor) -> Tensor:
+    """Draws from the beta distribution, as by ``jax.random.beta``."""
+    x = log_gammas(child(key, 0), shape, dtype, a)
+    y = log_gammas(child(key, 1), shape, dtype, b)
+    # Both may underflow, but not their ratio.
+    high = maximum(x, y)
+    x, y = exp(x - high), exp(y - high)
+    return x / (x + y)
+
+
+@distribution
+def beta(key: Tensor, shape: Lengths, dtype: str, alpha: Any, beta: Any) -> Tensor:
+    """Draws from the beta distribution, between 0 and 1, differentiable in both parameters.
+
+    Args:
+        alpha: The first shape parameter, positive: the exponent at 0, plus 1.
+        beta: The second shape parameter, positive: the exponent at 1, plus 1.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.beta([0.5, 2.0], 3.0, rng=gt.random.key(0)).type
+        float64[2]
+    """
+    return betas(key, shape, dtype, alpha, beta)
+
+
+@distribution("(k)->(k)")
+def dirichlet(key: Tensor, shape: Lengths, dtype: str, alphas: Any) -> Tensor:
+    """Draws from the Dirichlet distribution along the last axis, differentiable in all parameters.
+
+    Args:
+        alphas: The concentrations, positive: draws vary less where all are larger.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.random.dirichlet([1.0, 2.0, 3.0], size=2, rng=gt.random.key(0))
+        >>> x.sum(-1).eval(mode="NUMPY").round(12).tolist()
+        [1.0, 1.0]
+    """
+    return softmax(log_gammas(key, (*shape, length(alphas, -1)), dtype, alphas), -1)
+
+
+@distribution
+def t(key: Tensor, shape: Lengths, dtype: str, df: Any, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
+    """Draws from Student's t distribution, differentiable in all parameters.
+
+    Args:
+        df: The degrees of freedom, positive.
+        loc: The median.
+        scale: The scale, positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.t([1.0, 10.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    n = normals(child(key, 0), shape, dtype)
+    half = df / 2
+    # The divisor may underflow.
+    g = log_gammas(child(key, 1), shape, dtype, half)
+    return loc + scale * (n * sqrt(half) * exp(-g / 2))  # type: ignore[no-any-return]

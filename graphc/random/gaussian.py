@@ -1,0 +1,290 @@
+"""The normal distribution: scalars, truncated ones, vectors, and functions of a draw."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.config import config
+from graphc.errors import ArgumentError, ShapeError
+from graphc.grad.barriers import disconnected_grad
+from graphc.random.distribution import (
+    batch_lengths,
+    distribution,
+    given,
+    own_float_dtype,
+    registered,
+    rng_of,
+    with_next,
+)
+from graphc.random.keys import Lengths, child
+from graphc.random.reparameterized import ReparameterizedDraw
+from graphc.random.uniform import FRACTION, uniforms
+from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.core.arithmetic import nextafter
+from graphc.tensor.core.elementwise import (
+    abs,
+    clip,
+    greater,
+    isinf,
+    less,
+    less_equal,
+    logical_or,
+    maximum,
+    sqrt,
+    where,
+)
+from graphc.tensor.core.exponential import exp, log, log1p, logaddexp
+from graphc.tensor.core.shape import length
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.linalg.cholesky import cholesky
+from graphc.tensor.linalg.dot import matvec
+from graphc.tensor.linalg.eigen import eigh
+from graphc.tensor.linalg.svd import svd
+from graphc.tensor.special.special import erf, erfcx, erfinv, log_ndtr, ndtri_exp
+
+
+def above(dtype: str) -> float:
+    """The least uniform number above -1."""
+    return 2.0 ** -(FRACTION[dtype] + 1) - 1
+
+
+def normals(key: Any, shape: Lengths, dtype: str) -> Tensor:
+    """Normal draws of mean 0 and variance 1, as by ``jax.random.normal``."""
+    return math.sqrt(2) * erfinv(uniforms(key, shape, dtype, above(dtype), 1.0))
+
+
+@distribution
+def normal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
+    """Draws from the normal distribution.
+
+    Args:
+        loc: The mean.
+        scale: The standard deviation.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.random.normal(10.0, [0.1, 1.0], rng=gt.random.key(0))
+        >>> x.eval(mode="NUMPY").round(4).tolist()
+        [9.9794, 9.2152]
+    """
+    return loc + scale * normals(key, shape, dtype)  # type: ignore[no-any-return]
+
+
+@distribution
+def standard_normal(key: Tensor, shape: Lengths, dtype: str) -> Tensor:
+    """Draws from the normal distribution of mean 0 and variance 1.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.standard_normal(size=(2, 3), rng=gt.random.key(0)).type
+        float64[2, 3]
+    """
+    return normals(key, shape, dtype)
+
+
+@distribution
+def lognormal(key: Tensor, shape: Lengths, dtype: str, mean: Any = 0.0, sigma: Any = 1.0) -> Tensor:
+    """Draws from the log-normal distribution: their logarithms are normal.
+
+    Args:
+        mean: The mean of the logarithm.
+        sigma: The standard deviation of the logarithm.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.lognormal(0.0, [0.5, 1.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    return exp(mean + sigma * normals(key, shape, dtype))
+
+
+@distribution
+def halfnormal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
+    """Absolute values of draws from the normal distribution, from ``loc`` on.
+
+    Args:
+        loc: The lower end.
+        scale: The standard deviation of the normal distribution.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.halfnormal(scale=[0.5, 1.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    return loc + scale * abs(normals(key, shape, dtype))  # type: ignore[no-any-return]
+
+
+FAR = 1.0
+"""The distance on one side from which draws invert the logarithm of the tail: the probabilities
+themselves round to 0 or 1."""
+
+
+def _in_tail(u: Tensor, near: Tensor, far: Tensor) -> Tensor:
+    """Negative draws with cumulative probabilities between those of two ends."""
+    return ndtri_exp(logaddexp(log1p(-u) + _log_share(near), log(u) + _log_share(far)))
+
+
+def _log_share(x: Tensor) -> Any:
+    """The log of the cumulative probability; at -inf its gradient is zero."""
+    return where(isinf(x), -np.inf, log_ndtr(where(isinf(x), -2, x)))
+
+
+@distribution
+def truncnorm(  # noqa: PLR0913, PLR0917
+    key: Tensor, shape: Lengths, dtype: str, a: Any, b: Any, loc: Any = 0.0, scale: Any = 1.0
+) -> Tensor:
+    """Draws from a truncated normal distribution, differentiable in all parameters.
+
+    Args:
+        a: The lower end, in standard deviations from ``loc``; may be -inf.
+        b: The upper end, likewise; may be inf.
+        loc: The mean of the distribution before truncation.
+        scale: Its standard deviation, positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.truncnorm(0.0, [0.5, 2.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    u = uniforms(key, shape, dtype)
+    right, left = greater(a, FAR), less(b, -FAR)
+    tail = logical_or(right, left)
+    low, high = erf(where(tail, 0, a) / math.sqrt(2)), erf(where(tail, 1, b) / math.sqrt(2))
+    middle = math.sqrt(2) * erfinv(maximum(low, u * (high - low) + low))
+    # The right tail is the left one, mirrored.
+    near = where(right, -a, where(left, a, -1))
+    far = where(right, -b, where(left, b, -2))
+    outer = _in_tail(u, near, far)
+    x = where(right, -outer, where(left, outer, middle))
+    first = nextafter(disconnected_grad(a), np.inf)
+    last = nextafter(disconnected_grad(b), -np.inf)
+    return loc + scale * clip(x, first, last)  # type: ignore[no-any-return]
+
+
+def _by_cholesky(cov: Tensor) -> Tensor:
+    return cholesky(cov)
+
+
+def _by_svd(cov: Tensor) -> Tensor:
+    u, s, _ = svd(cov)
+    return _symmetric(s, u)
+
+
+def _by_eigh(cov: Tensor) -> Tensor:
+    return _symmetric(*eigh(cov))
+
+
+def _symmetric(w: Tensor, v: Tensor) -> Tensor:
+    """The symmetric square root, independent of the signs and order of eigenvectors."""
+    return (v * sqrt(maximum(w, 0))[..., None, :]) @ v.mT
+
+
+ROOTS = {"cholesky": _by_cholesky, "svd": _by_svd, "eigh": _by_eigh}
+"""Functions from a covariance to a matrix whose product with its transpose it is."""
+
+
+@registered
+def multivariate_normal(  # noqa: PLR0913
+    mean: Any = None,
+    cov: Any = None,
+    size: Any = None,
+    *,
+    method: str = "cholesky",
+    rng: Any = None,
+    dtype: Any = None,
+    return_next_rng: bool = False,
+) -> Any:
+    """Draw normal vectors, as ``jax.random.multivariate_normal`` does.
+
+    Args:
+        mean: Vectors in the last axis; a single 0 by default.
+        cov: Covariances, symmetric matrices in the last two axes; the identity by default.
+        size: The shape of the batch of vectors, as for ``normal``.
+        method: The root of the covariance: ``"cholesky"``, which gives NaN where it is not positive
+            definite, or the symmetric root by ``"svd"`` or ``"eigh"``, where it may be singular.
+            Only the first gives JAX's draws.
+        rng: The key, as for ``normal``.
+        dtype: The dtype of the draws, as for ``normal``.
+        return_next_rng: Return a pair of the next key and the draw.
+
+    Returns:
+        An array of the batch's shape, with the mean's axis last.
+
+    Raises:
+        ArgumentError: An unknown method.
+        ShapeError: The mean is no vector, the covariance no matrix, or their lengths differ.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> covariance = [[1.0, 0.9], [0.9, 1.0]]
+        >>> gt.random.multivariate_normal([0.0, 10.0], covariance, size=5).type
+        float64[5, 2]
+    """
+    if method not in ROOTS:
+        raise ArgumentError(
+            f"multivariate_normal: there is no method={method!r}.",
+            f"Use one of {', '.join(ROOTS)}.",
+        )
+    title = "multivariate_normal"
+    if cov is None:
+        cov = np.eye(1, dtype=config.floatX)
+    mean = np.zeros(1) if mean is None else mean
+    kind = own_float_dtype(title, [mean, cov], dtype)
+    mean, cov = given(title, [mean, cov], kind)
+    shape = tuple(batch_lengths(title, size, [mean, cov], [1, 2]))
+    known = {n for n in (mean.type.shape[-1], *cov.type.shape[-2:]) if n is not None}
+    if len(known) > 1:
+        raise ShapeError(
+            f"{title}: the mean {mean!r} and the covariance {cov!r} differ in length.",
+            "Give it a row and a column for each element of the mean.",
+        )
+    key = rng_of(title, rng)
+    noise = normals(key, (*shape, length(cov, -1)), kind)
+    return with_next(key, mean + matvec(ROOTS[method](cov), noise), return_next_rng)
+
+
+@dataclass(frozen=True, slots=True)
+class Wald(ReparameterizedDraw):
+    """A Wald draw of mean 1 and scale a, from a normal and a uniform number.
+
+    Source: Michael, Schucany & Haas, Generating random variates using transformations with multiple
+    roots, The American Statistician 30(2), 1976.
+    """
+
+    @property
+    def name(self) -> str:
+        return "random_wald"
+
+    def numbers(self, z: Tensor, u: Tensor, a: Tensor) -> Tensor:  # type: ignore[override]
+        """One of two reciprocal roots, chosen with the right probability."""
+        t = z * z / (2 * a)
+        root = 1 + t + sqrt(t * (2 + t))
+        return where(less_equal(u, root / (1 + root)), 1 / root, root)  # type: ignore[no-any-return]
+
+    def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
+        """The slope by the distribution function, without terms that cancel."""
+        c = sqrt(a / (2 * y)) * (1 + y)
+        rest = 1 - c * math.sqrt(math.pi) * erfcx(c)
+        return (y / a * ((1 - y) + 2 * y * rest) / (1 + y),)
+
+
+@distribution
+def wald(key: Tensor, shape: Lengths, dtype: str, mean: Any = 1.0, scale: Any = 1.0) -> Tensor:
+    """Draws from the Wald (or inverse Gaussian) distribution, differentiable in both parameters.
+
+    Args:
+        mean: The mean, positive.
+        scale: The cube of the mean over the variance, positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.wald([0.5, 2.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    z = normals(child(key, 0), shape, dtype)
+    u = uniforms(child(key, 1), shape, dtype)
+    return mean * Tensor.make(Wald(), z, u, broadcast_to(scale / mean, shape))  # type: ignore[no-any-return]

@@ -1,0 +1,217 @@
+"""Distributions that are sampled by inverting their distribution function."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphc.random.distribution import distribution
+from graphc.random.gaussian import above
+from graphc.random.keys import Lengths
+from graphc.random.uniform import FRACTION, LEAST, uniforms
+from graphc.tensor.core.elementwise import abs, less, maximum, minimum, sign, sqrt, where
+from graphc.tensor.core.exponential import exp, expm1, log, log1p
+from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.core.trigonometric import tan
+
+
+def exponentials(key: Any, shape: Lengths, dtype: str) -> Tensor:
+    """Exponential draws of mean 1, as by ``jax.random.exponential``."""
+    return -log1p(-uniforms(key, shape, dtype))
+
+
+@distribution
+def exponential(key: Tensor, shape: Lengths, dtype: str, scale: Any = 1.0) -> Tensor:
+    """Draws from the exponential distribution, that of the times between random events.
+
+    Args:
+        scale: The mean, positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.exponential([1.0, 10.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    return scale * exponentials(key, shape, dtype)  # type: ignore[no-any-return]
+
+
+@distribution
+def truncexpon(
+    key: Tensor, shape: Lengths, dtype: str, b: Any, loc: Any = 0.0, scale: Any = 1.0
+) -> Tensor:
+    """Draws from the exponential distribution truncated to values below ``b * scale``.
+
+    Args:
+        b: The upper end, positive, as a multiple of ``scale``.
+        loc: The lower end.
+        scale: The mean of the distribution before truncation.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.truncexpon([1.0, 2.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    x = -log1p(uniforms(key, shape, dtype) * expm1(-b))
+    return loc + scale * minimum(x, b)  # type: ignore[no-any-return]
+
+
+@distribution
+def weibull(key: Tensor, lengths: Lengths, dtype: str, shape: Any) -> Tensor:
+    """Draws from the Weibull distribution: powers of exponential draws.
+
+    Args:
+        shape: The reciprocal of the power, positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.weibull([0.5, 2.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    return exponentials(key, lengths, dtype) ** (1 / shape)  # type: ignore[no-any-return]
+
+
+@distribution
+def rayleigh(key: Tensor, shape: Lengths, dtype: str, scale: Any = 1.0) -> Tensor:
+    """Draws from the Rayleigh distribution, that of lengths of normal vectors in the plane.
+
+    Args:
+        scale: The standard deviation of the vectors' elements, positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.rayleigh([1.0, 10.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    # A uniform 0 stands for all numbers below the first step.
+    u = maximum(uniforms(key, shape, dtype), 2.0 ** -(FRACTION[dtype] + 1))
+    return scale * sqrt(-2 * log(u))  # type: ignore[no-any-return]
+
+
+@distribution
+def pareto(key: Tensor, shape: Lengths, dtype: str, b: Any, scale: Any = 1.0) -> Tensor:
+    """Draws from the Pareto distribution, which exceed x with probability ``(scale / x)**b``.
+
+    Args:
+        b: The exponent, positive.
+        scale: The lower end, positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.pareto([1.0, 3.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    return scale * exp(exponentials(key, shape, dtype) / b)  # type: ignore[no-any-return]
+
+
+def gumbels(key: Any, shape: Lengths, dtype: str) -> Tensor:
+    """Gumbel draws of location 0 and scale 1, as by ``jax.random.gumbel``."""
+    return -log(-log(uniforms(key, shape, dtype, LEAST[dtype], 1.0)))
+
+
+@distribution
+def gumbel(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
+    """Draws from the Gumbel distribution, that of the largest of many exponential draws.
+
+    Args:
+        loc: The mode.
+        scale: The scale, positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.gumbel(scale=[1.0, 10.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    return loc + scale * gumbels(key, shape, dtype)  # type: ignore[no-any-return]
+
+
+@distribution
+def laplace(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
+    """Draws from the Laplace distribution, whose distances from ``loc`` are exponential.
+
+    Args:
+        loc: The mean.
+        scale: The mean distance from it, positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.laplace(scale=[1.0, 10.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    u = uniforms(key, shape, dtype, above(dtype), 1.0)
+    return loc + scale * (sign(u) * log1p(-abs(u)))  # type: ignore[no-any-return]
+
+
+@distribution
+def logistic(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
+    """Draws from the logistic distribution.
+
+    Args:
+        loc: The mean.
+        scale: The standard deviation, positive, times the square root of 3, over pi.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.logistic(scale=[1.0, 10.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    u = uniforms(key, shape, dtype, LEAST[dtype], 1.0)
+    return loc + scale * (log(u) - log1p(-u))  # type: ignore[no-any-return]
+
+
+def cauchys(key: Any, shape: Lengths, dtype: str) -> Tensor:
+    """Cauchy draws of location 0 and scale 1, as by ``jax.random.cauchy``."""
+    u = uniforms(key, shape, dtype, 2.0 ** -FRACTION[dtype], 1.0)
+    return tan(math.pi * (u - 0.5))
+
+
+@distribution
+def cauchy(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
+    """Draws from the Cauchy distribution.
+
+    Args:
+        loc: The median.
+        scale: Half the distance between the quartiles, positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.cauchy(scale=[1.0, 10.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    return loc + scale * cauchys(key, shape, dtype)  # type: ignore[no-any-return]
+
+
+@distribution
+def halfcauchy(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any = 1.0) -> Tensor:
+    """Absolute values of draws from the Cauchy distribution, from ``loc`` on.
+
+    Args:
+        loc: The lower end.
+        scale: The distance of the median from it, positive.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.halfcauchy(scale=[1.0, 10.0], rng=gt.random.key(0)).type
+        float64[2]
+    """
+    return loc + scale * abs(cauchys(key, shape, dtype))  # type: ignore[no-any-return]
+
+
+@distribution
+def triangular(key: Tensor, shape: Lengths, dtype: str, left: Any, mode: Any, right: Any) -> Tensor:
+    """Draws from the triangular distribution on ``left`` to ``right``, densest at ``mode``.
+
+    Args:
+        left: The lower end.
+        mode: The mode, from ``left`` to ``right``.
+        right: The upper end, above ``left``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.random.triangular(0.0, [0.5, 1.0], 1.0, rng=gt.random.key(0)).type
+        float64[2]
+    """
+    u = uniforms(key, shape, dtype)
+    whole = right - left
+    rising = left + sqrt(u * whole * (mode - left))
+    falling = right - sqrt((1 - u) * whole * (right - mode))
+    return where(less(u, (mode - left) / whole), rising, falling)  # type: ignore[no-any-return]

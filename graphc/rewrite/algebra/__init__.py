@@ -1,0 +1,1 @@
+"""Normal forms that rules take apart and rebuild: sums, products, chains, indices."""

@@ -1,0 +1,151 @@
+"""Exponentials among the terms of a sum, or factors of a product, and logarithms of their sums."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphc.ir import Node
+from graphc.rewrite.algebra.factors import (
+    GONE,
+    Factor,
+    Replacement,
+    multiple,
+    opposite,
+    terms,
+    together,
+)
+from graphc.rewrite.rule import scalar_value
+from graphc.tensor.core.elementwise import add, subtract
+from graphc.tensor.core.exponential import exp, expm1, logaddexp, sigmoid
+from graphc.tensor.core.tensor import Tensor, as_tensor
+from graphc.tensor.core.trigonometric import cosh, sinh, tanh
+
+Term = tuple[Any, float]
+"""``c exp(a)`` as a and c; without an a, c."""
+
+
+def exponentials(y: Node) -> list[Term]:
+    """The terms of a sum of exponentials and positive constants, if it is one."""
+    found = []
+    for x, away in terms(y):
+        term = _exponential(x)
+        if term is None or away:
+            return []
+        found.append(term)
+    return found if any(a is not None for a, _ in found) else []
+
+
+def _exponential(x: Node) -> Term | None:
+    scale, x = multiple(x)
+    a, c = (x.inputs[0], 1.0) if x.op is exp else (None, scalar_value(x))
+    return (a, c * scale) if c is not None and 0 < c * scale < math.inf else None
+
+
+def log_of_exponentials(found: list[Term]) -> Tensor:
+    """The logarithm of their sum."""
+    constant = sum(c for a, c in found if a is None)
+    logs = [a if c == 1 else a + math.log(c) for a, c in found if a is not None]
+    total: Any = logs[0]
+    for x in logs[1:]:
+        total = logaddexp(total, x)
+    return logaddexp(total, math.log(constant)) if constant else as_tensor(total)
+
+
+Changes = tuple[Replacement, Replacement] | None
+
+
+@together(exp, exp)
+def exp_and_exp(f: Factor, g: Factor) -> Changes:
+    """``exp(a) * exp(-a)`` is 1."""
+    return (GONE, GONE) if f.below == g.below and opposite(*f.node.inputs, *g.node.inputs) else None
+
+
+@together(exp, sigmoid)
+def exp_and_sigmoid(f: Factor, g: Factor) -> Changes:
+    """``exp(-b) * sigmoid(b)`` is ``sigmoid(-b)``, and ``exp(b) / sigmoid(b)`` ``1 + exp(b)``."""
+    (a,), (b,) = f.node.inputs, g.node.inputs
+    if not g.below and not f.below and opposite(a, b):
+        return GONE, Replacement(sigmoid(a))
+    if not g.below and f.below and a is b:
+        return GONE, Replacement(sigmoid(-a))
+    if g.below and not f.below and a is b:
+        return Replacement(1 + f.node), GONE
+    return None
+
+
+@together(sigmoid, sigmoid)
+def sigmoid_and_sigmoid(f: Factor, g: Factor) -> Changes:
+    """``sigmoid(a) / sigmoid(-a)`` is ``exp(a)``."""
+    (a,), (b,) = f.node.inputs, g.node.inputs
+    return (Replacement(exp(a)), GONE) if g.below and not f.below and opposite(a, b) else None
+
+
+@together(exp, expm1)
+def exp_and_expm1(f: Factor, g: Factor) -> Changes:
+    """Either of ``exp(a)`` and ``1 - exp(a)`` by the other is one of ``1 - exp(-a)``."""
+    (a,), (b,) = f.node.inputs, g.node.inputs
+    if f.below != g.below and a is b:
+        return GONE, Replacement(-expm1(-a))
+    if f.below == g.below and opposite(a, b):
+        return GONE, Replacement(-expm1(a))
+    return None
+
+
+@together(expm1, sigmoid)
+def expm1_and_sigmoid(f: Factor, g: Factor) -> Changes:
+    """``(exp(a) - 1) / (exp(a) + 1)`` is ``tanh(a / 2)``."""
+    (a,), (b,) = f.node.inputs, g.node.inputs
+    return (
+        (Replacement(tanh(a / 2)), GONE) if not f.below and not g.below and opposite(a, b) else None
+    )
+
+
+@together(exp, add)
+def exp_and_sum(f: Factor, g: Factor) -> Changes:
+    """The share of one in a sum of exponentials depends on their differences alone."""
+    if f.below or not g.below:
+        return None
+    (a,) = f.node.inputs
+    found = exponentials(g.node)
+    own = next((term for term in found if term[0] is a), None)
+    if own is None or len(found) < 2:
+        return None
+    rest = [term for term in found if term is not own]
+    if len(rest) == 1:
+        ((b, c),) = rest
+        apart = a if b is None else a - b
+        share: Any = sigmoid(apart if c == own[1] else apart + math.log(own[1] / c))
+    else:
+        others = [exp(-a if b is None else b - a) * (c / own[1]) for b, c in rest]
+        share = 1 / sum(others, 1)
+    return Replacement(share if own[1] == 1 else share / own[1]), GONE
+
+
+@together(exp, subtract)
+def exp_and_difference(f: Factor, g: Factor) -> Changes:
+    """``exp(a) / (exp(a) - exp(b))`` is ``1 / (1 - exp(b - a))``, and so for ``exp(b)``."""
+    p, q = g.node.inputs
+    if f.below or not g.below or p.op is not exp or q.op is not exp:
+        return None
+    (a,), (b,) = p.inputs, q.inputs
+    if f.node is p:
+        return GONE, Replacement(-expm1(b - a))
+    return (GONE, Replacement(expm1(a - b))) if f.node is q else None
+
+
+@together(sinh, cosh)
+def sinh_and_cosh(f: Factor, g: Factor) -> Changes:
+    """``sinh(a) / cosh(a)`` is ``tanh(a)``."""
+    (a,) = f.node.inputs
+    return (Replacement(tanh(a)), GONE) if f.below != g.below and g.node.inputs[0] is a else None
+
+
+@together(sinh, add)
+def sinh_and_sum(f: Factor, g: Factor) -> Changes:
+    """``2 sinh(a) / (exp(a) + exp(-a))`` is ``tanh(a)``."""
+    (a,) = f.node.inputs
+    arguments = [x.inputs[0] for x in g.node.inputs if x.op is exp]
+    if f.below or not g.below or len(arguments) < 2 or a not in arguments:
+        return None
+    return (Replacement(tanh(a) / 2), GONE) if opposite(*arguments) else None

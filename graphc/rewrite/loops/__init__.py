@@ -1,0 +1,1 @@
+"""What is rewritten in loops and branches: fusion, code motion, recurrences, unrolling."""

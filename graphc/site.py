@@ -1,0 +1,109 @@
+"""The user's file and line: found by a cheap walk up the stack, worked out only when asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import threading
+from pathlib import Path
+from types import CodeType, FrameType
+
+INTERNAL = "<graphc "
+"""How the file names of generated code begin."""
+
+_ROOT = str(Path(__file__).resolve().parent) + "/"
+_CACHES_AND_CONTEXTS = {functools.__file__, contextlib.__file__}
+_owned: tuple[str, ...] = (_ROOT, INTERNAL, "<frozen ")
+
+Site = tuple[CodeType, int]
+"""A code object and the offset of an instruction in it: a line, before anyone asks which."""
+
+
+class _Origin(threading.local):
+    site: Site | None = None
+
+
+_origin = _Origin()
+
+
+def here() -> Site | None:
+    """The user's innermost frame, or the site that nodes are derived from at the moment."""
+    if _origin.site is not None:
+        return _origin.site
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if not is_own(frame):
+            return frame.f_code, frame.f_lasti
+        frame = frame.f_back
+    return None
+
+
+def is_own(frame: FrameType) -> bool:
+    """Whether a frame runs graphc's code, code generated for it, or its caches and contexts."""
+    name = frame.f_code.co_filename
+    if name == "<string>":  # as of a dataclass
+        generated = frame.f_code.co_name == "__init__"
+        return generated or str(frame.f_globals.get("__name__", "")).startswith("graphc.")
+    return _is_own_file(name)
+
+
+@functools.lru_cache(4096)
+def _is_own_file(name: str) -> bool:
+    return name.startswith(_owned) or name in _CACHES_AND_CONTEXTS
+
+
+def mark_own(prefix: str) -> None:
+    """Treat files whose names begin with a prefix as graphc's own, not as the user's code."""
+    global _owned  # noqa: PLW0603 (one table for the process)
+    if prefix not in _owned:
+        _owned += (prefix,)
+    _is_own_file.cache_clear()
+
+
+def frames_up() -> int:
+    """The ``stacklevel`` of a warning, given by the caller, that names the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 1
+    while frame is not None and is_own(frame):
+        frame = frame.f_back
+        level += 1
+    return level
+
+
+class derived_from:  # noqa: N801 (reads as a statement)
+    """A context whose new nodes and errors have that site: of a derivative, or of a rewrite."""
+
+    __slots__ = ("before", "site")
+
+    def __init__(self, site: Site | None) -> None:
+        self.site = site
+
+    def __enter__(self) -> None:
+        self.before = _origin.site
+        _origin.site = self.site
+
+    def __exit__(self, *error: object) -> None:
+        _origin.site = self.before
+
+
+@functools.lru_cache(1024)
+def where(site: Site | None) -> str | None:
+    """The ``file:line`` of a site.
+
+    Example:
+        >>> where(None) is None
+        True
+    """
+    if site is None:
+        return None
+    code, offset = site
+    for start, end, line in code.co_lines():
+        if start <= offset < end and line is not None:
+            return f"{Path(code.co_filename).name}:{line}"
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+
+
+def user_line() -> str | None:
+    """The ``file:line`` of the user's code that is running; None where there is none."""
+    return where(here())

@@ -1,0 +1,1 @@
+"""Arrays made, joined, indexed, reordered, reduced and accumulated."""

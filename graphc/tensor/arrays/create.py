@@ -1,0 +1,420 @@
+"""Symbolic inputs, and arrays created from a shape and a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.config import config
+from graphc.errors import DTypeError, ShapeError
+from graphc.ir import (
+    Constant,
+    Op,
+    Shape,
+    TensorType,
+    dtype_name,
+    is_complex,
+    is_integer,
+    numpy_dtype,
+)
+from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.core.axes import expand_dims
+from graphc.tensor.core.elementwise import cast, equal
+from graphc.tensor.core.shape import entries, lengths, target_shape
+from graphc.tensor.core.tensor import Tensor, as_tensor, function, operands
+
+LETTERS = {
+    "b": "int8", "w": "int16", "i": "int32", "l": "int64", "f": "float32", "d": "float64",
+    "c": "complex64", "z": "complex128",
+}  # fmt: skip
+"""The letters in front of constructors that name a dtype, as in ``gt.dvector``."""
+
+RANKS: dict[str, Shape] = {
+    "scalar": (),
+    "vector": (None,),
+    "row": (1, None),
+    "col": (None, 1),
+    "matrix": (None, None),
+    "tensor3": (None,) * 3,
+    "tensor4": (None,) * 4,
+    "tensor5": (None,) * 5,
+    "tensor6": (None,) * 6,
+    "tensor7": (None,) * 7,
+}
+
+
+def tensor(name: Any = None, *, dtype: Any = None, shape: Any = None, ndim: Any = None) -> Tensor:
+    """Return a symbolic input.
+
+    Args:
+        name: Its name in messages and as a function's keyword argument. A dtype here, as
+            in ``gt.tensor("float64", shape=(3,))``, is accepted as the dtype.
+        dtype: Anything NumPy accepts as a dtype; ``config.floatX`` by default.
+        shape: Lengths from 0 on, None where unknown.
+        ndim: The number of axes of unknown length, instead of ``shape``.
+
+    Raises:
+        ShapeError: Neither or both of ``shape`` and ``ndim``, or a negative length.
+        DTypeError: No such dtype.
+
+    Example:
+        >>> tensor("x", shape=(None, 3))
+        x: float64[?, 3]
+    """
+    if dtype is None and isinstance(name, str) and name in {*LETTERS.values(), "bool", "floatX"}:
+        name, dtype = None, name
+    if (shape is None) == (ndim is None):
+        raise ShapeError("tensor: expected either shape or ndim.")
+    if dtype is None or dtype == "floatX":
+        dtype = config.floatX
+    return TensorType(dtype, (None,) * ndim if shape is None else shape)(name)  # type: ignore[no-any-return]
+
+
+def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
+    shape = RANKS[kind]
+
+    if fixed is None:
+
+        def construct(name: str | None = None, *, dtype: Any = None, shape: Any = shape) -> Tensor:
+            _check_rank(kind, shape)
+            return tensor(name, dtype=dtype or config.floatX, shape=shape)
+    else:
+
+        def construct(name: str | None = None, *, dtype: Any = fixed, shape: Any = shape) -> Tensor:
+            _check_rank(kind, shape)
+            return tensor(name, dtype=fixed, shape=shape)
+
+    letter = next((x for x, dtype in LETTERS.items() if dtype == fixed), "")
+    construct.__name__ = construct.__qualname__ = letter + kind
+    lengths = ", ".join("?" if n is None else str(n) for n in shape)
+    construct.__doc__ = (
+        f"A symbolic input of type {fixed or 'floatX'}[{lengths}]; ``shape`` may state lengths."
+    )
+    return construct
+
+
+def _check_rank(kind: str, shape: Any) -> None:
+    if len(shape) != len(RANKS[kind]):
+        raise ShapeError(
+            f"{kind}: expected a shape of {len(RANKS[kind])} axes, got {shape}.",
+            "Use gt.tensor(shape=...) for any rank.",
+        )
+
+
+CONSTRUCTORS = {
+    letter + kind: _constructor(kind, dtype)
+    for kind in RANKS
+    for letter, dtype in [("", None), *LETTERS.items()]
+}
+"""``scalar`` to ``tensor7``, and ``dvector`` and the like with their dtype's letter in front."""
+
+
+def _plural(kind: str) -> Callable[..., list[Tensor]]:
+    def construct(*names: Any, dtype: Any = None) -> list[Tensor]:
+        if len(names) == 1 and isinstance(names[0], int):
+            names = (None,) * names[0]
+        return [CONSTRUCTORS[kind](name, dtype=dtype) for name in names]
+
+    construct.__name__ = construct.__qualname__ = plural(kind)
+    construct.__doc__ = f"""Several inputs as ``{kind}`` makes them.
+
+    Args:
+        names: Their names, or a single number: how many.
+        dtype: That of all of them; that of ``{kind}`` by default.
+    """
+    return construct
+
+
+def plural(kind: str) -> str:
+    """Return the name of the constructor that makes several inputs.
+
+    Example:
+        >>> plural("scalar"), plural("dmatrix")
+        ('scalars', 'dmatrices')
+    """
+    return kind[:-2] + "ices" if kind.endswith("matrix") else kind + "s"
+
+
+PLURALS = {plural(kind): _plural(kind) for kind in CONSTRUCTORS if "tensor" not in kind}
+"""``scalars`` to ``matrices``, and ``dvectors`` and the like with their dtype's letter in front."""
+
+
+# Arrays of one value.
+
+
+@function
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+    """Return an array filled with one value.
+
+    Args:
+        shape: Python or symbolic integers, or an int64 vector of static length.
+        fill_value: A value that broadcasts to the shape.
+        dtype: The value's own by default.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.full((2, 2), 7).eval(mode="NUMPY").tolist()
+        [[7, 7], [7, 7]]
+    """
+    return broadcast_to(as_tensor(fill_value, dtype=dtype), shape)
+
+
+@function
+def zeros(shape: Any, dtype: Any = None) -> Tensor:
+    """Return an array of zeros, of ``config.floatX`` by default."""
+    return full(shape, np.zeros((), numpy_dtype(dtype_name(dtype or config.floatX))))
+
+
+@function
+def ones(shape: Any, dtype: Any = None) -> Tensor:
+    """Return an array of ones, of ``config.floatX`` by default."""
+    return full(shape, np.ones((), numpy_dtype(dtype_name(dtype or config.floatX))))
+
+
+@function
+def empty(shape: Any, dtype: Any = None) -> Tensor:
+    """Return an array of zeros: a graph has no uninitialised values."""
+    return zeros(shape, dtype)
+
+
+@function
+def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+    """Return an array filled with one value, of x's shape and dtype.
+
+    Args:
+        x: The array whose shape and dtype are taken.
+        fill_value: A scalar.
+        dtype: That of x by default.
+    """
+    x = as_tensor(x)
+    return full(lengths(x), cast(fill_value, dtype or x.dtype))
+
+
+@function
+def zeros_like(x: Any, dtype: Any = None) -> Tensor:
+    """Return an array of zeros of x's shape and dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.zeros_like([[1, 2], [3, 4]]).eval(mode="NUMPY").tolist()
+        [[0, 0], [0, 0]]
+    """
+    x = as_tensor(x)
+    return zeros(lengths(x), dtype or x.dtype)
+
+
+@function
+def ones_like(x: Any, dtype: Any = None) -> Tensor:
+    """Return an array of ones of x's shape and dtype."""
+    x = as_tensor(x)
+    return ones(lengths(x), dtype or x.dtype)
+
+
+@function
+def empty_like(x: Any, dtype: Any = None) -> Tensor:
+    """Return an array of zeros of x's shape and dtype: a graph has no uninitialised values."""
+    return zeros_like(x, dtype)
+
+
+@function
+def alloc(value: Any, *shape: Any) -> Tensor:
+    """Return a value repeated to a shape.
+
+    Example:
+        >>> alloc(1.5, 2, 3).type
+        float64[2, 3]
+    """
+    return broadcast_to(value, shape)
+
+
+# Arrays made by a rule.
+
+
+@dataclass(frozen=True, slots=True)
+class Arange(Op):
+    """``start``, ``start + step``, ... up to ``stop``, which is excluded.
+
+    Inputs are start, stop and step, scalars of the dtype; their values decide the length.
+    """
+
+    dtype: str
+    name = "arange"
+
+    def infer(self, start: TensorType, stop: TensorType, step: TensorType) -> TensorType:
+        return TensorType(self.dtype, (None,))
+
+    def host_inputs(self) -> tuple[int, ...]:
+        return (0, 1, 2)
+
+    def perform(self, start: Any, stop: Any, step: Any) -> np.ndarray[Any, Any]:
+        if step == 0:
+            raise ShapeError("arange: the step is 0.", "Pass a positive or negative step.")
+        return np.asarray(np.arange(start, stop, step, dtype=numpy_dtype(self.dtype)))
+
+    def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> tuple[None, None, None]:
+        return None, None, None
+
+
+@dataclass(frozen=True, slots=True)
+class StaticArange(Op):
+    """``arange`` of numbers known when the graph is built, and so of static length."""
+
+    start: float
+    stop: float
+    step: float
+    dtype: str
+    name = "arange"
+
+    def infer(self) -> TensorType:
+        return TensorType(self.dtype, (len(np.arange(self.start, self.stop, self.step)),))
+
+    def perform(self) -> np.ndarray[Any, Any]:
+        dtype = numpy_dtype(self.dtype)
+        return np.asarray(np.arange(self.start, self.stop, self.step, dtype=dtype))
+
+
+@function
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
+    """Return evenly spaced values from ``start`` on, ``stop`` excluded.
+
+    Args:
+        start: The first value; with ``stop`` left out, the end, counted from 0.
+        stop: The end.
+        step: The distance, not 0.
+        dtype: The common dtype of the three by default.
+
+    Returns:
+        A vector; its length is static where the three are Python numbers.
+
+    Raises:
+        ShapeError: The step is 0.
+        DTypeError: A complex number, or an array that is not a scalar.
+
+    Example:
+        >>> arange(2, 8, 3)
+        arange(start=2, stop=8, step=3, dtype='int64'): int64[2]
+    """
+    if stop is None:
+        start, stop = 0, start
+    if all_numbers(start, stop, step):
+        if step == 0:
+            raise ShapeError("arange: the step is 0.")
+        kind = dtype_name(dtype) if dtype else _number_dtype(start, stop, step)
+        start, stop, step = map(_python_number, (start, stop, step))
+        return Tensor.make(StaticArange(start, stop, step, kind))
+    xs, common = operands("arange", (start, stop, step))
+    if is_complex(common) or any_axes(xs):
+        raise DTypeError(f"arange{tuple(xs)}: expected real scalars.")
+    y = Tensor.make(Arange(common), *xs)
+    return y if dtype is None else cast(y, dtype)
+
+
+def all_numbers(*values: Any) -> bool:
+    """Return whether all are real Python or NumPy numbers."""
+    return not [x for x in values if not isinstance(x, int | float | np.integer | np.floating)]
+
+
+def any_axes(xs: list[Tensor]) -> bool:
+    """Return whether any of the arrays has an axis."""
+    return bool([x for x in xs if x.ndim])
+
+
+def _python_number(x: Any) -> float:
+    return x.item() if isinstance(x, np.generic) else x  # type: ignore[no-any-return]
+
+
+def _number_dtype(*values: Any) -> str:
+    if [x for x in values if isinstance(x, float | np.floating)]:
+        return config.floatX
+    return "int64"
+
+
+@dataclass(frozen=True, slots=True)
+class Eye(Op):
+    """A matrix with ones on a diagonal and zeros elsewhere; None stands for an input."""
+
+    shape: Shape
+    offset: int
+    dtype: str
+    name = "eye"
+
+    def infer(self, *symbolic: TensorType) -> TensorType:
+        return TensorType(self.dtype, self.shape)
+
+    def host_inputs(self) -> tuple[int, ...]:
+        return tuple(range(self.shape.count(None)))
+
+    def perform(self, *symbolic: Any) -> np.ndarray[Any, Any]:
+        n, m = target_shape(self.shape, symbolic)
+        return np.eye(n, m, self.offset, numpy_dtype(self.dtype))
+
+    def pullback(self, g: Tensor, y: Tensor, *symbolic: Tensor) -> tuple[None, ...]:
+        return (None,) * len(symbolic)
+
+
+@function
+def eye(n: Any, m: Any = None, k: Any = 0, dtype: Any = None) -> Tensor:
+    """Return a matrix with ones on a diagonal and zeros elsewhere.
+
+    Args:
+        n: The number of rows, a Python or symbolic integer.
+        m: The number of columns, by default the number of rows.
+        k: The diagonal, a Python or symbolic integer: 0 is the main one, positive ones are above
+            it, negative ones below.
+        dtype: ``config.floatX`` by default.
+
+    Raises:
+        DTypeError: k is not an integer.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.eye(2, 3).eval(mode="NUMPY").tolist()
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    """
+    dtype = dtype_name(dtype or config.floatX)
+    m = n if m is None else m
+    number = diagonal_number("eye", k)
+    if isinstance(number.op, Constant):
+        static, symbolic = entries("eye", (n, m))
+        return Tensor.make(Eye(static, int(number.op.value), dtype), *symbolic)
+    return cast(equal(above_diagonal(n, m), number), dtype)
+
+
+def above_diagonal(n: Any, m: Any) -> Tensor:
+    """Return how far above the main diagonal each element of an n by m matrix is."""
+    return expand_dims(arange(m), 0) - expand_dims(arange(n), 1)
+
+
+def diagonal_number(op: str, k: Any) -> Tensor:
+    """Return the number of a diagonal, an int64 scalar.
+
+    Raises:
+        DTypeError: It is not an integer.
+    """
+    x = as_tensor(k)
+    if x.ndim or not is_integer(x.dtype):
+        raise DTypeError(f"{op}: expected an integer diagonal, got {k!r}.", "Pass an integer.")
+    return cast(x, "int64")
+
+
+@function
+def identity_like(x: Any, dtype: Any = None) -> Tensor:
+    """Return the identity matrix of a matrix's shape and dtype."""
+    x = as_tensor(x)
+    n, m = lengths(x)
+    return eye(n, m, dtype=dtype or x.dtype)
+
+
+@function
+def tensor_copy(x: Any) -> Tensor:
+    """Return the array itself: a symbolic array never changes, so it needs no copy."""
+    return as_tensor(x)  # type: ignore[no-any-return]
+
+
+@function
+def identity(x: Any) -> Tensor:
+    """Return the array itself; the identity matrix is ``eye``."""
+    return as_tensor(x)  # type: ignore[no-any-return]

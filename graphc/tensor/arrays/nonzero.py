@@ -1,0 +1,113 @@
+"""Positions of the nonzero elements, all of them or a fixed number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphc.errors import ArgumentError, ShapeError
+from graphc.tensor.arrays.create import arange
+from graphc.tensor.arrays.cumulative import cumsum
+from graphc.tensor.arrays.index import nonzero_places
+from graphc.tensor.arrays.join import stack
+from graphc.tensor.arrays.reduce import sum
+from graphc.tensor.arrays.sort import searchsorted
+from graphc.tensor.core.elementwise import cast, maximum, not_equal, where
+from graphc.tensor.core.shape import entries, lengths, ravel
+from graphc.tensor.core.tensor import Tensor, as_tensor, function
+
+
+@function
+def nonzero(x: Any, *, size: Any = None, fill_value: Any = None) -> tuple[Tensor, ...]:
+    """Return the positions of the nonzero elements, in row-major order.
+
+    Their number depends on the values, so JAX supports constants only, unless a ``size`` is
+    given.
+
+    Args:
+        x: At least one axis.
+        size: The number of positions to return, a Python or symbolic integer; the first ones.
+        fill_value: The filler if there are fewer, 0 by default: an integer, or
+            one for each axis.
+
+    Returns:
+        An int64 vector for each axis, of unknown length without a ``size``.
+
+    Raises:
+        ShapeError: x has no axis.
+        ArgumentError: A ``fill_value`` without a ``size``, or not one for each axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> (places,) = gt.nonzero([0, 5, 0, 7], size=3, fill_value=-1)
+        >>> places.eval(mode="NUMPY").tolist()
+        [1, 3, -1]
+    """
+    x = as_tensor(x)
+    if size is None:
+        if fill_value is not None:
+            raise ArgumentError("nonzero: fill_value= requires size=.")
+        return nonzero_places(x)
+    if not x.ndim:
+        raise ShapeError("nonzero: expected at least one axis, got a scalar.")
+    fills = list(fill_value) if isinstance(fill_value, list | tuple) else [fill_value or 0] * x.ndim
+    if len(fills) != x.ndim:
+        raise ArgumentError(
+            f"nonzero: got {len(fills)} fill values for {x.ndim} axes.",
+            "Pass one, or one for each axis.",
+        )
+    flat, there = _first(x, size)
+    places: list[Tensor] = []
+    for n in reversed(lengths(x)[1:]):
+        least = maximum(n, 1)  # an empty array has no places, but a remainder of them
+        places, flat = [flat % least, *places], flat // least
+    both = zip((flat, *places), fills, strict=True)
+    return tuple(where(there, i, cast(n, "int64")) for i, n in both)
+
+
+def _first(x: Tensor, size: Any) -> tuple[Tensor, Tensor]:
+    """The flat positions of the first ones, and which of them exist.
+
+    The k-th is where the count of those so far first is k.
+    """
+    (known,), symbolic = entries("nonzero", size)
+    found = cast(ravel(not_equal(x, 0)), "int64")
+    order = arange(symbolic[0] if known is None else known)
+    return searchsorted(cumsum(found), order + 1), order < sum(found)
+
+
+@function
+def flatnonzero(x: Any, *, size: Any = None, fill_value: Any = None) -> Tensor:
+    """Return the flat positions of the nonzero elements in row-major order, an int64 vector.
+
+    Arguments and errors as for ``nonzero``; of a scalar too.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.flatnonzero([[0, 1], [1, 0]]).eval(mode="NUMPY").tolist()
+        [1, 2]
+    """
+    return nonzero(ravel(x), size=size, fill_value=fill_value)[0]
+
+
+@function
+def nonzero_values(x: Any) -> Tensor:
+    """Return the nonzero elements as a vector."""
+    x = ravel(x)
+    return x[nonzero_places(x)]  # type: ignore[no-any-return]
+
+
+@function
+def argwhere(x: Any, *, size: Any = None, fill_value: Any = None) -> Tensor:
+    """Return the positions of the nonzero elements, a row of int64 for each.
+
+    Arguments and errors as for ``nonzero``; of a scalar too, whose places have no number.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.argwhere([[0, 1], [1, 0]]).eval(mode="NUMPY").tolist()
+        [[0, 1], [1, 0]]
+    """
+    x = as_tensor(x)
+    if not x.ndim:
+        return nonzero(x[None], size=size)[0][:, None][:, :0]
+    return stack(nonzero(x, size=size, fill_value=fill_value), axis=1)

@@ -1,0 +1,139 @@
+"""Elements and arrays repeated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import DTypeError, ShapeError
+from graphc.ir import Constant, Op, TensorType, is_integer
+from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.core.axes import expand_dims
+from graphc.tensor.core.shape import entries, length, lengths, ravel, reshape
+from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, constant, function, has_symbols
+
+
+@function
+def tile(x: Any, reps: Any) -> Tensor:
+    """Return an array repeated side by side.
+
+    Args:
+        x: Any shape and dtype.
+        reps: The number of repetitions along each axis, Python or symbolic integers, or an int64
+            vector of static length. If fewer than x's axes, they apply to its last ones; more make
+            new axes in front.
+
+    Raises:
+        ShapeError: A number below 0.
+        DTypeError: A number that is not an integer.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> tile(gt.tensor("x", shape=(2, 3)), (4, 1, 2)).type
+        float64[4, 2, 6]
+    """
+    x = as_tensor(x)
+    static, symbolic = entries("tile", reps)
+    given = iter(symbolic)
+    counts: list[Any] = [next(given) if n is None else n for n in static]
+    counts = [1] * (x.ndim - len(counts)) + counts
+    own = [1] * (len(counts) - x.ndim) + lengths(x)
+    x = reshape(x, own)
+    # Each axis that is repeated gets an axis for its copies in front of it.
+    again = [axis for axis, count in enumerate(counts) if count != 1]
+    if not again:
+        return x  # type: ignore[no-any-return]
+    apart = expand_dims(x, [axis + i for i, axis in enumerate(again)])
+    shape = [
+        n for axis, m in enumerate(own) for n in ((counts[axis], m) if axis in again else (m,))
+    ]
+    return reshape(broadcast_to(apart, shape), [n * m for n, m in zip(counts, own, strict=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatIndices(Op):
+    """Each index of a vector of counts, repeated as often as counted: an int64 vector.
+
+    Inputs are the counts and how many there must be.
+    """
+
+    name = "repeat_indices"
+
+    def infer(self, counts: TensorType, n: TensorType) -> TensorType:
+        return TensorType("int64", (None,))
+
+    def host_inputs(self) -> tuple[int, ...]:
+        return (0, 1)
+
+    def perform(self, counts: np.ndarray[Any, Any], n: Any) -> np.ndarray[Any, Any]:
+        if len(counts) != n:
+            raise ShapeError(
+                f"repeat: got {len(counts)} counts for an axis of length {n}.",
+                "Pass a count for each element, or a single one.",
+            )
+        if len(counts) and np.min(counts) < 0:
+            raise ShapeError(f"repeat: the count {np.min(counts)} is negative.")
+        return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+
+    def pullback(self, g: Tensor, y: Tensor, counts: Tensor, n: Tensor) -> tuple[None, None]:
+        return None, None
+
+
+@function
+def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
+    """Return each element repeated several times in a row.
+
+    Args:
+        x: Any shape and dtype.
+        repeats: The number of repetitions: a Python or symbolic integer, or a vector with one for
+            each element along the axis. A vector of static length 1 applies to all.
+        axis: The axis to repeat along; by default all elements are, as a vector.
+
+    Raises:
+        ShapeError: No such axis, a number below 0, or not as many counts as elements.
+        DTypeError: A number that is not an integer.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> repeat(gt.tensor("x", shape=(2, 3)), 2, axis=1).type
+        float64[2, 6]
+    """
+    x = as_tensor(x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    (at,) = axes_of("repeat", axis, x.ndim)
+    # Counts given as numbers are part of the graph, as they determine its shapes.
+    listed = isinstance(repeats, list | tuple) and has_symbols(repeats)
+    counts = as_tensor(repeats) if listed else constant(repeats, bake=True)
+    if counts.ndim > 1 or not is_integer(counts.dtype):
+        raise DTypeError(
+            f"repeat: expected integer counts, got {counts!r}.",
+            "Pass an integer or a vector of integers.",
+        )
+    own = lengths(x)
+    if counts.ndim and counts.type.shape != (1,):
+        places = _places(counts, length(x, at))
+        return x[(*[slice(None)] * at, places)]  # type: ignore[no-any-return]
+    (static,), symbolic = entries("repeat", counts)
+    count = static if static is not None else symbolic[0]
+    apart = expand_dims(x, at + 1)
+    shape = [*own[: at + 1], count, *own[at + 1 :]]
+    return reshape(broadcast_to(apart, shape), [*own[:at], own[at] * count, *own[at + 1 :]])
+
+
+def _places(counts: Tensor, n: int | Tensor) -> Any:
+    """The source of each element; constants where the counts and the length are."""
+    known = counts.type.shape[0]
+    if known is not None and isinstance(n, int) and known != n:
+        raise ShapeError(
+            f"repeat: got {known} counts for an axis of length {n}.",
+            "Pass a count for each element, or a single one.",
+        )
+    if not isinstance(counts.op, Constant) or not isinstance(n, int):
+        return Tensor.make(RepeatIndices(), counts, as_tensor(n, dtype="int64"))
+    try:
+        return RepeatIndices().perform(counts.op.value, n)
+    except ShapeError as error:
+        raise ShapeError(error.problem, error.remedy) from None

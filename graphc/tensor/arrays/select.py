@@ -1,0 +1,459 @@
+"""Elements selected by indices and by conditions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.config import config
+from graphc.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from graphc.ir import Op, TensorType, is_inexact, is_integer
+from graphc.tensor.arrays.broadcast import broadcast_arrays, broadcast_lengths, broadcast_to
+from graphc.tensor.arrays.create import arange, zeros_like
+from graphc.tensor.arrays.index import HOLE, Index, IndexUpdate, nonzero_places
+from graphc.tensor.arrays.join import stack
+from graphc.tensor.arrays.reduce import sum
+from graphc.tensor.core.axes import expand_dims, slice_at_axis
+from graphc.tensor.core.elementwise import (
+    aligned,
+    broadcast_checks,
+    broadcast_shapes,
+    cast,
+    clip,
+    equal,
+    floor_divide,
+    not_equal,
+    remainder,
+    where,
+)
+from graphc.tensor.core.shape import length, lengths, ravel, reshape
+from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, constant, function, operands
+
+# Indices.
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedIndices(Op):
+    """Integers, each checked to be from 0 on and below the length beside it.
+
+    Where values are at hand while the program runs, others raise; elsewhere they are taken on
+    trust, as all indices are.
+
+    Attributes:
+        what: What an error calls them.
+    """
+
+    what: str
+    name = "checked_indices"
+
+    def infer(self, i: TensorType, n: TensorType) -> TensorType:
+        return i.with_shape(broadcast_shapes(self.what, (i, n)))
+
+    def checks(self, *types: TensorType) -> Any:
+        return broadcast_checks(types)
+
+    def perform(self, i: np.ndarray[Any, Any], n: np.ndarray[Any, Any]) -> Any:
+        i, n = np.broadcast_arrays(i, n)
+        wrong = (i < 0) | (i >= n)
+        if wrong.any():
+            raise BoundsError(
+                f"{self.what}: {i[wrong][0]} is not from 0 on and below {n[wrong][0]}.",
+                "mode='clip' and mode='wrap' bring such values into the range, where there is one.",
+            )
+        return i
+
+    def pullback(self, g: Tensor, y: Tensor, i: Tensor, n: Tensor) -> tuple[None, None]:
+        return None, None
+
+    def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
+        return Tensor.make(self, *aligned(batched, inputs))
+
+
+def checked_indices(what: str, i: Tensor, n: Any) -> Tensor:
+    """Return indices checked to be from 0 on and below a length, an integer or an array of them."""
+    return Tensor.make(CheckedIndices(what), i, as_tensor(n, dtype="int64"))
+
+
+def place_in(op: str, i: Any, n: Any, mode: str) -> Tensor:
+    """Return indices brought within a length, as a mode says.
+
+    Raises:
+        ArgumentError: No such mode.
+        DTypeError: They are no integers.
+    """
+    i = _indices(op, i)
+    if mode == "wrap":
+        return remainder(i, n)
+    if mode == "clip":
+        return clip(i, 0, as_tensor(n, dtype="int64") - 1)
+    if mode == "raise":
+        return checked_indices(op, i, n)
+    raise ArgumentError(f"{op}: unknown mode={mode!r}.", "Use 'raise', 'wrap' or 'clip'.")
+
+
+def _indices(op: str, i: Any) -> Tensor:
+    i = as_tensor(i)
+    if i.type.shape == (0,) and not i.inputs and is_inexact(i.dtype):
+        i = cast(i, "int64")
+    if not is_integer(i.dtype):
+        raise DTypeError(f"{op}: expected integers, got {i!r}.", "Cast them with astype.")
+    return cast(i, "int64")
+
+
+@function
+def take(x: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Tensor:
+    """Return the elements at these positions along an axis, or of all in row-major order.
+
+    Args:
+        x: Any shape.
+        indices: Integers of any shape, Python's or symbolic; negative ones count from the end.
+        axis: A Python integer; None takes from all elements.
+        mode: Of indices outside: ``"raise"``, as indexing does, ``"wrap"`` them around, or
+            ``"clip"`` them to the first and the last, so that none counts from the end.
+
+    Raises:
+        ShapeError: x has no such axis.
+        ArgumentError: No such mode.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.take([10, 20, 30], [2, 0]).eval(mode="NUMPY").tolist()
+        [30, 10]
+    """
+    x = as_tensor(x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    (at,) = axes_of("take", axis, x.ndim)
+    if mode != "raise":
+        indices = place_in("take", indices, length(x, at), mode)
+    return x[slice_at_axis(indices, at)]  # type: ignore[no-any-return]
+
+
+def _grid(op: str, x: Tensor, indices: Any, axis: Any) -> tuple[Tensor, list[Tensor]]:
+    """An array, or all its elements for no axis, and an index array for each axis of it."""
+    indices = _indices(op, indices)
+    if axis is None:
+        x, axis = ravel(x), 0
+    if indices.ndim != x.ndim:
+        raise ShapeError(
+            f"{op}: the indices {indices!r} and {x!r} differ in rank.",
+            "Pass indices with as many axes as the array.",
+        )
+    (at,) = axes_of(op, axis, x.ndim)
+    places = [
+        expand_dims(arange(n), tuple(j for j in range(x.ndim) if j != i))
+        for i, n in enumerate(lengths(x))
+    ]
+    places[at] = indices
+    return x, places
+
+
+@function
+def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
+    """Return, for each slice along an axis, the elements at positions of its own.
+
+    Args:
+        x: Any shape.
+        indices: Integers with as many axes, whose other lengths are x's or broadcast; negative
+            ones count from the end.
+        axis: The axis; None takes from all elements, with a vector of indices.
+
+    Returns:
+        An array of the indices' shape, where nothing broadcasts.
+
+    Raises:
+        ShapeError: The two differ in rank, or lengths do not fit.
+        DTypeError: The indices are no integers.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.as_tensor([[3, 1, 2], [4, 6, 5]])
+        >>> gt.take_along_axis(x, gt.argsort(x), axis=1).eval(mode="NUMPY").tolist()
+        [[1, 2, 3], [4, 5, 6]]
+    """
+    x, places = _grid("take_along_axis", as_tensor(x), indices, axis)
+    return Tensor.make(Index((HOLE,) * x.ndim), x, *places)
+
+
+@function
+def put_along_axis(
+    x: Any, indices: Any, values: Any, axis: int | None = -1, *, accumulate: bool = False
+) -> Tensor:
+    """Return x with the elements at given positions of each slice along an axis replaced.
+
+    Args:
+        x: Any shape.
+        indices: As for ``take_along_axis``; which of several values for one place stays is not
+            defined.
+        values: What broadcasts to the indices' shape; cast to x's dtype.
+        axis: The axis; None puts into all elements, with a vector of indices.
+        accumulate: Add the values instead; several for one place add up.
+
+    Returns:
+        An array of x's shape and dtype: x itself stays as it is.
+
+    Raises:
+        ShapeError: The ranks or lengths do not fit.
+        DTypeError: The indices are no integers.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.put_along_axis([[1, 2], [3, 4]], [[1], [0]], 9, axis=1).eval(mode="NUMPY").tolist()
+        [[1, 9], [9, 4]]
+    """
+    x = as_tensor(x)
+    flat, places = _grid("put_along_axis", x, indices, axis)
+    values = as_tensor(values, dtype=x.dtype)
+    update = IndexUpdate((HOLE,) * flat.ndim, accumulate)
+    y = Tensor.make(update, flat, values, *places)
+    return y if axis is not None else reshape(y, lengths(x))
+
+
+@function
+def choose(x: Any, choices: Any, mode: str = "raise") -> Tensor:
+    """Return, for each element, the one of the choice that its index names.
+
+    Args:
+        x: Integers, which broadcast with the choices.
+        choices: Arrays that broadcast, or one array whose first axis goes over them.
+        mode: Of integers that name no choice: ``"raise"``, ``"wrap"`` around or ``"clip"``.
+            Compiled backends do not see values, and take integers on trust instead of raising.
+
+    Raises:
+        BoundsError: An integer names no choice, when the program runs in NumPy.
+        DTypeError: x does not hold integers.
+        ArgumentError: No such mode.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.choose([1, 0, 1], [[1, 2, 3], [10, 20, 30]]).eval(mode="NUMPY").tolist()
+        [10, 2, 30]
+    """
+    if isinstance(choices, list | tuple):
+        (*given,), _ = operands("choose", choices)
+        choices = stack(broadcast_arrays(*given))
+    choices = as_tensor(choices)
+    n, one = length(choices, 0), choices[0]
+    x = place_in("choose", x, n, mode)
+    shape = broadcast_lengths([x, one])
+    new = tuple(range(1, 1 + len(shape) - one.ndim))
+    full = broadcast_to(expand_dims(choices, new), (n, *shape))
+    return take_along_axis(full, broadcast_to(x, shape)[None], 0)[0]
+
+
+# Conditions.
+
+
+@function
+def compress(condition: Any, x: Any, axis: int | None = None) -> Tensor:
+    """Return the slices along an axis for which a condition holds.
+
+    How many there are depends on the condition, so compiled backends take a constant one only.
+
+    Args:
+        condition: A vector, read as bool; slices beyond its end are left out.
+        x: Any shape.
+        axis: The axis; by default all elements in row-major order.
+
+    Raises:
+        ShapeError: The condition is not a vector.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.compress([True, False], [[1, 2], [3, 4]], axis=0).eval(mode="NUMPY").tolist()
+        [[1, 2]]
+    """
+    condition = cast(condition, "bool")
+    if condition.ndim != 1:
+        raise ShapeError(f"compress: expected a vector as condition, got {condition!r}.")
+    return take(x, nonzero_places(condition)[0], axis)
+
+
+@function
+def extract(condition: Any, x: Any) -> Tensor:
+    """Return the elements for which a condition of the same size holds, as a vector.
+
+    Args:
+        condition: Read as bool; any shape, in row-major order.
+        x: As many elements.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.extract([True, False, True], [1, 2, 3]).eval(mode="NUMPY").tolist()
+        [1, 3]
+    """
+    return compress(ravel(cast(condition, "bool")), x)
+
+
+@function
+def count_nonzero(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Return the number of nonzero elements over axes, int64.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.count_nonzero([[1, 0], [2, 3]], axis=1).eval(mode="NUMPY").tolist()
+        [1, 2]
+    """
+    return sum(not_equal(x, 0), axis, keepdims=keepdims)
+
+
+@function
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Tensor:
+    """Return, for each element, the choice of the first condition that holds.
+
+    Args:
+        condlist: Conditions, arrays of bool that broadcast.
+        choicelist: As many arrays, which broadcast with them.
+        default: Where no condition holds.
+
+    Raises:
+        ArgumentError: None, or another number of choices.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.as_tensor([-2, 0, 3])
+        >>> gt.select([x < 0, x > 0], [-x, x * 10], 7).eval(mode="NUMPY").tolist()
+        [2, 7, 30]
+    """
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ArgumentError(
+            f"select: got {len(condlist)} conditions and {len(choicelist)} choices.",
+            "Pass one choice for each condition.",
+        )
+    (*choices, y), _ = operands("select", (*choicelist, default))
+    for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
+        y = where(condition, choice, y)
+    return y
+
+
+# Flat positions and indices.
+
+
+@function
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tensor:
+    """Return flat positions from an index for each axis.
+
+    Args:
+        multi_index: Arrays of integers that broadcast, one for each axis, or one array whose
+            first axis goes over them.
+        dims: The lengths of the axes, Python's or symbolic.
+        mode: Of indices outside: ``"raise"``, ``"wrap"`` around or ``"clip"``; or one for each.
+            Compiled backends take indices on trust instead of raising.
+        order: ``"C"``: row-major, or ``"F"``: column-major.
+
+    Returns:
+        An int64 array.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.ravel_multi_index(([1, 2], [3, 0]), (3, 4)).eval(mode="NUMPY").tolist()
+        [7, 8]
+    """
+    dims = list(dims)
+    indices = list(multi_index)
+    modes = [mode] * len(dims) if isinstance(mode, str) else list(mode)
+    if not len(dims) == len(indices) == len(modes):
+        raise ArgumentError(
+            f"ravel_multi_index: got {len(indices)} indices and {len(modes)} modes for {len(dims)} "
+            "axes.",
+            "Pass one for each axis.",
+        )
+    parts = [
+        place_in("ravel_multi_index", i, n, m) for i, n, m in zip(indices, dims, modes, strict=True)
+    ]
+    pairs = list(zip(parts, dims, strict=True))
+    y: Any = constant(0)
+    for i, n in pairs if _is_row_major("ravel_multi_index", order) else reversed(pairs):
+        y = y * n + i
+    return y  # type: ignore[no-any-return]
+
+
+def _is_row_major(op: str, order: str) -> bool:
+    if order not in {"C", "F"}:
+        raise ArgumentError(f"{op}: unknown order={order!r}.", "Use 'C' or 'F'.")
+    return order == "C"
+
+
+@function
+def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
+    """Return an index for each axis from flat positions.
+
+    Args:
+        indices: Integers of any shape, from 0 on and below the number of elements; others raise
+            in NumPy, and compiled backends take them on trust.
+        shape: The lengths of the axes, Python's or symbolic.
+        order: ``"C"``: row-major, or ``"F"``: column-major.
+
+    Returns:
+        An int64 array for each axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> [y.eval(mode="NUMPY").tolist() for y in gt.unravel_index([1, 5], (2, 3))]
+        [[0, 1], [1, 2]]
+    """
+    dims = list(shape) if isinstance(shape, list | tuple | Tensor) else [shape]
+    rest = checked_indices("unravel_index", _indices("unravel_index", indices), math.prod(dims))
+    row_major = _is_row_major("unravel_index", order)
+    parts: list[Tensor] = []
+    for n in reversed(dims) if row_major else dims:
+        parts.append(remainder(rest, n))
+        rest = floor_divide(rest, n)
+    return tuple(reversed(parts)) if row_major else tuple(parts)
+
+
+# Permutations, and indices as vectors.
+
+
+@function
+def inverse_permutation(perm: Any) -> Tensor:
+    """Return the inverse of a permutation along the last axis.
+
+    Args:
+        perm: Integers: each from 0 on and below the last length once.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.inverse_permutation([2, 0, 1]).eval(mode="NUMPY").tolist()
+        [1, 2, 0]
+    """
+    perm = _indices("inverse_permutation", perm)
+    return put_along_axis(zeros_like(perm), perm, arange(length(perm, -1)), -1)
+
+
+@function
+def permute_row_elements(x: Any, y: Any, inverse: bool = False) -> Tensor:
+    """Return the elements along the last axis in another order.
+
+    Args:
+        x: Any shape; its axes in front of the last broadcast with y's.
+        y: Permutations along the last axis, int64.
+        inverse: Undo the permutations.
+    """
+    x, y = as_tensor(x), _indices("permute_row_elements", y)
+    ndim = max(x.ndim, y.ndim)
+    x, y = as_tensor(x, ndim=ndim), as_tensor(y, ndim=ndim)
+    y = inverse_permutation(y) if inverse else y
+    return take_along_axis(x, y, -1)
+
+
+@function
+def to_one_hot(y: Any, nb_class: Any, dtype: Any = None) -> Tensor:
+    """Return a one-hot vector for each integer, along a new last axis.
+
+    Args:
+        y: Integers of any shape; one outside gives a vector of zeros.
+        nb_class: The length of the vectors.
+        dtype: ``config.floatX`` by default.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.to_one_hot([0, 2], 3, dtype="int8").eval(mode="NUMPY").tolist()
+        [[1, 0, 0], [0, 0, 1]]
+    """
+    y = _indices("to_one_hot", y)
+    return cast(equal(expand_dims(y, -1), arange(nb_class)), dtype or config.floatX)

@@ -1,0 +1,252 @@
+"""Set operations: distinct elements, membership, union and intersection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError
+from graphc.ir import Node, Op, Pick, TensorType, TupleType
+from graphc.tensor.arrays.create import arange, zeros, zeros_like
+from graphc.tensor.arrays.cumulative import cumsum
+from graphc.tensor.arrays.join import concatenate
+from graphc.tensor.arrays.select import put_along_axis, take
+from graphc.tensor.arrays.sort import argsort, comparable, searchsorted, sort
+from graphc.tensor.core.elementwise import isnan, less, logical_not, not_equal
+from graphc.tensor.core.shape import length, lengths, ravel, reshape
+from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, constant, function, operands
+
+
+@dataclass(frozen=True, slots=True)
+class Unique(Op):
+    """Indices of the distinct slices along an axis, in order, and how often each occurs.
+
+    Results are the places of the first ones, which of them each slice is, and their counts.
+
+    Attributes:
+        axis: None for the distinct elements of an array.
+    """
+
+    axis: int | None
+    name = "unique"
+
+    def infer(self, x: TensorType) -> TupleType:
+        some = TensorType("int64", (None,))
+        which = x.with_dtype("int64")
+        if self.axis is not None:
+            which = which.with_shape((x.shape[self.axis],))
+        return TupleType((some, which, some))
+
+    def host_inputs(self) -> tuple[int, ...]:
+        return (0,)
+
+    def perform(self, x: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+        _, first, which, count = np.unique(comparable(x), True, True, True, self.axis)
+        shape = x.shape if self.axis is None else (x.shape[self.axis],)
+        return first.astype(np.int64), which.reshape(shape).astype(np.int64), count.astype(np.int64)
+
+    def pullback(self, g: Any, y: Any, x: Tensor) -> tuple[None]:
+        return (None,)
+
+
+@function
+def unique(  # noqa: PLR0913 (NumPy's arguments)
+    x: Any,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    size: Any = None,
+    fill_value: Any = None,
+) -> Any:
+    """Return the distinct elements in ascending order.
+
+    How many there are depends on the values, so compiled backends take constants only, or a
+    ``size``.
+
+    Args:
+        x: Any dtype and shape; NaN is one element.
+        return_index: Give the place where each comes first, too.
+        return_inverse: Give for each element of x which of the distinct ones it is, too.
+        return_counts: Give how often each comes, too.
+        axis: Take the distinct slices along this axis, in place of elements.
+        size: How many to give, an integer: if there are more, the first ones; goes with no axis.
+        fill_value: What stands at the end if there are fewer, by default the smallest; their
+            counts are 0.
+
+    Returns:
+        The elements, and what else was asked for, int64, in a tuple.
+
+    Raises:
+        ShapeError: x has no such axis.
+        ArgumentError: Both an axis and a ``size``, or a ``fill_value`` without a ``size``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.lvector("x")
+        >>> values, counts = gt.unique(x, return_counts=True, size=3, fill_value=-1)
+        >>> values.eval({x: [5, 2, 5]}).tolist(), counts.eval({x: [5, 2, 5]}).tolist()
+        ([2, 5, -1], [1, 2, 0])
+    """
+    x = as_tensor(x)
+    asked = (return_index, return_inverse, return_counts)
+    if size is not None and axis is not None:
+        raise ArgumentError("unique: size= requires axis=None.")
+    if size is None and fill_value is not None:
+        raise ArgumentError("unique: fill_value= requires size=.")
+    if size is not None:
+        values, *rest = _unique_of_size(x, size, fill_value)
+    else:
+        if axis is not None:
+            (axis,) = axes_of("unique", (axis,), x.ndim)
+        found = Node.make(Unique(axis), x)
+        rest = [Tensor.make(Pick(i), found) for i in range(3)]
+        values = take(x, rest[0], axis)
+    results = (values, *[y for y, wanted in zip(rest, asked, strict=True) if wanted])
+    return results if any(asked) else values
+
+
+def _unique_of_size(x: Tensor, size: Any, fill_value: Any) -> tuple[Tensor, ...]:
+    """The distinct elements, where each is first, which of them each element is, and counts."""
+    flat = ravel(x)
+    n = length(flat, 0)
+    order = argsort(flat)
+    ordered = flat[order]
+    a, b = ordered[:-1], ordered[1:]
+    new = not_equal(a, b) & logical_not(isnan(a) & isnan(b))
+    # Cut to n, as the first one is there also where there is no element.
+    rank = concatenate([constant([0]), cumsum(new)])[:n]
+    starts = searchsorted(rank, arange(size + 1))
+    fill = ordered[:1] if fill_value is None else as_tensor([fill_value], dtype=x.dtype)
+    fill = concatenate([fill, zeros(1, x.dtype)])[:1]
+    values = concatenate([ordered, fill])[starts[:-1]]
+    first = concatenate([order, constant([0])])[starts[:-1]]
+    which = put_along_axis(zeros_like(order), order, rank)
+    return values, first, reshape(which, lengths(x)), starts[1:] - starts[:-1]
+
+
+# Membership.
+
+
+@function
+def isin(element: Any, test_elements: Any, invert: bool = False) -> Tensor:
+    """Return whether each element is among others.
+
+    Args:
+        element: Real numbers of any shape; NaN is nowhere.
+        test_elements: The others, of any shape.
+        invert: Whether it is not.
+
+    Returns:
+        An array of bool, of the elements' shape.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.isin([1, 2, 3], [2, 4]).eval(mode="NUMPY").tolist()
+        [False, True, False]
+    """
+    (x, among), _ = operands("isin", (element, test_elements))
+    among = sort(among, axis=None)
+    found = less(searchsorted(among, x, "left"), searchsorted(among, x, "right"))
+    found = found & logical_not(isnan(x))
+    return logical_not(found) if invert else found
+
+
+# Of two arrays. How many elements there are depends on the values, as for ``unique``.
+
+
+def _elements(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    """The elements of two arrays as vectors of one dtype."""
+    (a, b), _ = operands(op, (a, b))
+    return ravel(a), ravel(b)
+
+
+@function
+def union1d(a: Any, b: Any) -> Tensor:
+    """Return the distinct elements of either array, in ascending order.
+
+    Args:
+        a: Any shape; compiled backends take constants and integer inputs, as for ``unique``.
+        b: Any shape.
+
+    Returns:
+        A vector of the common dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.union1d([3, 1], [2, 3]).eval(mode="NUMPY").tolist()
+        [1, 2, 3]
+    """
+    return unique(concatenate(_elements("union1d", a, b)))  # type: ignore[no-any-return]
+
+
+@function
+def setdiff1d(a: Any, b: Any, assume_unique: bool = False) -> Tensor:
+    """Return the distinct elements of the first array that are not in the second.
+
+    Args:
+        a: Real numbers of any shape; compiled backends take constants and integer inputs.
+        b: Real numbers of any shape.
+        assume_unique: The elements of ``a`` are distinct: they stay in their order.
+
+    Returns:
+        A vector of the first one's dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.setdiff1d([3, 1, 2, 3], [2]).eval(mode="NUMPY").tolist()
+        [1, 3]
+    """
+    a = ravel(as_tensor(a))
+    a = a if assume_unique else unique(a)
+    return a[isin(a, b, invert=True)]  # type: ignore[no-any-return]
+
+
+@function
+def setxor1d(a: Any, b: Any, assume_unique: bool = False) -> Tensor:
+    """Return the distinct elements of exactly one of two arrays, in ascending order.
+
+    Arguments as for ``intersect1d``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.setxor1d([1, 2], [2, 3]).eval(mode="NUMPY").tolist()
+        [1, 3]
+    """
+    a, b = _elements("setxor1d", a, b)
+    if not assume_unique:
+        a, b = unique(a), unique(b)
+    return sort(concatenate([a[isin(a, b, invert=True)], b[isin(b, a, invert=True)]]))
+
+
+@function
+def intersect1d(a: Any, b: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+    """Return the distinct elements of both arrays, in ascending order.
+
+    Args:
+        a: Real numbers of any shape; compiled backends take constants and integer inputs.
+        b: Real numbers of any shape.
+        assume_unique: The elements of each are distinct.
+        return_indices: Give the place of each in ``a`` and in ``b``, too.
+
+    Returns:
+        A vector of the common dtype, or that and two int64 vectors.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> common, of_a, of_b = gt.intersect1d([4, 1, 2], [2, 4, 9], return_indices=True)
+        >>> [y.eval(mode="NUMPY").tolist() for y in (common, of_a, of_b)]
+        [[2, 4], [2, 0], [0, 1]]
+    """
+    a, b = _elements("intersect1d", a, b)
+    if assume_unique:
+        (first, at), (second, there) = ((sort(x), argsort(x)) for x in (a, b))
+    else:
+        (first, at), (second, there) = (unique(x, return_index=True) for x in (a, b))
+    # In ascending order, those of the one stand beside those of the other.
+    of_a, of_b = isin(first, second), isin(second, first)
+    common = first[of_a]
+    return (common, at[of_a], there[of_b]) if return_indices else common

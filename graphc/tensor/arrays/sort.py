@@ -1,0 +1,318 @@
+"""Sorted elements, their order and positions; NaN sorts last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError, BoundsError, ShapeError
+from graphc.ir import Op, TensorType
+from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.create import zeros_like
+from graphc.tensor.arrays.index import flip
+from graphc.tensor.arrays.select import put_along_axis, take, take_along_axis
+from graphc.tensor.core.axes import slice_at_axis
+from graphc.tensor.core.elementwise import widened
+from graphc.tensor.core.shape import length, ravel
+from graphc.tensor.core.specify import specified
+from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, function, operands
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(Op):
+    """The elements of each slice along an axis, in ascending order."""
+
+    axis: int
+    name = "sort"
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return np.sort(comparable(x), self.axis, kind="stable").astype(x.dtype, copy=False)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        """Each element of the result is one of x's, and gives its gradient back there."""
+        order = Tensor.make(ArgSort(self.axis), x)
+        return (put_along_axis(zeros_like(x), order, g, self.axis),)
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
+        if tangents[0] is None:
+            return None
+        return take_along_axis(tangents[0], Tensor.make(ArgSort(self.axis), x), self.axis)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(Sort(self.axis + 1), x)
+
+
+@dataclass(frozen=True, slots=True)
+class ArgSort(Op):
+    """The positions that sort each slice along an axis in ascending order, stable."""
+
+    axis: int
+    name = "argsort"
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x.with_dtype("int64")
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return np.argsort(comparable(x), self.axis, kind="stable")
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
+        return (None,)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(ArgSort(self.axis + 1), x)
+
+
+def comparable(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the array in a dtype that NumPy sorts with NaN last, unlike bfloat16."""
+    return x.astype(widened(x.dtype), copy=False)
+
+
+KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
+
+
+def _check_order(op: str, kind: Any, order: Any, stable: Any) -> None:
+    if kind not in KINDS:
+        raise ArgumentError(
+            f"{op}: unknown kind={kind!r}.",
+            f"Use one of {', '.join(map(repr, KINDS))}; all sort alike.",
+        )
+    if order is not None:
+        raise ArgumentError(
+            f"{op}: order={order!r} names fields, which symbolic arrays do not have.",
+            "Sort by several arrays with gt.lexsort.",
+        )
+
+
+def _axis(op: str, x: Any, axis: int | None) -> tuple[Tensor, int]:
+    x = as_tensor(x)
+    if axis is None:
+        return ravel(x), 0
+    return x, axes_of(op, (axis,), x.ndim)[0]
+
+
+@function
+def sort(
+    x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+) -> Tensor:
+    """Return the elements in ascending order along an axis; NaN comes last.
+
+    Args:
+        x: Any dtype and shape; complex numbers go by their real, then their imaginary part.
+        axis: The axis; None sorts all elements.
+        kind: NumPy's names of algorithms; all give the same.
+        order: None; NumPy's records have no counterpart.
+        stable: Equal elements keep their order in any case.
+
+    Raises:
+        ShapeError: x has no such axis.
+        ArgumentError: No such kind, or an ``order``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.sort([3, 1, 2]).eval(mode="NUMPY").tolist()
+        [1, 2, 3]
+    """
+    _check_order("sort", kind, order, stable)
+    x, at = _axis("sort", x, axis)
+    return Tensor.make(Sort(at), x)
+
+
+@function
+def argsort(
+    x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, stable: Any = None
+) -> Tensor:
+    """Return the positions, int64, that sort an array; equal elements keep their order.
+
+    Arguments and errors as for ``sort``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.argsort([3, 1, 2]).eval(mode="NUMPY").tolist()
+        [1, 2, 0]
+    """
+    _check_order("argsort", kind, order, stable)
+    x, at = _axis("argsort", x, axis)
+    return Tensor.make(ArgSort(at), x)
+
+
+@function
+def partition(
+    x: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+) -> Tensor:
+    """Return an order in which the elements at positions ``kth`` are where sorting puts them.
+
+    Smaller ones stand before and larger ones behind; here all of them are sorted.
+
+    Args:
+        x: Any dtype and shape.
+        kth: A Python integer or several; negative ones count from the end.
+        axis: The axis; None takes all elements.
+        kind: ``"introselect"``.
+        order: None.
+
+    Raises:
+        BoundsError: A place is outside the axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.partition([3, 1, 2], 1).eval(mode="NUMPY").tolist()
+        [1, 2, 3]
+    """
+    x, at = _partitioned("partition", x, kth, axis, kind, order)
+    return Tensor.make(Sort(at), x)
+
+
+@function
+def argpartition(
+    x: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+) -> Tensor:
+    """Return the positions, int64, that partition an array; arguments as for ``partition``."""
+    x, at = _partitioned("argpartition", x, kth, axis, kind, order)
+    return Tensor.make(ArgSort(at), x)
+
+
+def _partitioned(
+    op: str, x: Any, kth: Any, axis: int | None, kind: str, order: Any
+) -> tuple[Tensor, int]:
+    _check_order(op, None if kind == "introselect" else kind, order, None)
+    x, at = _axis(op, x, axis)
+    n = x.type.shape[at]
+    for k in np.atleast_1d(kth):
+        if n is not None and not -n <= k < n:
+            raise BoundsError(f"{op}: position {k} is outside {n} elements.")
+    return x, at
+
+
+@function
+def top_k(x: Any, k: Any, axis: int = -1) -> tuple[Tensor, Tensor]:
+    """Return the largest elements along an axis, largest first, and their positions.
+
+    Args:
+        x: Real numbers or bool; NaN counts as the largest.
+        k: How many, a Python or symbolic integer.
+        axis: The axis.
+
+    Returns:
+        The elements, and their places as int64; of equal elements the first come first.
+
+    Raises:
+        ShapeError: k is negative, there are fewer elements, or x has no such axis.
+        RuntimeShapeError: When it runs: there are fewer elements.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> values, places = gt.top_k([5, 9, 2, 9], 3)
+        >>> values.eval(mode="NUMPY").tolist(), places.eval(mode="NUMPY").tolist()
+        ([9, 9, 5], [1, 3, 0])
+    """
+    x, at = _axis("top_k", x, axis)
+    n = x.type.shape[at]
+    if isinstance(k, int) and not 0 <= k <= (k if n is None else n):
+        most = "the number of elements" if n is None else n
+        raise ShapeError(f"top_k: k={k} is not from 0 to {most}.")
+    # Sorted from the end, so that of equal elements the last stands first, and first when turned.
+    order = length(x, at) - 1 - flip(Tensor.make(ArgSort(at), flip(x, at)), at)
+    places = order[slice_at_axis(slice(0, k), at)]
+    places = specified(places, [k if axis == at else None for axis in range(x.ndim)], "top_k")
+    return take_along_axis(x, places, at), places
+
+
+@function
+def lexsort(keys: Any, axis: int = -1) -> Tensor:
+    """Return the positions, int64, that sort by the last key, then by the one before, and so on.
+
+    Args:
+        keys: Arrays of one shape, or one array whose first axis goes over them.
+        axis: The axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.lexsort(([3, 1, 2], [0, 1, 0])).eval(mode="NUMPY").tolist()
+        [2, 0, 1]
+    """
+    keys = [as_tensor(key) for key in keys]
+    if not keys:
+        raise ArgumentError("lexsort: expected at least one key.", "Pass a sequence of arrays.")
+    order = argsort(keys[0], axis)
+    for key in keys[1:]:
+        again = argsort(take_along_axis(key, order, axis), axis)
+        order = take_along_axis(order, again, axis)
+    return order
+
+
+# Positions in a sorted array.
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSorted(Op):
+    """The positions, int64, at which to insert values into sorted vectors.
+
+    Attributes:
+        right: Behind equal elements, not before them.
+        batched: How many leading axes both inputs have in common; a vector for each of them.
+    """
+
+    right: bool
+    batched: int = 0
+    name = "searchsorted"
+
+    @property
+    def side(self) -> str:
+        """NumPy's name of it."""
+        return "right" if self.right else "left"
+
+    def infer(self, x: TensorType, v: TensorType) -> TensorType:
+        if x.ndim != self.batched + 1:
+            raise ShapeError(
+                f"searchsorted: expected a sorted vector, got {x!r}.")  # fmt: skip
+        return v.with_dtype("int64")
+
+    def perform(self, x: np.ndarray[Any, Any], v: np.ndarray[Any, Any]) -> Any:
+        y = np.empty(v.shape, np.int64)
+        for place in np.ndindex(v.shape[: self.batched]):
+            y[place] = np.searchsorted(comparable(x[place]), comparable(v[place]), self.side)  # type: ignore[call-overload]
+        return y
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor, v: Tensor) -> tuple[None, None]:
+        return None, None
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor, v: Tensor) -> Tensor:
+        if not batched[0] and not self.batched:
+            return Tensor.make(self, x, v)
+        x, v = (a if own else repeated(a, size) for a, own in zip((x, v), batched, strict=True))
+        return Tensor.make(SearchSorted(self.right, self.batched + 1), x, v)
+
+
+@function
+def searchsorted(x: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
+    """Return the positions at which to insert values into a sorted vector.
+
+    Args:
+        x: A vector in ascending order, or in any where ``sorter`` puts it in order.
+        v: Values of any shape; NaN goes behind all numbers.
+        side: ``"left"``: before equal elements, ``"right"``: behind them.
+        sorter: The places that sort x, as from ``argsort``.
+
+    Returns:
+        An int64 array of v's shape, from 0 to x's length.
+
+    Raises:
+        ShapeError: x is not a vector.
+        ArgumentError: No such side.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.searchsorted([1, 3, 3, 7], [3, 8], side="right").eval(mode="NUMPY").tolist()
+        [3, 4]
+    """
+    if side not in {"left", "right"}:
+        raise ArgumentError(f"searchsorted: unknown side={side!r}.", "Use 'left' or 'right'.")
+    (x, v), _ = operands("searchsorted", (x, v))
+    x = x if sorter is None else take(x, sorter, 0)
+    return Tensor.make(SearchSorted(side == "right"), x, v)

@@ -1,0 +1,408 @@
+"""Batching: the graph for a whole batch at once, by each operation's own batching rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from typing import Any
+
+from graphc.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOperationError
+from graphc.ir import Node, Pick, TensorType, TupleType, gathered, replaced, toposort
+from graphc.site import derived_from
+from graphc.tensor.arrays.broadcast import broadcast_to, repeated
+from graphc.tensor.core.axes import expand_dims, squeeze
+from graphc.tensor.core.shape import length, lengths
+from graphc.tensor.core.specify import specify_shape
+from graphc.tensor.core.tensor import Tensor, as_tensor
+
+Size = int | Tensor
+"""The number of elements of a batch."""
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Nodes with a value for every element of a batch.
+
+    Attributes:
+        done: What stands for each node.
+        leading: The nodes whose stand-ins have the batch axis; the others are equal for all of it.
+        sizes: The batch's length, for each node that depends on a replaced one.
+    """
+
+    done: dict[Node, Any]
+    leading: set[Node] = field(default_factory=set)
+    sizes: dict[Node, Size] = field(default_factory=dict)
+
+    def add(self, node: Node) -> None:
+        """Apply the batching rule of one more node, whose inputs are known."""
+        size = self._size(node)
+        if size is not None:
+            self.sizes[node] = size
+        inputs = [self.done.get(x, x) for x in node.inputs]
+        if isinstance(node.op, Pick) and isinstance(inputs[0], tuple):
+            self._enter(node, inputs[0][node.op.index])
+            return
+        flags = [x in self.leading for x in node.inputs]
+        if size is None or not any(flags):
+            self.done[node] = node.with_inputs(inputs)
+            return
+        _check_shape_fixed(node, flags)
+        with derived_from(node.site):
+            self._enter(node, node.op.batch(size, flags, *inputs))
+
+    def _enter(self, node: Node, made: Any) -> None:
+        self.done[node] = made
+        if _is_batched(made, node):
+            self.leading.add(node)
+
+    def _size(self, node: Node) -> Size | None:
+        found = [self.sizes[x] for x in node.inputs if x in self.sizes]
+        known = {n for n in found if isinstance(n, int)}
+        if len(known) > 1:
+            raise ShapeError(
+                f"Batches of different lengths, {', '.join(map(str, sorted(known)))}, meet in "
+                f"{node!r}.",
+                "Make them equal, or one of them 1.",
+                node.where,
+            )
+        return known.pop() if known else found[0] if found else None
+
+    def result(self, y: Node) -> Any:
+        """The batched output, or the node itself where it depends on no replaced node."""
+        made = self.done.get(y, y)
+        spread = y in self.sizes and y not in self.leading
+        return repeated(made, self.sizes[y]) if spread else made
+
+
+def _followed(
+    outputs: Sequence[Node],
+    replacements: Mapping[Any, Tensor],
+    same: Mapping[Any, Tensor] | None = None,
+) -> _Batch:
+    """The graph for a batch; ``same`` has replacements that are equal for all of it."""
+    batch = _Batch({**replacements, **(same or {})})
+    for node, new in replacements.items():
+        if not new.ndim or not node.type.admits(new.type.with_shape(new.type.shape[1:])):
+            raise ShapeError(
+                f"{new!r} is not a batch of {node!r}.",
+                "Its first axis is the batch, the others are the node's.",
+                new.where,
+            )
+        batch.leading.add(node)
+        batch.sizes[node] = length(new, 0)
+    for node in toposort(outputs, batch.done):
+        batch.add(node)
+    return batch
+
+
+def batched(outputs: Sequence[Node], replacements: Mapping[Any, Tensor]) -> list[Tensor]:
+    """Return the outputs for every element of a batch, along a new leading axis.
+
+    Args:
+        outputs: Arrays of any shape.
+        replacements: For nodes of their graph, arrays with one more axis in front, the batch.
+
+    Returns:
+        An array for each output, with the batch axis in front; one that does not depend on the
+        replaced nodes is repeated along it.
+
+    Raises:
+        ShapeError: A replacement's other axes are not the node's, or batches differ in length.
+        UnsupportedOperationError: An operation has no rule, or its result's shape would differ
+            from one element of the batch to the next.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x, rows = gt.tensor("x", shape=(3,)), gt.tensor("rows", shape=(5, 3))
+        >>> [y.type for y in batched([x.sum(), x * 2], {x: rows})]
+        [float64[5], float64[5, 3]]
+    """
+    outputs = gathered(outputs, replacements)
+    batch = _followed(outputs, replacements)
+    sizes = [batch.sizes[x] for x in replacements]
+    size = next((n for n in sizes if isinstance(n, int)), sizes[0])
+    return [
+        batch.result(y) if y in batch.sizes else repeated(batch.result(y), size) for y in outputs
+    ]
+
+
+def _check_shape_fixed(node: Node, flags: Sequence[bool]) -> None:
+    if any(flags[i] for i in node.op.host_inputs()):
+        raise UnsupportedOperationError(
+            f"{node!r}: its shape would differ from one element of the batch to the next.",
+            "Compute lengths, slices, selecting masks and numbers of steps from values equal for "
+            "the whole batch; a loop may end by each element's own condition: until=, while_loop.",
+            node.where,
+        )
+
+
+def _is_batched(made: Node, node: Node) -> bool:
+    # A rule may give what is the same for the whole batch: a length, of the node's own rank.
+    several = isinstance(made, tuple) or isinstance(made.type, TupleType)
+    return several or bool(made.type.ndim > node.type.ndim)
+
+
+# Several batch axes.
+
+
+def vectorize_graph(outputs: Any, replace: Mapping[Any, Any]) -> Any:
+    """Return the outputs for every element of batches that replace parts of their graph.
+
+    No loop is built: each operation is applied once, to the whole batch. Derivatives of the result
+    are vectorised too.
+
+    Args:
+        outputs: An array, or a list or tuple of them.
+        replace: For arrays of the outputs' graph, arrays of the same dtype with any number of axes
+            in front. These broadcast against each other, an axis of static length 1 against any
+            length; what is not replaced is the same for all of the batch.
+
+    Returns:
+        As many arrays, with the batch axes of what each depends on in front of its own axes.
+
+    Raises:
+        DTypeError: A replacement has another dtype.
+        ShapeError: The last axes of a replacement are not those of what it replaces, or batches
+            differ in length.
+        UnsupportedOperationError: An operation has no rule for batches, or its result's shape
+            would differ from one element of the batch to the next.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x, y = gt.tensor(shape=(3,)), gt.tensor(shape=(3,))
+        >>> xs, ys = gt.tensor(shape=(5, 1, 3)), gt.tensor(shape=(4, 3))
+        >>> graphc.vectorize_graph(x @ y, {x: xs, y: ys}).type
+        float64[5, 4]
+    """
+    several = isinstance(outputs, list | tuple)
+    given = [as_tensor(y) for y in outputs] if several else [as_tensor(outputs)]
+    made = _over_axes(given, {x: _replacement(x, new) for x, new in replace.items()})
+    return type(outputs)(made) if several else made[0]
+
+
+def _replacement(x: Any, new: Any) -> Any:
+    if not isinstance(x, Tensor):
+        raise ArgumentError(f"vectorize_graph: {x!r} is not an array of the graph.")
+    new = as_tensor(new)
+    if new.dtype != x.dtype:
+        raise DTypeError(
+            f"vectorize_graph: {new!r} for {x!r}: the dtypes differ.", f"Use .astype({x.dtype!r})."
+        )
+    pairs = zip(new.type.shape[new.ndim - x.ndim :], x.type.shape, strict=False)
+    if new.ndim < x.ndim or any(n not in {m, None} and m is not None for n, m in pairs):
+        raise ShapeError(
+            f"vectorize_graph: {new!r} for {x!r}: its last axes are not those of the replaced "
+            "array.",
+            "Put the batch axes in front.",
+        )
+    return specify_shape(new, [*[None] * (new.ndim - x.ndim), *x.type.shape])
+
+
+def _over_axes(outputs: list[Tensor], replacements: Mapping[Tensor, Tensor]) -> list[Tensor]:
+    """The outputs for batches of any rank, one batch axis after the other, the last one first.
+
+    What has no such axis, or one of static length 1, is the same for all elements along it.
+    """
+    outputs = [*gathered(outputs, replacements)]  # type: ignore[list-item]
+    ranks = {x: new.ndim - x.ndim for x, new in replacements.items()}
+    deepest = _deepest(outputs, ranks)
+    most = max(ranks.values(), default=0)
+    whole = {x: _without_ones(new, ranks[x]) for x, new in replacements.items()}
+    # All are replaced together, with the last axis, as one may depend on what another replaces.
+    present = dict(zip(ranks, ranks, strict=True))
+    for axis in range(1, most + 1):
+        wide = [x for x in ranks if _is_wide(replacements[x], ranks[x] - axis)]
+        if axis < most:
+            new = {x: _stand_in(present[x], replacements[x], ranks[x] - axis) for x in wide}
+        else:
+            new = whole
+        same = {present[x]: y for x, y in new.items() if x not in wide}
+        batch = _followed(outputs, {present[x]: new[x] for x in wide}, same)
+        outputs = [
+            expand_dims(batch.result(y), 0)
+            if rank >= axis and y not in batch.sizes
+            else batch.result(y)
+            for y, rank in zip(outputs, deepest, strict=True)
+        ]
+        present |= new
+    return outputs if most else replaced(outputs, whole)  # type: ignore[arg-type, return-value]
+
+
+def _deepest(outputs: Sequence[Node], ranks: Mapping[Any, int]) -> list[int]:
+    """The number of batch axes of each output: the most of any replaced node it depends on."""
+    found: dict[Node, int] = {**ranks}
+    for node in toposort(outputs, ranks):
+        found[node] = max((found[x] for x in node.inputs), default=0)
+    return [found[y] for y in outputs]
+
+
+def _is_wide(new: Tensor, axis: int) -> bool:
+    return axis >= 0 and new.type.shape[axis] != 1
+
+
+def _stand_in(x: Tensor, new: Tensor, axis: int) -> Tensor:
+    return TensorType(x.dtype, (new.type.shape[axis], *x.type.shape))()  # type: ignore[no-any-return]
+
+
+def _without_ones(new: Tensor, rank: int) -> Tensor:
+    ones = tuple(i for i, n in enumerate(new.type.shape[:rank]) if n == 1)
+    return squeeze(new, ones) if ones else new
+
+
+# Functions.
+
+
+def vectorize(func: Any = None, signature: str | None = None, *, excluded: Any = ()) -> Any:
+    """Return a function of batches from one of single elements, without a loop.
+
+    Args:
+        func: A function of symbolic arrays that returns one, or a list or tuple of them. Without
+            it, the result is a decorator.
+        signature: The axes of an element of each argument and result, as ``"(n),(n,m)->(m)"``;
+            axes of one name have one length, and a number is a length. By default all are scalars.
+        excluded: Positions or names of arguments that are passed on unchanged.
+
+    Returns:
+        A function of arrays with any number of axes in front of an element's, which broadcast
+        against each other; every result has all of those axes in front. ``func`` is called once.
+
+    Raises:
+        ArgumentError: An invalid signature; when called, arguments or results in another
+            number than it says.
+        ShapeError: When called: an argument or result without the axes of the signature, or
+            lengths that differ.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> @graphc.vectorize(signature="(n),(n)->()")
+        ... def distance(a, b):
+        ...     return gt.sqrt(((a - b) ** 2).sum())
+        >>> distance(gt.tensor(shape=(5, 1, 3)), gt.tensor(shape=(4, 3))).type
+        float64[5, 4]
+    """
+    if func is None:
+        return partial(vectorize, signature=signature, excluded=excluded)
+    core = None if signature is None else _Signature.of(signature)
+    left_out = frozenset(excluded)
+
+    @wraps(func)
+    def over_batches(*args: Any, **kwargs: Any) -> Any:
+        places = [i for i in range(len(args)) if i not in left_out]
+        names = [name for name in kwargs if name not in left_out]
+        given = [as_tensor(x) for x in [*(args[i] for i in places), *(kwargs[k] for k in names)]]
+        sides = _Signature(((),) * len(given), None) if core is None else core
+        elements = sides.elements(given)
+        named = dict(zip([*places, *names], elements, strict=True))
+        made = func(
+            *[named.get(i, x) for i, x in enumerate(args)],
+            **{name: named.get(name, x) for name, x in kwargs.items()},
+        )
+        several = isinstance(made, list | tuple)
+        results = [as_tensor(y) for y in (made if several else [made])]
+        sides.check_results(results)
+        whole = vectorize_graph(results, dict(zip(elements, given, strict=True)))
+        batch = _batch_lengths([(x, x.ndim - e.ndim) for x, e in zip(given, elements, strict=True)])
+        whole = [_spread(y, y0.ndim, batch) for y, y0 in zip(whole, results, strict=True)]
+        return type(made)(whole) if several else whole[0]
+
+    return over_batches
+
+
+Core = tuple[str, ...]
+"""The names of an element's axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """The core axes of each argument and, where given, of each result."""
+
+    inputs: tuple[Core, ...]
+    outputs: tuple[Core, ...] | None
+
+    @classmethod
+    def of(cls, text: str) -> _Signature:
+        core = r"\((?:\w+(?:,\w+)*)?\)"
+        bare = "".join(text.split())
+        if not re.fullmatch(rf"(?:{core}(?:,{core})*)?->{core}(?:,{core})*", bare):
+            raise ArgumentError(
+                f"vectorize: {text!r} is not a signature.",
+                "Write the axes of each argument and result, as in '(n),(n,m)->(m)'.",
+            )
+        sides = [re.findall(r"\((.*?)\)", side) for side in bare.split("->")]
+        inputs, outputs = (
+            tuple(tuple(axes.split(",")) if axes else () for axes in side) for side in sides
+        )
+        return cls(inputs, outputs)
+
+    def elements(self, given: Sequence[Tensor]) -> list[Tensor]:
+        """An input for an element of each argument; the argument where that is one element."""
+        if len(given) != len(self.inputs):
+            raise ArgumentError(
+                f"vectorize: got {len(given)} arguments for a signature of {len(self.inputs)}.",
+                "List the others in excluded=.",
+            )
+        sizes: dict[str, int] = {}
+        for x, core in zip(given, self.inputs, strict=True):
+            self._check("argument", x, core, x.type.shape[x.ndim - len(core) :], sizes)
+        if all(x.ndim == len(core) for x, core in zip(given, self.inputs, strict=True)):
+            return list(given)
+        return [
+            TensorType(
+                x.dtype,
+                tuple(
+                    sizes.get(name, n)
+                    for name, n in zip(core, x.type.shape[x.ndim - len(core) :], strict=True)
+                ),
+            )()
+            for x, core in zip(given, self.inputs, strict=True)
+        ]
+
+    def _check(
+        self, what: str, x: Tensor, core: Core, shape: Sequence[int | None], sizes: dict[str, int]
+    ) -> None:
+        if len(shape) != len(core):
+            raise ShapeError(
+                f"vectorize: the {what} {x!r} does not have the core axes ({','.join(core)}).",
+                "Change the signature or the array.",
+            )
+        for name, n in zip(core, shape, strict=True):
+            known = int(name) if name.isdigit() else sizes.get(name, n)
+            if n is not None and n != known:
+                raise ShapeError(
+                    f"vectorize: the axis {name} has length {n} in the {what} {x!r}, and "
+                    f"{known} elsewhere.",
+                    "Make them equal, or give them two names.",
+                )
+            if known is not None:
+                sizes[name] = known
+
+    def check_results(self, results: Sequence[Tensor]) -> None:
+        """Raise unless the results match the signature."""
+        outputs = ((),) * len(results) if self.outputs is None else self.outputs
+        if len(results) != len(outputs):
+            raise ArgumentError(
+                f"vectorize: got {len(results)} results for a signature of {len(outputs)}."
+            )
+        for y, core in zip(results, outputs, strict=True):
+            self._check("result", y, core, y.type.shape, {})
+
+
+def _batch_lengths(heads: Sequence[tuple[Tensor, int]]) -> list[Size]:
+    """The common lengths of so many first axes of each array."""
+    found: list[Size] = []
+    for axis in range(max((rank for _, rank in heads), default=0), 0, -1):
+        having = [(x, rank - axis) for x, rank in heads if _is_wide(x, rank - axis)]
+        known = [(x, i) for x, i in having if x.type.shape[i] is not None]
+        source = known or having
+        found.append(length(*source[0]) if source else 1)
+    return found
+
+
+def _spread(y: Tensor, rank: int, batch: Sequence[Size]) -> Tensor:
+    """A result with all axes of the batch in front of its own."""
+    own = y.type.shape[: y.ndim - rank]
+    if len(own) == len(batch) and all(n != 1 or m == 1 for n, m in zip(own, batch, strict=True)):
+        return y
+    return broadcast_to(y, (*batch, *lengths(y)[y.ndim - rank :]))

@@ -1,0 +1,445 @@
+"""Arithmetic on numbers and their digits: elementwise rows, and functions made of them."""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError, DTypeError
+from graphc.ir import is_complex, is_inexact, is_integer
+from graphc.tensor.core.elementwise import (
+    NONNEGATIVE,
+    RISING,
+    ROWS,
+    Facts,
+    abs,
+    binary,
+    cast,
+    complex,
+    equal,
+    floor_divide,
+    greater_equal,
+    imag,
+    isinf,
+    isnan,
+    less_equal,
+    maximum,
+    minimum,
+    not_equal,
+    order_predicate,
+    ordered,
+    real_inexact,
+    real_numeric,
+    remainder,
+    sign,
+    square,
+    trunc,
+    unary,
+    where,
+    widened,
+)
+from graphc.tensor.core.exponential import power, sigmoid
+from graphc.tensor.core.tensor import Tensor, as_tensor, function, operands
+from graphc.tensor.core.trigonometric import cos, sin
+
+# Dtype rules.
+
+
+def whole(dtype: str) -> tuple[str, str] | None:
+    """Integers, kept; bool is refused, as in NumPy."""
+    return (dtype, dtype) if is_integer(dtype) else None
+
+
+def bits(dtype: str) -> tuple[str, str] | None:
+    """Integers and bool; the result is uint8."""
+    return None if is_inexact(dtype) else (dtype, "uint8")
+
+
+def in_float32(f: Any) -> Any:
+    """Wrap a reference so that it computes half-width floats in float32 and rounds once."""
+
+    def reference(*xs: Any) -> Any:
+        wide = [np.asarray(x, widened(x.dtype)) for x in xs]
+        return f(*wide).astype(xs[0].dtype, copy=False)
+
+    return reference
+
+
+# Operands of the functions below.
+
+
+def in_floats(op: str, x: Any) -> Tensor:
+    """Return real numbers in floating point; integers as NumPy converts them."""
+    x = as_tensor(x)
+    rule = real_inexact(x.dtype)
+    if rule is None:
+        raise DTypeError(f"{op}({x!r}): expected real numbers.")
+    return cast(x, rule[0])
+
+
+# Rows.
+
+hypot = binary(
+    "hypot",
+    "sqrt(a**2 + b**2) without overflow; its gradient at (0, 0) is 0",
+    real_inexact,
+    lambda g, y, a, b: (g * _share(y, a), g * _share(y, b)),
+    in_float32(np.hypot),
+    commutes=True,
+    facts=Facts(range=NONNEGATIVE),
+)
+
+
+def _share(y: Any, x: Any) -> Any:
+    still = equal(y, 0)
+    return where(isinf(x), sign(x), where(still, 0, x / where(still, 1, y)))
+
+
+cbrt = unary(
+    "cbrt",
+    "The cube root",
+    real_inexact,
+    lambda g, y, x: g / (3 * square(y)),
+    in_float32(np.cbrt),
+    facts=Facts(trend=RISING, fixed=(0, 1), parity=-1),
+)
+signbit = unary("signbit", "Whether the sign bit is set; true for -0.0", order_predicate)
+copysign = binary(
+    "copysign",
+    "|a| with the sign of b, also of a zero b",
+    real_inexact,
+    lambda g, y, a, b: (where(equal(signbit(a), signbit(b)), g, -g), None),
+    facts=Facts(exact=True),
+)
+fmax = binary(
+    "fmax",
+    "The larger of a and b, ignoring NaN",
+    ordered,
+    lambda g, y, a, b: _by_chosen(g, greater_equal(a, b) | isnan(b)),
+    facts=Facts(trend=(1, 1), exact=True),
+)
+fmin = binary(
+    "fmin",
+    "The smaller of a and b, ignoring NaN",
+    ordered,
+    lambda g, y, a, b: _by_chosen(g, less_equal(a, b) | isnan(b)),
+    facts=Facts(trend=(1, 1), exact=True),
+)
+
+
+def _by_chosen(g: Any, first: Any) -> tuple[Any, Any]:
+    return where(first, g, 0), where(first, 0, g)
+
+
+fmod = binary(
+    "fmod",
+    "a - b * trunc(a / b), with the sign of a; an integer modulo zero gives 0",
+    real_numeric,
+    lambda g, y, a, b: (g, -g * trunc(a / b)),
+)
+heaviside = binary(
+    "heaviside",
+    "0 for a negative a, 1 for a positive one, b where a is 0",
+    real_inexact,
+    lambda g, y, a, b: (None, where(equal(a, 0), g, 0)),
+)
+
+
+def _logaddexp2(a: Any, b: Any) -> Any:
+    """NumPy's function loses digits where the result is close to 0."""
+    high, low = np.maximum(a, b), np.minimum(a, b)
+    gap = np.where(high == low, 0, low - high).astype(a.dtype)
+    near = high + 1 + np.log1p(np.expm1(gap * np.log(2).item()) / 2) / np.log(2).item()
+    return np.where(gap > -1, near, high + np.log1p(np.exp2(gap)) / np.log(2).item())
+
+
+logaddexp2 = binary(
+    "logaddexp2",
+    "log2(2**a + 2**b) without overflow",
+    real_inexact,
+    lambda g, y, a, b: (g * _weight(a, b), g * _weight(b, a)),
+    in_float32(_logaddexp2),
+    commutes=True,
+    facts=Facts(trend=(1, 1)),
+)
+
+
+def _weight(a: Any, b: Any) -> Any:
+    # Two equal infinities share evenly, and inf - inf is never formed.
+    return sigmoid(math.log(2) * where(equal(a, b), 0, a - b))
+
+
+nextafter = binary(
+    "nextafter",
+    "The next representable number after a towards b",
+    real_inexact,
+    lambda g, y, a, b: (g, None),
+)
+
+
+def _scaled(a: Any, b: Any) -> Any:
+    # Scaling by 2**5000 takes any number of these dtypes out of range.
+    exponent = np.clip(np.where(np.isnan(b), 0, b), -5000, 5000).astype(np.int32)
+    return np.where(np.isnan(b), b, np.ldexp(a, exponent)).astype(a.dtype, copy=False)
+
+
+_ldexp: Any = binary(
+    "ldexp",
+    "a * 2**b, exact, for a whole number b",
+    real_inexact,
+    lambda g, y, a, b: (_ldexp(g, b), None),
+    in_float32(_scaled),
+)
+_exponent = unary(
+    "exponent",
+    "The binary exponent e: x is m * 2**e with 0.5 <= |m| < 1; 0 for 0",
+    real_inexact,
+    lambda g, y, x: None,
+    in_float32(lambda x: np.frexp(x)[1].astype(x.dtype)),
+    facts=Facts(fixed=(0, 1), parity=1, whole=True, exact=True),
+)
+gcd = binary("gcd", "The greatest common divisor", whole, commutes=True)
+lcm = binary("lcm", "The least common multiple", whole, commutes=True)
+bitwise_count = unary("bitwise_count", "The number of set bits of |x|", bits)
+
+
+# Quotients.
+
+
+@function
+def divmod(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    """Return ``a // b`` and ``a % b``.
+
+    Args:
+        a: Real numbers of any shape.
+        b: An array that broadcasts with a.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> [y.eval(mode="NUMPY").tolist() for y in gt.divmod([7, -7], 2)]
+        [[3, -4], [1, 1]]
+    """
+    return floor_divide(a, b), remainder(a, b)
+
+
+@function
+def ceil_intdiv(a: Any, b: Any) -> Tensor:
+    """Return the smallest integer not below ``a / b``, for integers.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> [int(gt.ceil_intdiv(n, 4).eval(mode="NUMPY")) for n in (7, 8, -7)]
+        [2, 2, -1]
+    """
+    quotient, rest = divmod(a, b)
+    return quotient + cast(not_equal(rest, 0), quotient.dtype)
+
+
+# Signs and parts.
+
+
+@function
+def positive(x: Any) -> Tensor:
+    """Return x itself; bool is refused, as in NumPy."""
+    x = as_tensor(x)
+    if x.dtype == "bool":
+        raise DTypeError("positive: bool has no sign.", "Cast it with astype.")
+    return x  # type: ignore[no-any-return]
+
+
+@function
+def fabs(x: Any) -> Tensor:
+    """Return the absolute value of real numbers, in floating point."""
+    return abs(in_floats("fabs", x))
+
+
+@function
+def modf(x: Any) -> tuple[Tensor, Tensor]:
+    """Return the fractional and the integral part of x, both with the sign of x.
+
+    Args:
+        x: Real numbers of any shape.
+
+    Returns:
+        The fraction and the whole part, floating.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> [y.eval(mode="NUMPY").tolist() for y in gt.modf([2.5, -1.25])]
+        [[0.5, -0.25], [2.0, -1.0]]
+    """
+    x = in_floats("modf", x)
+    before = trunc(x)
+    return copysign(where(isinf(x), 0, x - before), x), before
+
+
+@function
+def frexp(x: Any) -> tuple[Tensor, Tensor]:
+    """Return mantissa and exponent: x = ``mantissa * 2**exponent``, ``0.5 <= abs(mantissa) < 1``.
+
+    Args:
+        x: Real numbers of any shape.
+
+    Returns:
+        The mantissa, and the exponent as int32; of 0, an infinity and NaN, x itself and 0.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> [y.eval(mode="NUMPY").tolist() for y in gt.frexp([8.0, 0.75])]
+        [[0.5, 0.75], [4, 0]]
+    """
+    x = in_floats("frexp", x)
+    exponent = _exponent(x)
+    return _ldexp(x, -exponent), cast(exponent, "int32")
+
+
+@function
+def ldexp(x: Any, exponent: Any) -> Tensor:
+    """Return ``x * 2**exponent``, exactly.
+
+    Args:
+        x: Real numbers of any shape.
+        exponent: Integers of a shape that broadcasts with x's.
+
+    Raises:
+        DTypeError: The exponents are no integers.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.ldexp([0.5, 0.75], [4, 0]).eval(mode="NUMPY").tolist()
+        [8.0, 0.75]
+    """
+    x, exponent = in_floats("ldexp", x), as_tensor(exponent)
+    if is_inexact(exponent.dtype):
+        raise DTypeError(f"ldexp: expected integer exponents, got {exponent!r}.")
+    # Beyond 5000 every number is 0 or infinite; float16 can't hold much more.
+    return _ldexp(x, cast(minimum(maximum(cast(exponent, "int64"), -5000), 5000), x.dtype))  # type: ignore[no-any-return]
+
+
+@function
+def spacing(x: Any) -> Tensor:
+    """Return the distance to the next number away from 0, with x's sign; NaN for an infinity."""
+    x = in_floats("spacing", x)
+    return nextafter(x, copysign(cast(np.inf, x.dtype), x)) - x  # type: ignore[no-any-return]
+
+
+@function
+def float_power(a: Any, b: Any) -> Tensor:
+    """Return ``a ** b`` in float64, or complex128 where one of them is complex.
+
+    Args:
+        a: Any dtype and shape.
+        b: An array that broadcasts with a.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.float_power([2, 3], 2).eval(mode="NUMPY").tolist()
+        [4.0, 9.0]
+    """
+    (a, b), dtype = operands("float_power", (a, b))
+    wide = "complex128" if is_complex(dtype) else "float64"
+    return power(cast(a, wide), cast(b, wide))
+
+
+# Complex numbers.
+
+_angle = ROWS["angle"]
+
+
+@function
+def angle(x: Any, deg: bool = False) -> Tensor:
+    """Return the angle of a complex number, in radians.
+
+    Args:
+        x: Any dtype and shape.
+        deg: In degrees.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.angle(1j, deg=True).eval(mode="NUMPY").tolist()
+        90.0
+    """
+    y = _angle(x)
+    return y * (180 / math.pi) if deg else y
+
+
+@function
+def complex_from_polar(abs: Any, angle: Any) -> Tensor:
+    """Return the complex number of a magnitude and an angle in radians.
+
+    Args:
+        abs: Real numbers of any shape.
+        angle: An array that broadcasts with ``abs``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.complex_from_polar([1.0, 2.0], 0.0).eval(mode="NUMPY").tolist()
+        [(1+0j), (2+0j)]
+    """
+    return complex(abs * cos(angle), abs * sin(angle))
+
+
+@function
+def isreal(x: Any) -> Tensor:
+    """Return whether the imaginary part is 0, elementwise."""
+    return equal(imag(x), 0)
+
+
+@function
+def iscomplex(x: Any) -> Tensor:
+    """Return whether the imaginary part is not 0, elementwise."""
+    return not_equal(imag(x), 0)
+
+
+@function
+def isrealobj(x: Any) -> bool:
+    """Return whether the dtype is real, as a Python bool."""
+    return not iscomplexobj(x)
+
+
+@function
+def iscomplexobj(x: Any) -> bool:
+    """Return whether the dtype is complex, as a Python bool."""
+    return is_complex(as_tensor(x).dtype)
+
+
+@function
+def ndim(x: Any) -> int:
+    """Return the number of axes, a Python integer."""
+    return as_tensor(x).ndim  # type: ignore[no-any-return]
+
+
+# Choices between several.
+
+
+@function
+def largest(*xs: Any) -> Tensor:
+    """Return the largest of several arrays, elementwise; they broadcast.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.largest([1, 5], [2, 0], 1).eval(mode="NUMPY").tolist()
+        [2, 5]
+    """
+    return _of_several("largest", maximum, xs)
+
+
+@function
+def smallest(*xs: Any) -> Tensor:
+    """Return the smallest of several arrays, elementwise; they broadcast.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.smallest([1, 5], [2, 0], 1).eval(mode="NUMPY").tolist()
+        [1, 0]
+    """
+    return _of_several("smallest", minimum, xs)
+
+
+def _of_several(op: str, of_two: Any, xs: tuple[Any, ...]) -> Tensor:
+    if not xs:
+        raise ArgumentError(f"{op}: expected at least one array, got none.", "Pass one or more.")
+    return reduce(of_two, xs[1:], as_tensor(xs[0]))  # type: ignore[no-any-return]

@@ -1,0 +1,353 @@
+"""Axes permuted, inserted and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ShapeError
+from graphc.ir import Node, Op, TensorType
+from graphc.ir.line import ATOM, Code, Writer
+from graphc.tensor.core.shape import shifted_axes
+from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose(Op):
+    """A permutation of axes: axis ``axes[i]`` of the array is axis i of the result."""
+
+    axes: tuple[int, ...]
+
+    rearranges = True
+    name = "transpose"
+
+    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+        x = write(inputs[0], ATOM)
+        is_reversed = self.axes == tuple(range(len(self.axes)))[::-1]
+        return f"{x}.T" if is_reversed else f"{x}.transpose{self.axes}", ATOM
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x.with_shape(tuple(x.shape[axis] for axis in self.axes))
+
+    def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.transpose(x, self.axes)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        return (transpose(g, [self.axes.index(i) for i in range(len(self.axes))]),)
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
+        return None if tangents[0] is None else Tensor.make(self, tangents[0])
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(Transpose((0, *shifted_axes(self.axes))), x)
+
+
+@function
+def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
+    """Return the array with its axes permuted, reversed by default.
+
+    Args:
+        x: Any shape and dtype.
+        axes: Every axis of x once; negative ones count from the end.
+
+    Returns:
+        The array whose axis i is x's axis ``axes[i]``.
+
+    Raises:
+        ShapeError: ``axes`` is not a reordering of x's axes.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.transpose([[1, 2], [3, 4]]).eval(mode="NUMPY").tolist()
+        [[1, 3], [2, 4]]
+    """
+    x = as_tensor(x)
+    if axes is None:
+        order = tuple(range(x.ndim))[::-1]
+    else:
+        order = tuple(axes_of("transpose", a, x.ndim)[0] for a in axes)
+        if len(order) != x.ndim or len(set(order)) != x.ndim:
+            raise ShapeError(f"transpose({x!r}, {tuple(axes)}): the axes are not a permutation.")
+    return x if order == tuple(range(x.ndim)) else Tensor.make(Transpose(order), x)
+
+
+@function
+def matrix_transpose(x: Any) -> Tensor:
+    """Return the array with its last two axes exchanged."""
+    return swapaxes(x, -1, -2)
+
+
+@function
+def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
+    """Return the array with two axes exchanged; negative axes count from the end.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> swapaxes(gt.tensor("x", shape=(2, 3, 4)), 0, -1).type
+        float64[4, 3, 2]
+    """
+    x = as_tensor(x)
+    (a,), (b,) = axes_of("swapaxes", axis1, x.ndim), axes_of("swapaxes", axis2, x.ndim)
+    order = list(range(x.ndim))
+    order[a], order[b] = b, a
+    return transpose(x, order)
+
+
+@function
+def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
+    """Return the array with axes moved to new positions, the others kept in order.
+
+    Args:
+        x: Any shape and dtype.
+        source: One axis or several.
+        destination: As many positions.
+
+    Raises:
+        ShapeError: An axis does not exist, is repeated, or the two differ in number.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.moveaxis(gt.tensor("x", shape=(2, 3, 4)), 0, -1).type
+        float64[3, 4, 2]
+    """
+    x = as_tensor(x)
+    sources = [axes_of("moveaxis", a, x.ndim)[0] for a in _listed(source)]
+    places = [axes_of("moveaxis", a, x.ndim)[0] for a in _listed(destination)]
+    if {len(sources)} != {len(places), len(set(sources)), len(set(places))}:
+        raise ShapeError(f"moveaxis: cannot move {source} to {destination}.")
+    order = [axis for axis in range(x.ndim) if axis not in sources]
+    for place, axis in sorted(zip(places, sources, strict=True)):
+        order.insert(place, axis)
+    return transpose(x, order)
+
+
+def _listed(axes: Any) -> list[int]:
+    return list(axes) if isinstance(axes, list | tuple) else [axes]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandDims(Op):
+    """New axes of length 1 at these positions of the result."""
+
+    axes: tuple[int, ...]
+
+    rearranges = True
+    name = "expand_dims"
+
+    def infer(self, x: TensorType) -> TensorType:
+        rest = iter(x.shape)
+        ndim = x.ndim + len(self.axes)
+        return x.with_shape(tuple(1 if i in self.axes else next(rest) for i in range(ndim)))
+
+    def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.expand_dims(x, self.axes)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        return (squeeze(g, self.axes),)
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
+        return None if tangents[0] is None else Tensor.make(self, tangents[0])
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(ExpandDims(shifted_axes(self.axes)), x)
+
+
+@function
+def expand_dims(x: Any, axis: Axis) -> Tensor:
+    """Return the array with new axes of length 1.
+
+    Args:
+        x: Any shape and dtype.
+        axis: Their positions in the result; negative ones count from its end.
+
+    Raises:
+        ShapeError: The result has no such axis, or one is repeated.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> expand_dims(gt.vector("x"), (0, 2)).type
+        float64[1, ?, 1]
+    """
+    x = as_tensor(x)
+    ndim = x.ndim + (len(axis) if isinstance(axis, list | tuple) else 1)
+    axes = axes_of("expand_dims", axis, ndim) if axis is not None else ()
+    return Tensor.make(ExpandDims(axes), x) if axes else x
+
+
+@dataclass(frozen=True, slots=True)
+class Squeeze(Op):
+    """The array without these axes, each of length 1."""
+
+    axes: tuple[int, ...]
+
+    rearranges = True
+    name = "squeeze"
+
+    def infer(self, x: TensorType) -> TensorType:
+        for axis in self.axes:
+            if x.shape[axis] not in {1, None}:
+                raise ShapeError(
+                    f"squeeze({x!r}, {self.axes}): the length of axis {axis} is not 1.",
+                    "Index it, x[0], or reduce over it.",
+                )
+        return x.with_shape(tuple(n for i, n in enumerate(x.shape) if i not in self.axes))
+
+    def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.squeeze(x, self.axes)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        return (expand_dims(g, self.axes),)
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
+        return None if tangents[0] is None else Tensor.make(self, tangents[0])
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(Squeeze(shifted_axes(self.axes)), x)
+
+
+@function
+def squeeze(x: Any, axis: Axis = None) -> Tensor:
+    """Return the array without axes of length 1.
+
+    Args:
+        x: Any shape and dtype.
+        axis: The axes to drop; by default all whose static length is 1.
+
+    Raises:
+        ShapeError: An axis has another length, or does not exist.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.squeeze(gt.tensor("x", shape=(1, 3, 1))).type
+        float64[3]
+    """
+    x = as_tensor(x)
+    if axis is None:
+        axes = tuple(i for i, n in enumerate(x.type.shape) if n == 1)
+    else:
+        axes = axes_of("squeeze", axis, x.ndim)
+    return Tensor.make(Squeeze(axes), x) if axes else x
+
+
+@function
+def dimshuffle(x: Any, pattern: Sequence[int | str]) -> Tensor:
+    """Return the array with its axes in a new order, ``"x"`` for a new one of length 1.
+
+    Args:
+        x: Any shape and dtype.
+        pattern: The new order, such as ``(1, "x", 0)``; an omitted axis must have length 1.
+
+    Raises:
+        ShapeError: An axis is repeated, does not exist, or is dropped without having length 1.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> dimshuffle(gt.tensor("x", shape=(2, 3)), (1, "x", 0)).type
+        float64[3, 1, 2]
+    """
+    x = as_tensor(x)
+    kept = [axes_of("dimshuffle", a, x.ndim)[0] for a in pattern if a != "x"]  # type: ignore[arg-type]
+    if len(set(kept)) != len(kept):
+        raise ShapeError(f"dimshuffle: an axis is repeated in {pattern}.")
+    dropped = tuple(i for i in range(x.ndim) if i not in kept)
+    left = [i for i in range(x.ndim) if i in kept]
+    y = squeeze(x, dropped) if dropped else x
+    y = transpose(y, [left.index(a) for a in kept])
+    new = tuple(i for i, a in enumerate(pattern) if a == "x")
+    return expand_dims(y, new) if new else y
+
+
+@function
+def shape_padleft(x: Any, n_ones: int = 1) -> Tensor:
+    """Return the array with new axes of length 1 in front.
+
+    Args:
+        x: Any shape and dtype.
+        n_ones: The number of new axes.
+    """
+    return expand_dims(x, tuple(range(n_ones)))
+
+
+@function
+def shape_padright(x: Any, n_ones: int = 1) -> Tensor:
+    """Return the array with new axes of length 1 at the end.
+
+    Args:
+        x: Any shape and dtype.
+        n_ones: The number of new axes.
+    """
+    return expand_dims(x, tuple(range(-n_ones, 0)))
+
+
+@function
+def shape_padaxis(x: Any, axis: int) -> Tensor:
+    """Return the array with a new axis of length 1; a negative one counts from the end."""
+    return expand_dims(x, axis)
+
+
+@function
+def atleast_Nd(x: Any, *, n: int = 1, left: bool = True) -> Tensor:  # noqa: N802 (PyTensor's name)
+    """Return the array with at least n axes, new ones of length 1.
+
+    Args:
+        x: Any shape and dtype.
+        n: The least number of axes.
+        left: Whether the new ones stand in front of the others, or behind them.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> atleast_Nd(gt.vector("x"), n=3, left=False).type
+        float64[?, 1, 1]
+    """
+    x = as_tensor(x)
+    missing = max(n - x.ndim, 0)
+    return shape_padleft(x, missing) if left else shape_padright(x, missing)
+
+
+def _each_at_least(n: int, xs: Sequence[Any], left: bool) -> Any:
+    made = [atleast_Nd(x, n=n, left=left) for x in xs]
+    return made[0] if len(made) == 1 else made
+
+
+@function
+def atleast_1d(*xs: Any, left: bool = True) -> Any:
+    """Return an array with at least one axis, or a list; arguments as for ``atleast_Nd``."""
+    return _each_at_least(1, xs, left)
+
+
+@function
+def atleast_2d(*xs: Any, left: bool = True) -> Any:
+    """Return an array with at least two axes, or a list; arguments as for ``atleast_Nd``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.atleast_2d([1, 2]).eval(mode="NUMPY").tolist()
+        [[1, 2]]
+    """
+    return _each_at_least(2, xs, left)
+
+
+@function
+def atleast_3d(*xs: Any, left: bool = True) -> Any:
+    """Return an array with at least three axes, or a list; arguments as for ``atleast_Nd``.
+
+    New axes stand in front of the others, or with ``left=False`` behind them; NumPy puts one on
+    either side of a vector.
+    """
+    return _each_at_least(3, xs, left)
+
+
+def slice_at_axis(sl: Any, axis: int) -> tuple[Any, ...]:
+    """Return the index that applies a slice, or another index, to one axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.tensor("x", shape=(3, 4, 5))[slice_at_axis(slice(1, None), -2)].type
+        float64[3, 3, 5]
+    """
+    if axis < 0:
+        return (..., sl, *(slice(None),) * (-1 - axis))
+    return (*(slice(None),) * axis, sl)

@@ -1,0 +1,980 @@
+"""Elementwise functions, a row each: name, meaning, dtype rule, NumPy reference, derivative, facts.
+
+Operands are cast to one dtype before the node is made, so an operation sees one dtype only. An
+axis of static length 1 broadcasts. A derivative is written for real numbers; for complex ones it
+is conjugated around (``g`` is df/dRe + i df/dIm), where the row does not say otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import Any, TypedDict, Unpack
+
+import numpy as np
+
+from graphc.config import config
+from graphc.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from graphc.ir import (
+    Check,
+    Constant,
+    Node,
+    Op,
+    Shape,
+    TensorType,
+    dtype_name,
+    is_complex,
+    is_inexact,
+    is_integer,
+    numpy_dtype,
+    real_dtype,
+)
+from graphc.ir.line import ATOM, Code, Writer
+from graphc.tensor.core.help import OfInstance, help_of, signature_of
+from graphc.tensor.core.tensor import TABLE, Tensor, as_tensor, function, operands
+
+Pullback = Callable[..., Any]
+Domain = Callable[[str], tuple[str, str] | None]
+"""From the operands' common dtype to the one computed in and the one of the result."""
+
+ROWS: dict[str, Elementwise] = {}
+
+# Facts.
+
+REALS = (-math.inf, math.inf)
+NONNEGATIVE = (0.0, math.inf)
+RISING, FALLING = (1,), (-1,)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The mathematical properties of an elementwise function, of real floating numbers.
+
+    Attributes:
+        range: The interval of its results, were they computed without rounding, but for NaN.
+        positive: Whether results are above 0, but for those that round to it.
+        trend: For each operand, 1 if the result never falls as that operand grows, and -1 if it
+            never rises; empty if neither holds for one of them.
+        support: The interval of operands outside of which results are NaN; inside of it, those of
+            finite operands are not.
+        fixed: Which of the numbers 0 and 1 it maps to themselves, exactly.
+        parity: 1 if it is even, ``f(-x) == f(x)``; -1 if it is odd, ``f(-x) == -f(x)``; 0 else.
+        whole: Whether every finite result is a whole number.
+        exact: Whether every backend gives the same results, to the last bit.
+        additive: Whether ``f(a + b) == f(a) + f(b)``, for complex numbers too.
+        multiplicative: Whether ``f(a * b) == f(a) * f(b)``, for infinite and complex ones too.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.exp.facts.range, gt.exp.facts.trend == RISING
+        ((0.0, inf), True)
+    """
+
+    range: tuple[float, float] = REALS
+    positive: bool = False
+    trend: tuple[int, ...] = ()
+    support: tuple[float, float] = REALS
+    fixed: tuple[int, ...] = ()
+    parity: int = 0
+    whole: bool = False
+    exact: bool = False
+    additive: bool = False
+    multiplicative: bool = False
+
+
+NO_FACTS = Facts()
+
+
+# Dtype rules.
+
+
+def same(dtype: str) -> tuple[str, str] | None:
+    """Any dtype, kept."""
+    return dtype, dtype
+
+
+def numeric(dtype: str) -> tuple[str, str] | None:
+    """Numbers, kept; bool is refused, as in NumPy."""
+    return None if dtype == "bool" else (dtype, dtype)
+
+
+def inexact(dtype: str) -> tuple[str, str] | None:
+    """Computed in floating point: integers go to the smallest float that NumPy chooses."""
+    if dtype in {"bool", "int8", "uint8"}:
+        dtype = "float16"
+    elif dtype in {"int16", "uint16"}:
+        dtype = "float32"
+    elif is_integer(dtype):
+        dtype = "float64"
+    return dtype, dtype
+
+
+def quotient(dtype: str) -> tuple[str, str] | None:
+    """Computed in floating point: integers of any width are converted to float64."""
+    return (dtype, dtype) if is_inexact(dtype) else ("float64", "float64")
+
+
+def real_inexact(dtype: str) -> tuple[str, str] | None:
+    """Computed in real floating point; complex numbers are refused."""
+    return None if is_complex(dtype) else inexact(dtype)
+
+
+def ordered(dtype: str) -> tuple[str, str] | None:
+    """Real numbers and bool, kept."""
+    return None if is_complex(dtype) else (dtype, dtype)
+
+
+def real_numeric(dtype: str) -> tuple[str, str] | None:
+    """Real numbers, kept."""
+    return None if is_complex(dtype) or dtype == "bool" else (dtype, dtype)
+
+
+def is_whole(dtype: str) -> bool:
+    """Return whether every value is an integer: of integer and bool dtypes."""
+    return not is_inexact(dtype)
+
+
+def is_real(dtype: str) -> bool:
+    """Return whether no value has an imaginary part."""
+    return not is_complex(dtype)
+
+
+def complex_parts(dtype: str) -> tuple[str, str] | None:
+    """Return the real dtype of the parts and the complex dtype of the whole."""
+    if is_complex(dtype):
+        return None
+    dtype = inexact(dtype)[0]  # type: ignore[index]
+    return ("float64", "complex128") if dtype == "float64" else ("float32", "complex64")
+
+
+def phase(dtype: str) -> tuple[str, str]:
+    """Computed in floating point; the result is real."""
+    dtype = inexact(dtype)[0]  # type: ignore[index]
+    return dtype, real_dtype(dtype)
+
+
+def integral(dtype: str) -> tuple[str, str] | None:
+    """Integers and bool, kept."""
+    return None if is_inexact(dtype) else (dtype, dtype)
+
+
+def integer(dtype: str) -> tuple[str, str] | None:
+    """Integers, kept; bool is shifted as int8."""
+    if dtype == "bool":
+        return "int8", "int8"
+    return (dtype, dtype) if is_integer(dtype) else None
+
+
+def predicate(dtype: str) -> tuple[str, str] | None:
+    """Any dtype; the result is bool."""
+    return dtype, "bool"
+
+
+def order_predicate(dtype: str) -> tuple[str, str] | None:
+    """Real numbers and bool; the result is bool."""
+    return None if is_complex(dtype) else (dtype, "bool")
+
+
+def logical(dtype: str) -> tuple[str, str] | None:
+    """Read as bool; the result is bool."""
+    return "bool", "bool"
+
+
+def magnitude(dtype: str) -> tuple[str, str] | None:
+    """Any dtype; the result is real."""
+    return dtype, real_dtype(dtype)
+
+
+def broadcast_shapes(op: str, types: Sequence[TensorType]) -> Shape:
+    """Return the common shape: a static 1 broadcasts, an unknown length equals the others.
+
+    Raises:
+        ShapeError: Two known lengths differ and neither is 1.
+    """
+    first = types[0].shape
+    if all(t.shape == first for t in types):
+        return first
+    ndim = max(t.ndim for t in types)
+    lengths: list[int | None] = []
+    for axis in range(-ndim, 0):
+        seen = {t.shape[axis] for t in types if t.ndim >= -axis} - {1}
+        known = seen - {None}
+        if len(known) > 1:
+            raise ShapeError(
+                f"{op}({', '.join(map(repr, types))}): lengths differ on axis {axis}.",
+                "Make them equal, or one of them 1.",
+            )
+        lengths.append(known.pop() if known else None if seen else 1)
+    return tuple(lengths)
+
+
+def broadcast_checks(types: Sequence[TensorType]) -> list[Check]:
+    """Return pairs of lengths to compare at run time, where a type leaves one unknown."""
+    first = types[0]
+    if all(t is first for t in types):
+        axes = [axis for axis, n in enumerate(first.shape) if n is None]
+        return [(0, axis, j, axis) for axis in axes for j in range(1, len(types))]
+    checks: list[Check] = []
+    for axis in range(-max(t.ndim for t in types), 0):
+        having = [i for i, t in enumerate(types) if t.ndim >= -axis and t.shape[axis] != 1]
+        if any(types[i].shape[axis] is None for i in having):
+            checks += [(having[0], axis, j, axis) for j in having[1:]]
+    return checks
+
+
+def unbroadcast(g: Tensor, x: Tensor) -> Tensor:
+    """Return the gradient summed over the axes on which x was broadcast."""
+    if g.type.shape == x.type.shape:
+        return g
+    new = g.ndim - x.ndim
+    axes = [*range(new)]
+    axes += [new + i for i, n in enumerate(x.type.shape) if n == 1 and g.type.shape[new + i] != 1]
+    if not axes:
+        return g
+    kept = [axis - new for axis in axes if axis >= new]
+    total = summed(g, tuple(axes), x)
+    return TABLE["expand_dims"](total, tuple(kept)) if kept else total
+
+
+def summed(g: Tensor, axes: tuple[int, ...], x: Tensor) -> Tensor:
+    """Return the gradient of x, which was repeated along axes; none if no element was chosen."""
+    total: Tensor = TABLE["sum"](g, axes)
+    mask = split_mask(g)[0] if x.inputs else None
+    if mask is None:
+        return total
+    return where(TABLE["any"](repeated_like(mask, g), axes), total, 0)  # type: ignore[no-any-return]
+
+
+def repeated_like(x: Tensor, y: Tensor) -> Tensor:
+    """Return x broadcast to y's shape."""
+    pairs = zip(x.type.shape, y.type.shape, strict=False)
+    if x.ndim == y.ndim and all(n != 1 or m == 1 for n, m in pairs):
+        return x
+    return TABLE["broadcast_to"](x, TABLE["shape"](y))  # type: ignore[no-any-return]
+
+
+def aligned(batched: Sequence[bool], xs: Sequence[Tensor]) -> list[Tensor]:
+    """Return operands that broadcast for each element of a batch as they do for one.
+
+    One of lower rank gets axes of length 1 between its batch axis and its own.
+    """
+    ndim = max(x.ndim - leading for x, leading in zip(xs, batched, strict=True))
+    return [with_rank(x, ndim) if leading else x for x, leading in zip(xs, batched, strict=True)]
+
+
+def with_rank(x: Tensor, ndim: int) -> Tensor:
+    """Return a batch of arrays of a given rank, with new axes behind the batch axis."""
+    new = tuple(range(1, ndim + 2 - x.ndim))
+    return TABLE["expand_dims"](x, new) if new else x
+
+
+class PartialSlopes:
+    """A slope that is written operand by operand, as one alone may be wanted."""
+
+    def __init__(self, *parts: Pullback) -> None:
+        self.parts = parts
+
+    def of(self, wanted: Sequence[bool], g: Tensor, y: Tensor, *xs: Tensor) -> list[Any]:
+        """The requested gradients, and None for others."""
+        pairs = zip(self.parts, wanted, strict=True)
+        return [part(g, y, *xs) if asked else None for part, asked in pairs]
+
+
+Slope = Pullback | PartialSlopes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Elementwise(Op):
+    """A function applied to each element of arrays that broadcast; call it to build a node.
+
+    Attributes:
+        row: Its name, as in NumPy or ``scipy.special``.
+        meaning: What it gives, in a line.
+        domain: The dtype rule.
+        reference: The NumPy function.
+        slope: The gradients by the operands, given that by the result; None: it has none. For one
+            that does not exist, the error that is raised where it is asked for.
+        arity: How many operands.
+        commutes: Whether the two operands may change places.
+        holomorphic: Whether conjugating around the slope makes it right for complex numbers.
+        identity: The dtypes whose values it leaves as they are, if any.
+        expand: It made of other rows, for backends that have no lowering of it.
+        facts: Its mathematical properties, which rewriting and interval arithmetic go by.
+    """
+
+    row: str
+    meaning: str
+    domain: Domain
+    reference: Callable[..., Any]
+    slope: Slope | None
+    arity: int
+    commutes: bool = False
+    holomorphic: bool = True
+    identity: Callable[[str], bool] | None = None
+    expand: Callable[..., Tensor] | None = None
+    facts: Facts = NO_FACTS
+
+    @property
+    def name(self) -> str:
+        return self.row
+
+    @property
+    def __name__(self) -> str:
+        return self.row
+
+    def __repr__(self) -> str:
+        return self.row
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _row, (self.row,)
+
+    def unwritten(self) -> Any:
+        return None if ROWS.get(self.row) is self else self
+
+    def token(self) -> str:
+        return self.row
+
+    def __call__(self, *values: Any) -> Tensor:
+        if len(values) != self.arity:
+            if self.commutes and len(values) > self.arity:
+                return reduce(self, values)  # type: ignore[no-any-return]
+            raise ArgumentError(f"{self.row} takes {self.arity} operands, not {len(values)}.")
+        xs, dtype = operands(self.row, values)
+        if self.identity is not None and self.identity(dtype):
+            return xs[0]
+        rule = self.domain(dtype)
+        if rule is None:
+            raise DTypeError(
+                f"{self.row}({', '.join(map(repr, xs))}): not defined for {dtype}.",
+                "Cast the operands with astype first.",
+            )
+        if rule[0] != dtype:
+            xs = [cast(x, rule[0]) for x in xs]
+        return Tensor.make(self, *self.arranged(xs))
+
+    def is_commutative(self) -> bool:
+        return self.commutes
+
+    def arranged(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        """Operands of a commutative function in canonical order: constants first, then by age."""
+        if not self.commutes:
+            return tuple(inputs)
+        a, b = inputs
+        if isinstance(b.op, Constant):
+            swap = not isinstance(a.op, Constant) or a.serial > b.serial
+        else:
+            swap = a.serial > b.serial and not isinstance(a.op, Constant)
+        return (b, a) if swap else (a, b)
+
+    def infer(self, *types: TensorType) -> TensorType:
+        return _inferred(self, types)
+
+    def checks(self, *types: TensorType) -> Sequence[Check]:
+        return broadcast_checks(types)
+
+    def perform(self, *xs: np.ndarray[Any, Any]) -> Any:
+        return self.reference(*xs)
+
+    def pullback(self, g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Any]:
+        return self.pullback_to((True,) * len(xs), g, y, *xs)
+
+    def pullback_to(
+        self, wanted: Sequence[bool], g: Tensor, y: Tensor, *xs: Tensor
+    ) -> Sequence[Any]:
+        if self.slope is None:
+            return (None,) * len(xs)
+        mask, g = split_mask(g)
+        around = self.holomorphic and is_complex(g.dtype)
+        g = conj(g) if around else g
+        parts = self._slopes(wanted, g, y, *xs)
+        return [
+            _cotangent(conj(part) if around else part, mask, x)
+            if asked and _is_there(part)
+            else part
+            for part, asked, x in zip(parts, wanted, xs, strict=True)
+        ]
+
+    def _slopes(self, wanted: Sequence[bool], g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Any]:
+        assert self.slope is not None
+        if isinstance(self.slope, PartialSlopes):
+            return self.slope.of(wanted, g, y, *xs)
+        return self.slope(g, y, *xs)  # type: ignore[no-any-return]
+
+    def pushforward(self, tangents: Sequence[Tensor | None], y: Tensor, *xs: Tensor) -> Any:
+        if self.slope is None:
+            return None
+        if not self.holomorphic and (is_complex(y.dtype) or any(is_complex(x.dtype) for x in xs)):
+            return NotImplemented
+        total = None
+        for i, tangent in enumerate(tangents):
+            if tangent is None:
+                continue
+            if tangent.dtype != y.dtype:
+                tangent = cast(tangent, y.dtype)
+            wanted = [j == i for j in range(len(xs))]
+            part = _defined(self._slopes(wanted, tangent, y, *xs)[i])
+            if part is not None:
+                total = part if total is None else add(total, part)
+        if total is not None and total.type.shape != y.type.shape:
+            total = TABLE["broadcast_to"](total, TABLE["shape"](y))
+        return total
+
+    def batch(self, size: Any, batched: Sequence[bool], *xs: Tensor) -> Tensor:
+        return self(*aligned(batched, xs))
+
+
+Elementwise.__doc__ = OfInstance(Elementwise.__doc__, help_of)  # type: ignore[assignment]
+Elementwise.__signature__ = OfInstance(None, signature_of)  # type: ignore[attr-defined]
+
+
+@lru_cache(4096)
+def _inferred(op: Elementwise, types: tuple[TensorType, ...]) -> TensorType:
+    rule = op.domain(types[0].dtype)
+    if rule is None or any(t.dtype != rule[0] for t in types):
+        raise DTypeError(
+            f"{op.row}({', '.join(map(repr, types))}): expected operands of one dtype.",
+            f"Build it with gt.{op.row}, which casts them.",
+        )
+    return TensorType(rule[1], broadcast_shapes(op.row, types))
+
+
+def split_mask(g: Tensor) -> tuple[Tensor | None, Tensor]:
+    """Return a gradient ``where(mask, g, 0)`` as mask and g; other gradients have no mask.
+
+    An unselected branch has gradient zero whatever its slope there, infinite or NaN: so masks are
+    taken off before a slope is multiplied, and put back after.
+    """
+    mask = None
+    while isinstance(g.op, Where):
+        condition, a, b = g.inputs
+        if _is_zero(b):
+            g = a  # type: ignore[assignment]
+        elif _is_zero(a):
+            condition, g = logical_not(condition), b  # type: ignore[assignment]
+        else:
+            break
+        mask = condition if mask is None else logical_and(mask, condition)
+    return mask, g  # type: ignore[return-value]
+
+
+def _is_there(part: Any) -> bool:
+    return part is not None and not isinstance(part, GradientError)
+
+
+def _defined(part: Any) -> Any:
+    if isinstance(part, GradientError):
+        raise part
+    return part
+
+
+def _is_zero(x: Any) -> bool:
+    return isinstance(x.op, Constant) and x.op.shape == () and not any(x.op.data)
+
+
+def _cotangent(part: Tensor, mask: Tensor | None, x: Tensor) -> Tensor | None:
+    if not is_inexact(x.dtype):
+        return None
+    if is_complex(part.dtype) and not is_complex(x.dtype):
+        part = real(part)
+    if mask is not None:
+        part = where(mask, part, 0)
+    return unbroadcast(part, x)
+
+
+def _row(name: str) -> Elementwise:
+    return ROWS[name]
+
+
+def _enter(row: Elementwise) -> Elementwise:
+    ROWS[row.row] = row
+    TABLE[row.row] = row
+    return row
+
+
+def from_scipy(name: str, *, wide: bool = False) -> Callable[..., Any]:
+    """Return SciPy's function, in the operands' dtype also where SciPy has only wider ones.
+
+    With ``wide`` it is computed in float64 and rounded, where SciPy loses digits in float32.
+    """
+
+    def reference(*xs: np.ndarray[Any, Any]) -> Any:
+        # SciPy takes a quarter of a second to load, which not every user needs.
+        from scipy import special
+
+        dtype = xs[0].dtype
+        taken = [np.asarray(x, np.float64 if wide else widened(dtype)) for x in xs]
+        return np.asarray(getattr(special, name)(*taken)).astype(dtype, copy=False)
+
+    return reference
+
+
+def widened(dtype: np.dtype[Any]) -> Any:
+    """Return float32 for half-width floats, which few libraries compute in; others unchanged."""
+    return np.float32 if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
+
+
+def widened_name(dtype: str) -> str:
+    """Return the name of the widened dtype."""
+    return dtype_name(widened(numpy_dtype(dtype)))
+
+
+class Columns(TypedDict, total=False):
+    """The columns of a row that have defaults; see ``Elementwise``."""
+
+    commutes: bool
+    holomorphic: bool
+    identity: Callable[[str], bool] | None
+    expand: Callable[..., Any] | None
+    facts: Facts
+
+
+def unary(
+    name: str,
+    meaning: str,
+    domain: Domain,
+    slope: Callable[[Any, Any, Any], Any] | None = None,
+    reference: Callable[..., Any] | None = None,
+    **columns: Unpack[Columns],
+) -> Elementwise:
+    """Register a function of one operand; its slope gives the gradient with respect to it."""
+    pullback = None if slope is None else lambda g, y, x: (slope(g, y, x),)
+    reference = reference or getattr(np, name)
+    return _enter(Elementwise(name, meaning, domain, reference, pullback, 1, **columns))
+
+
+def binary(
+    name: str,
+    meaning: str,
+    domain: Domain,
+    slope: Slope | None = None,
+    reference: Callable[..., Any] | None = None,
+    **columns: Unpack[Columns],
+) -> Elementwise:
+    """Register a function of two operands; its slope gives the gradients with respect to both."""
+    reference = reference or getattr(np, name)
+    return _enter(Elementwise(name, meaning, domain, reference, slope, 2, **columns))
+
+
+def several(
+    arity: int,
+    name: str,
+    meaning: str,
+    domain: Domain,
+    slope: Slope | None,
+    reference: Callable[..., Any],
+    **columns: Unpack[Columns],
+) -> Elementwise:
+    """Register a function of several operands; its slope gives the gradients of each."""
+    return _enter(Elementwise(name, meaning, domain, reference, slope, arity, **columns))
+
+
+def undefined(row: str, operand: str, x: Tensor) -> GradientError | None:
+    """Return the slope in an operand that has no derivative: it raises when it is needed.
+
+    It is not asked for by a constant, or by what was an integer.
+    """
+    if isinstance(x.op, Constant) or (isinstance(x.op, Cast) and is_whole(x.inputs[0].type.dtype)):
+        return None
+    return GradientError(
+        f"{row} has no derivative by {operand}, here {x!r}.",
+        f"Make {operand} a constant or an integer, or pass it through graphc.disconnected_grad.",
+    )
+
+
+# Arithmetic.
+
+add = binary(
+    "add", "a + b", same, lambda g, y, a, b: (g, g), commutes=True, facts=Facts(trend=(1, 1))
+)
+subtract = binary(
+    "subtract",
+    "a - b",
+    numeric,
+    PartialSlopes(lambda g, y, a, b: g, lambda g, y, a, b: -g),
+    facts=Facts(trend=(1, -1)),
+)
+multiply = binary(
+    "multiply",
+    "a * b",
+    same,
+    PartialSlopes(lambda g, y, a, b: g * b, lambda g, y, a, b: g * a),
+    commutes=True,
+)
+divide = binary(
+    "divide",
+    "a / b",
+    quotient,
+    PartialSlopes(lambda g, y, a, b: g / b, lambda g, y, a, b: -(g * y / b)),
+)
+floor_divide = binary(
+    "floor_divide",
+    "The largest integer not above a / b; an integer divided by zero gives 0",
+    real_numeric,
+    lambda g, y, a, b: (None, None),
+)
+remainder = binary(
+    "remainder",
+    "a - b * floor(a / b), with the sign of b; an integer modulo zero gives 0",
+    real_numeric,
+    lambda g, y, a, b: (g, -g * floor_divide(a, b)),
+)
+
+
+negative = unary(
+    "negative",
+    "-x",
+    numeric,
+    lambda g, y, x: -g,
+    facts=Facts(trend=FALLING, fixed=(0,), parity=-1, exact=True, additive=True),
+)
+abs = unary(
+    "abs",
+    "|x|",
+    magnitude,
+    lambda g, y, x: g * sign(x),
+    holomorphic=False,
+    facts=Facts(range=NONNEGATIVE, fixed=(0, 1), parity=1, exact=True, multiplicative=True),
+)
+sign: Elementwise = unary(
+    "sign",
+    "-1, 0 or 1 for a real x; x / |x| for a complex one",
+    numeric,
+    lambda g, y, x: _complex_sign_slope(g, y, x) if is_complex(x.dtype) else None,
+    holomorphic=False,
+    facts=Facts(range=(-1.0, 1.0), trend=RISING, fixed=(0, 1), parity=-1, whole=True, exact=True),
+)
+square = unary(
+    "square",
+    "x * x",
+    numeric,
+    lambda g, y, x: g * 2 * x,
+    facts=Facts(range=NONNEGATIVE, fixed=(0, 1), parity=1, multiplicative=True),
+)
+sqrt = unary(
+    "sqrt",
+    "The square root",
+    inexact,
+    lambda g, y, x: g / (2 * y),
+    facts=Facts(range=NONNEGATIVE, trend=RISING, support=NONNEGATIVE, fixed=(0, 1)),
+)
+reciprocal = unary(
+    "reciprocal", "1 / x", quotient, lambda g, y, x: -g * y * y, facts=Facts(fixed=(1,), parity=-1)
+)
+
+
+def _complex_sign_slope(g: Any, y: Any, x: Any) -> Any:
+    # y = x / r: moving along x leaves it, moving across turns it by dx / r.
+    r = abs(x)
+    across = (g - y * real(g * conj(y))) / where(equal(r, 0), 1, r)
+    return where(equal(r, 0), 0, across)
+
+
+# Rounding.
+
+floor = unary(
+    "floor",
+    "The largest integer not above x",
+    ordered,
+    lambda g, y, x: None,
+    identity=is_whole,
+    facts=Facts(trend=RISING, fixed=(0, 1), whole=True, exact=True),
+)
+ceil = unary(
+    "ceil",
+    "The smallest integer not below x",
+    ordered,
+    lambda g, y, x: None,
+    identity=is_whole,
+    facts=Facts(trend=RISING, fixed=(0, 1), whole=True, exact=True),
+)
+trunc = unary(
+    "trunc",
+    "x rounded towards zero",
+    ordered,
+    lambda g, y, x: None,
+    identity=is_whole,
+    facts=Facts(trend=RISING, fixed=(0, 1), parity=-1, whole=True, exact=True),
+)
+round = unary(
+    "round",
+    "The nearest integer, ties to even",
+    ordered,
+    lambda g, y, x: None,
+    np.rint,
+    identity=is_whole,
+    facts=Facts(trend=RISING, fixed=(0, 1), parity=-1, whole=True, exact=True),
+)
+
+# Choices. Where both operands are equal, the first gets the whole gradient.
+
+maximum = binary(
+    "maximum",
+    "The larger of a and b; NaN where either is",
+    ordered,
+    lambda g, y, a, b: (where(greater_equal(a, b), g, 0), where(less(a, b), g, 0)),
+    facts=Facts(trend=(1, 1), exact=True),
+)
+minimum = binary(
+    "minimum",
+    "The smaller of a and b; NaN where either is",
+    ordered,
+    lambda g, y, a, b: (where(less_equal(a, b), g, 0), where(greater(a, b), g, 0)),
+    facts=Facts(trend=(1, 1), exact=True),
+)
+
+# Comparisons and logic.
+
+equal = binary("equal", "a == b", predicate, commutes=True)
+not_equal = binary("not_equal", "a != b", predicate, commutes=True)
+less: Elementwise = binary("less", "a < b", order_predicate)
+less_equal: Elementwise = binary("less_equal", "a <= b", order_predicate)
+greater: Elementwise = binary("greater", "a > b", order_predicate)
+greater_equal: Elementwise = binary("greater_equal", "a >= b", order_predicate)
+isnan = unary("isnan", "Whether x is not a number", predicate)
+isinf = unary("isinf", "Whether x is infinite, of either sign", predicate)
+isfinite = unary("isfinite", "Whether x is neither infinite nor NaN", predicate)
+logical_not = unary("logical_not", "Whether x is zero or false", logical)
+logical_and = binary("logical_and", "Whether both are true", logical, commutes=True)
+logical_or = binary("logical_or", "Whether either is true", logical, commutes=True)
+logical_xor = binary("logical_xor", "Whether exactly one is true", logical, commutes=True)
+invert = unary("invert", "Every bit inverted; for bool, not x", integral)
+bitwise_and = binary("bitwise_and", "a & b, bit by bit", integral, commutes=True)
+bitwise_or = binary("bitwise_or", "a | b, bit by bit", integral, commutes=True)
+bitwise_xor = binary("bitwise_xor", "a ^ b, bit by bit", integral, commutes=True)
+left_shift = binary("left_shift", "a * 2 ** b by shifting bits", integer)
+right_shift = binary("right_shift", "a // 2 ** b by shifting bits", integer)
+
+# Complex numbers. A complex gradient is df/dRe + i df/dIm, so these conjugate nothing.
+
+
+def _joined(a: Any, b: Any) -> Any:
+    # Not a + 1j * b: an infinite b would make the real part NaN.
+    y = np.empty(np.broadcast_shapes(a.shape, b.shape), f"c{2 * a.dtype.itemsize}")
+    y.real, y.imag = a, b
+    return y
+
+
+real = unary(
+    "real",
+    "The real part",
+    magnitude,
+    lambda g, y, x: cast(g, x.dtype),
+    holomorphic=False,
+    identity=is_real,
+    facts=Facts(trend=RISING, fixed=(0, 1), parity=-1, exact=True, additive=True),
+)
+imag = unary(
+    "imag",
+    "The imaginary part",
+    magnitude,
+    lambda g, y, x: cast(g, x.dtype) * 1j if is_complex(x.dtype) else None,
+    holomorphic=False,
+    facts=Facts(fixed=(0,), exact=True, additive=True),
+)
+conj: Elementwise = unary(
+    "conj",
+    "The complex conjugate",
+    same,
+    lambda g, y, x: conj(g),
+    holomorphic=False,
+    identity=is_real,
+    facts=Facts(
+        trend=RISING, fixed=(0, 1), parity=-1, exact=True, additive=True, multiplicative=True
+    ),
+)
+angle = unary(
+    "angle",
+    "The angle of a complex number, in radians",
+    phase,
+    lambda g, y, x: g * 1j * x / square(abs(x)) if is_complex(x.dtype) else None,
+    holomorphic=False,
+    facts=Facts(range=(-math.pi, math.pi), fixed=(0,)),
+)
+complex = binary(
+    "complex",
+    "a + i b",
+    complex_parts,
+    lambda g, y, a, b: (real(g), imag(g)),
+    _joined,
+    holomorphic=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Op):
+    """The values in another dtype; of complex numbers only complex ones or bool."""
+
+    dtype: str
+    name = "cast"
+
+    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+        return f"{write(inputs[0], ATOM)}.astype({self.dtype!r})", ATOM
+
+    def infer(self, x: TensorType) -> TensorType:
+        if is_complex(x.dtype) and not is_complex(self.dtype) and self.dtype != "bool":
+            raise DTypeError(
+                f"cast: {x!r} to {self.dtype} would drop the imaginary part.",
+                "Take the real part first: x.real.",
+            )
+        return x.with_dtype(self.dtype)
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        return x.astype(numpy_dtype(self.dtype))
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor | None]:
+        if not is_inexact(x.dtype) or not is_inexact(y.dtype):
+            return (None,)
+        mask, g = split_mask(g)
+        g = cast(g if is_complex(x.dtype) else real(g), x.dtype)
+        return (g if mask is None else where(mask, g, 0),)
+
+    def pushforward(self, tangents: Sequence[Tensor | None], y: Tensor, x: Tensor) -> Any:
+        (tangent,) = tangents
+        return cast(tangent, y.dtype) if tangent is not None and is_inexact(y.dtype) else None
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(self, x)
+
+
+@function
+def cast(x: Any, dtype: Any) -> Tensor:
+    """Return the values in another dtype.
+
+    Args:
+        x: Anything that ``as_tensor`` accepts; any shape.
+        dtype: Anything that NumPy accepts as a dtype, or ``"floatX"``.
+
+    Returns:
+        An array of that dtype and of x's shape; x itself where it has that dtype.
+
+    Raises:
+        DTypeError: No such dtype; or x is complex and the dtype is not, nor bool.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.cast([1.7, -1.7], "int64").eval(mode="NUMPY").tolist()
+        [1, -1]
+    """
+    x = as_tensor(x)
+    name = config.floatX if dtype == "floatX" else dtype_name(dtype)
+    return x if x.dtype == name else Tensor.make(Cast(name), x)
+
+
+@dataclass(frozen=True, slots=True)
+class Where(Op):
+    """``a`` where a condition holds and ``b`` elsewhere; the three broadcast."""
+
+    name = "where"
+
+    def infer(self, condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
+        if condition.dtype != "bool" or a.dtype != b.dtype:
+            raise DTypeError(
+                f"where({condition!r}, {a!r}, {b!r}): expected a bool condition and values of one "
+                "dtype.",
+                "Build it with gt.where, which casts them.",
+            )
+        return TensorType(a.dtype, broadcast_shapes("where", (condition, a, b)))
+
+    def checks(self, *types: TensorType) -> Sequence[Check]:
+        return broadcast_checks(types)
+
+    def perform(self, condition: Any, a: Any, b: Any) -> Any:
+        return np.where(condition, a, b)
+
+    def pullback(
+        self, g: Tensor, y: Tensor, condition: Tensor, a: Tensor, b: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        if not is_inexact(a.dtype):
+            return None, None, None
+        return (
+            None,
+            None if isinstance(a.op, Constant) else unbroadcast(where(condition, g, 0), a),
+            None if isinstance(b.op, Constant) else unbroadcast(where(condition, 0, g), b),
+        )
+
+    def pushforward(self, tangents: Sequence[Tensor | None], y: Tensor, *inputs: Tensor) -> Any:
+        _, a, b = tangents
+        if a is None and b is None:
+            return None
+        tangent = where(inputs[0], 0 if a is None else a, 0 if b is None else b)
+        return TABLE["broadcast_to"](tangent, TABLE["shape"](y))
+
+    def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
+        return Tensor.make(self, *aligned(batched, inputs))
+
+
+@function
+def where(condition: Any, a: Any = None, b: Any = None) -> Any:
+    """Return ``a`` where the condition holds and ``b`` elsewhere; the three broadcast.
+
+    Gradients flow to the chosen branch; the other one never contributes NaN.
+
+    Args:
+        condition: Read as bool; any shape.
+        a: Values of any dtype; with ``b`` left out too, the result is ``gt.nonzero(condition)``.
+        b: Values of any dtype.
+
+    Returns:
+        An array of the common dtype and shape of a and b.
+
+    Raises:
+        ShapeError: The shapes do not broadcast.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> gt.where(x > 0, gt.sqrt(x), 0).eval({x: [4.0, -1.0]}, mode="NUMPY").tolist()
+        [2.0, 0.0]
+    """
+    if a is None and b is None:
+        return TABLE["nonzero"](condition)
+    if a is None or b is None:
+        raise ArgumentError("where takes a condition alone, or a condition and two values.")
+    condition = cast(condition, "bool")
+    (a, b), _ = operands("where", (a, b))
+    return Tensor.make(Where(), condition, a, b)
+
+
+_clip = _enter(
+    Elementwise(
+        "clip",
+        "x limited to between low and high; the gradient is x's at and between the limits",
+        ordered,
+        lambda x, low, high: np.minimum(np.maximum(x, low), high),
+        lambda g, y, x, low, high: (
+            where(logical_and(greater_equal(x, low), less_equal(x, high)), g, 0),
+            where(less(x, low), g, 0),
+            where(greater(x, high), g, 0),
+        ),
+        3,
+        facts=Facts(trend=(1, 1, 1), exact=True),
+    )
+)
+
+
+@function
+def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+    """Return x limited to two bounds; its gradient passes at and between them.
+
+    Args:
+        x: Real numbers of any shape.
+        min: The lower bound, which broadcasts; none by default.
+        max: The upper bound, which broadcasts and goes before a larger lower one; none by default.
+
+    Returns:
+        An array of the common dtype and shape.
+
+    Raises:
+        DTypeError: One of them is complex.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.clip(gt.as_tensor([-1.0, 0.5, 2.0]), 0, 1).eval(mode="NUMPY").tolist()
+        [0.0, 0.5, 1.0]
+    """
+    if min is None or max is None:
+        lower = as_tensor(x) if min is None else maximum(x, min)
+        return lower if max is None else minimum(lower, max)
+    return _clip(x, min, max)

@@ -1,0 +1,175 @@
+"""Powers, exponentials and logarithms: elementwise rows, and functions made of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphc.ir import Constant
+from graphc.tensor.core.elementwise import (
+    FALLING,
+    NONNEGATIVE,
+    RISING,
+    Elementwise,
+    Facts,
+    binary,
+    equal,
+    from_scipy,
+    inexact,
+    numeric,
+    real_inexact,
+    unary,
+    where,
+)
+from graphc.tensor.core.tensor import TABLE, Tensor, as_tensor, function
+
+
+def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    if isinstance(b.op, Constant) and b.op.shape == ():
+        exponent = b.op.value.item()
+        if exponent in (1, 2):
+            return (g if exponent == 1 else g * 2 * a), None
+        if exponent == 0:
+            return TABLE["zeros_like"](y), None
+        return g * exponent * a ** (exponent - 1), None
+    # At b = 0 the slope by the base is 0, not 0 * a**-1.
+    still = equal(b, 0)
+    by_base = g * where(still, 0, b * a ** where(still, 1, b - 1))
+    return by_base, _power_by_exponent(g, y, a)
+
+
+def _power_by_exponent(g: Any, y: Any, a: Any) -> Any:
+    # At a = 0 the power does not move with b > 0: 0, not 0 * log(0).
+    zero = equal(a, 0)
+    return g * where(zero, 0, y * log(where(zero, 1, a)))
+
+
+def _power(a: Any, b: Any) -> Any:
+    """NumPy's function, and integers to a negative power, which NumPy refuses."""
+    if a.dtype.kind != "i" or not np.any(b < 0):
+        return np.power(a, b)
+    unit = np.where(np.abs(a) == 1, np.power(a, b & 1), 0)
+    return np.where(b < 0, unit, np.power(a, np.maximum(b, 0))).astype(a.dtype)
+
+
+power = binary(
+    "power",
+    "a ** b; for integers and a negative b, 1 / a ** -b truncated",
+    numeric,
+    _power_slope,
+    _power,
+)
+
+exp = unary(
+    "exp",
+    "e ** x",
+    inexact,
+    lambda g, y, x: g * y,
+    facts=Facts(range=NONNEGATIVE, positive=True, trend=RISING),
+)
+exp2 = unary(
+    "exp2",
+    "2 ** x",
+    inexact,
+    lambda g, y, x: g * y * np.log(2).item(),
+    facts=Facts(range=NONNEGATIVE, positive=True, trend=RISING),
+)
+expm1 = unary(
+    "expm1",
+    "exp(x) - 1, exact for a small x",
+    inexact,
+    lambda g, y, x: g * exp(x),
+    facts=Facts(range=(-1.0, math.inf), trend=RISING, fixed=(0,)),
+)
+log = unary(
+    "log",
+    "The natural logarithm",
+    inexact,
+    lambda g, y, x: g / x,
+    facts=Facts(trend=RISING, support=NONNEGATIVE),
+)
+log2 = unary(
+    "log2",
+    "The logarithm to base 2",
+    inexact,
+    lambda g, y, x: g / (x * np.log(2).item()),
+    facts=Facts(trend=RISING, support=NONNEGATIVE),
+)
+log10 = unary(
+    "log10",
+    "The logarithm to base 10",
+    inexact,
+    lambda g, y, x: g / (x * np.log(10).item()),
+    facts=Facts(trend=RISING, support=NONNEGATIVE),
+)
+log1p = unary(
+    "log1p",
+    "log(1 + x), exact for a small x",
+    inexact,
+    lambda g, y, x: g / (1 + x),
+    facts=Facts(trend=RISING, support=(-1.0, math.inf), fixed=(0,)),
+)
+
+
+logaddexp = binary(
+    "logaddexp",
+    "log(exp(a) + exp(b)) without overflow",
+    real_inexact,
+    lambda g, y, a, b: (g * _weight(a, b), g * _weight(b, a)),
+    commutes=True,
+    facts=Facts(trend=(1, 1)),
+)
+
+
+def _weight(a: Any, b: Any) -> Any:
+    # The weight of exp(a); two equal infinities share evenly, and inf - inf is never formed.
+    return sigmoid(where(equal(a, b), 0, a - b))
+
+
+def _softplus(x: Any) -> Any:
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def _log1mexp(x: Any) -> Any:
+    return np.where(x > -np.log(2), np.log(-np.expm1(x)), np.log1p(-np.exp(x))).astype(x.dtype)
+
+
+sigmoid: Elementwise = unary(
+    "sigmoid",
+    "1 / (1 + exp(-x))",
+    real_inexact,
+    lambda g, y, x: g * y * sigmoid(-x),
+    from_scipy("expit"),
+    facts=Facts(range=(0.0, 1.0), positive=True, trend=RISING),
+)
+softplus = unary(
+    "softplus",
+    "log(1 + exp(x)) without overflow",
+    real_inexact,
+    lambda g, y, x: g * sigmoid(x),
+    _softplus,
+    facts=Facts(range=NONNEGATIVE, positive=True, trend=RISING),
+)
+log1mexp = unary(
+    "log1mexp",
+    "log(1 - exp(x)) for x < 0, exact at both ends",
+    real_inexact,
+    lambda g, y, x: -g / expm1(-x),
+    _log1mexp,
+    facts=Facts(range=(-math.inf, 0.0), trend=FALLING, support=(-math.inf, 0.0)),
+)
+
+
+@function
+def log_sigmoid(x: Any) -> Tensor:
+    """Return ``log(sigmoid(x))``, without overflow for a very negative x.
+
+    Args:
+        x: Real numbers of any shape.
+
+    Returns:
+        An array of x's shape, of a floating dtype.
+    """
+    return -softplus(-as_tensor(x))

@@ -1,0 +1,83 @@
+"""Arrays that are printed when they are computed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.ir import Node, Op, TensorType
+from graphc.tensor.core.tensor import Tensor, as_tensor
+
+
+@dataclass(frozen=True)
+class Print(Op):
+    """An array, unchanged, that is printed whenever it is computed.
+
+    It is printed on every backend, in loops and branches too. MLX computes what comes before it
+    first, and JAX prints as soon as the value is there, which may be after the call has returned:
+    ``jax.effects_barrier()`` waits for that. What no output needs is not computed, and so not
+    printed; equal arrays printed with equal messages are one.
+
+    Args:
+        message: Printed before the value.
+        attrs: Which attributes of the array are printed; methods are called.
+        global_fn: The function to call instead of printing, with this operation and the array.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> y = graphc.Print("doubled", attrs=("__str__", "shape"))(2 * x)
+        >>> f = graphc.function([x], y.sum(), mode="NUMPY")
+        >>> total = f([1.0, 2.0])
+        doubled __str__ = [2. 4.]
+        doubled shape = (2,)
+    """
+
+    message: str = ""
+    attrs: tuple[str, ...] = ("__str__",)
+    global_fn: Callable[[Print, np.ndarray[Any, Any]], Any] | None = None
+
+    by_numpy = True
+
+    def __call__(self, x: Any) -> Tensor:
+        """Return the array, printed when it is computed."""
+        return Tensor.make(self, as_tensor(x))
+
+    name = "print"
+
+    def infer(self, x: TensorType) -> TensorType:
+        return x
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        self.show(x)
+        return x
+
+    def show(self, x: np.ndarray[Any, Any]) -> None:
+        """Print it."""
+        if self.global_fn is not None:
+            self.global_fn(self, x)
+            return
+        for name in self.attrs:
+            found = getattr(x, name)
+            value = found() if callable(found) else found
+            sys.stdout.write(f"{self.message} {name} = {value}\n")
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        return (g,)
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
+        return tangents[0]
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
+        """The whole batch, printed at once."""
+        return Tensor.make(self, x)
+
+    def token(self) -> str:
+        return f"Print({self.message!r},{self.attrs!r},{self.global_fn is not None})"
+
+    def unwritten(self) -> Any:
+        return self.global_fn

@@ -1,0 +1,407 @@
+"""Shapes, lengths, and the same elements in another shape."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from graphc.errors import ArgumentError, DTypeError, ShapeError
+from graphc.ir import Constant, Node, Op, Shape as StaticShape, TensorType, is_integer
+from graphc.ir.line import ATOM, Code, Writer
+from graphc.tensor.core.tensor import (
+    Tensor,
+    as_tensor,
+    constant,
+    function,
+)
+
+# Lengths. Backends know them as Python integers while they compile.
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(Op):
+    """All lengths of an array, as an int64 vector."""
+
+    name = "shape"
+
+    def infer(self, x: TensorType) -> TensorType:
+        return TensorType("int64", (x.ndim,))
+
+    def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.array(np.shape(x), np.int64)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
+        return (None,)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        """All elements of a batch have the same lengths, so the result has no batch axis."""
+        return as_tensor(lengths(x)[1:], dtype="int64")  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Length(Op):
+    """One length of an array, as an int64 scalar."""
+
+    axis: int
+    name = "length"
+
+    def as_code(self, inputs: Sequence[Node], write: Writer) -> Code:
+        return f"{write(inputs[0], ATOM)}.shape[{self.axis}]", ATOM
+
+    def infer(self, x: TensorType) -> TensorType:
+        return TensorType("int64", ())
+
+    def perform(self, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return np.array(np.shape(x)[self.axis], np.int64)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[None]:
+        return (None,)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        """All elements of a batch have the same length, so the result has no batch axis."""
+        return as_tensor(length(x, self.axis + 1), dtype="int64")  # type: ignore[no-any-return]
+
+
+def length(x: Tensor, axis: int) -> int | Tensor:
+    """Return one length: a Python integer where the type has it."""
+    known = x.type.shape[axis]
+    return Tensor.make(Length(axis % x.ndim), x) if known is None else known
+
+
+def lengths(x: Tensor) -> list[int | Tensor]:
+    """Return all lengths: Python integers where the type has them."""
+    return [length(x, axis) for axis in range(x.ndim)]
+
+
+@function
+def shape(x: Any) -> Tensor:
+    """Return the lengths of an array, without computing the array.
+
+    Args:
+        x: An array of any shape.
+
+    Returns:
+        An int64 vector with a length for each axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.shape([[1, 2], [3, 4]]).eval(mode="NUMPY").tolist()
+        [2, 2]
+    """
+    x = as_tensor(x)
+    if x.type.is_static:
+        return constant(np.array(x.type.shape, np.int64), bake=True)  # type: ignore[no-any-return]
+    return Tensor.make(Shape(), x)
+
+
+@function
+def size(x: Any) -> Tensor:
+    """Return the number of elements, an int64 scalar."""
+    return as_tensor(math.prod(lengths(as_tensor(x))), dtype="int64")  # type: ignore[no-any-return]
+
+
+@function
+def shape_tuple(x: Any) -> tuple[Tensor, ...]:
+    """Return the lengths of an array, each an int64 scalar, constant where it is static.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> shape_tuple(gt.tensor("x", shape=(3, None)))
+        (3: int64[], x.shape[1]: int64[])
+    """
+    return tuple(as_tensor(n, dtype="int64") for n in lengths(as_tensor(x)))
+
+
+@function
+def get_vector_length(v: Any) -> int:
+    """Return how many elements a vector has, as far as its type tells.
+
+    Args:
+        v: A vector, or a list of what stands in one.
+
+    Returns:
+        A Python integer.
+
+    Raises:
+        ShapeError: It is not a vector, or its length is unknown.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> get_vector_length(gt.matrix("x").shape)
+        2
+    """
+    x = as_tensor(v)
+    if x.ndim != 1 or x.type.shape[0] is None:
+        raise ShapeError(
+            f"get_vector_length: expected a vector of static length, got {x!r}.",
+            "Declare its length: gt.specify_shape(x, (3,)).",
+        )
+    return x.type.shape[0]  # type: ignore[no-any-return]
+
+
+def entries(op: str, shape: Any, least: int = 0) -> tuple[StaticShape, list[Tensor]]:
+    """Return a shape as static entries, None for those in the list of symbolic ones.
+
+    Raises:
+        DTypeError: An entry is not an integer.
+        ShapeError: An entry is negative, or a symbolic shape has no static number of entries.
+    """
+    static: list[int | None] = []
+    symbolic: list[Tensor] = []
+    for entry in listed(op, shape):
+        known = _entry(op, entry, least)
+        if isinstance(known, Tensor):
+            symbolic.append(known)
+            static.append(None)
+        else:
+            static.append(known)
+    return tuple(static), symbolic
+
+
+def listed(op: str, shape: Any) -> list[Any]:
+    """Return the entries of a shape: a list, a vector, or a single one.
+
+    Raises:
+        ShapeError: A symbolic vector has no static number of entries.
+    """
+    if isinstance(shape, np.ndarray):
+        shape = shape.tolist()
+    if not isinstance(shape, Tensor) or shape.ndim != 1:
+        return list(shape) if isinstance(shape, list | tuple) else [shape]
+    if isinstance(shape.op, Shape):
+        return lengths(shape.inputs[0])  # type: ignore[arg-type]
+    if isinstance(shape.op, Constant):
+        return shape.op.value.tolist()  # type: ignore[no-any-return]
+    if shape.type.shape[0] is None:
+        raise ShapeError(
+            f"{op}: the number of entries of the shape {shape!r} is unknown.",
+            "Pass a tuple of integers, or declare its length: gt.tensor(shape=(3,)).",
+        )
+    return list(shape)
+
+
+def _entry(op: str, entry: Any, least: int) -> int | Tensor:
+    if isinstance(entry, Tensor):
+        if not (is_integer(entry.dtype) and entry.ndim == 0):
+            raise DTypeError(
+                f"{op}: expected integer scalars as lengths, got {entry!r}.",
+                "Use x.astype('int64').",
+            )
+        value = _known_value(entry, 4)
+        if value is None:
+            return as_tensor(entry, dtype="int64")  # type: ignore[no-any-return]
+        entry = int(value)
+    try:
+        known = int(entry.__index__())
+    except AttributeError:
+        known = None
+    if known is None or isinstance(entry, bool):
+        raise DTypeError(f"{op}: expected integer lengths, got {entry!r}.")
+    if known < least:
+        raise ShapeError(f"{op}: the length {known} is negative.")
+    return known
+
+
+def _known_value(x: Any, depth: int) -> Any:
+    """The value of few operations on integer constants, as of ``x.shape[0] * 2``; else None."""
+    if isinstance(x.op, Constant):
+        return x.op.value
+    if not depth or not x.inputs or not is_integer(getattr(x.type, "dtype", "")):
+        return None
+    values = [_known_value(i, depth - 1) for i in x.inputs]
+    return None if any(value is None for value in values) else x.op.perform(*values)
+
+
+def target_shape(static: StaticShape, symbolic: Sequence[Any], least: int = 0) -> tuple[int, ...]:
+    """Return the static entries with the values of the symbolic ones filled in.
+
+    Raises:
+        ShapeError: One is below the least that there may be.
+    """
+    values = iter(symbolic)
+    shape = tuple(int(next(values)) if n is None else n for n in static)
+    if shape and min(shape) < least:
+        raise ShapeError(
+            f"{shape} is not a shape: the length {min(shape)} is negative.",
+            "Pass lengths of 0 or more.",
+        )
+    return shape
+
+
+# Batches.
+
+
+def shifted_axes(axes: Iterable[int]) -> tuple[int, ...]:
+    """Return the axes' numbers behind a new leading axis."""
+    return tuple(axis + 1 for axis in axes)
+
+
+def with_batch_length(size: int | Tensor, symbolic: Sequence[Tensor]) -> tuple[Any, ...]:
+    """Return the shape's entry for the batch axis, and the inputs of all symbolic entries."""
+    if isinstance(size, int):
+        return size, symbolic
+    return None, [size, *symbolic]
+
+
+# The same elements in another shape.
+
+
+@dataclass(frozen=True, slots=True)
+class Reshape(Op):
+    """The elements in row-major order in another shape; None stands for an input, -1 for the rest.
+
+    Inputs are the array and the symbolic lengths.
+    """
+
+    shape: StaticShape
+
+    rearranges = True
+    name = "reshape"
+
+    def infer(self, x: TensorType, *symbolic: TensorType) -> TensorType:
+        known = math.prod(n for n in self.shape if n is not None and n != -1)
+        elements = None if None in x.shape else math.prod(n for n in x.shape if n is not None)
+        rest: int | None = None
+        if elements is not None and None not in self.shape:
+            if -1 in self.shape:
+                rest = elements // known if known else 0
+            if known * (rest if rest is not None else 1) != elements:
+                raise ShapeError(
+                    f"reshape({x!r}, {self.shape}): {elements} elements do not fit.",
+                    "Use lengths whose product is the number of elements, or one -1.",
+                )
+        return x.with_shape(tuple(rest if n == -1 else n for n in self.shape))
+
+    def host_inputs(self) -> tuple[int, ...]:
+        return tuple(range(1, 1 + self.shape.count(None)))
+
+    def target(self, x_shape: tuple[int, ...], symbolic: Sequence[Any]) -> tuple[int, ...]:
+        """The requested shape for an array of that shape, every length filled in."""
+        target = target_shape(self.shape, symbolic, least=-1)
+        elements = math.prod(x_shape)
+        known = math.prod(n for n in target if n != -1)
+        if not known and -1 in target:
+            raise ShapeError(
+                f"reshape: -1 is ambiguous beside a length of 0 in {target}.",
+                "Pass that length.",
+            )
+        full = tuple((elements // known if known else 0) if n == -1 else n for n in target)
+        if math.prod(full) != elements or min(full, default=0) < 0:
+            raise ShapeError(
+                f"reshape: an array of shape {x_shape} has {elements} elements, which do not fit "
+                f"{target}.",
+                "Use lengths whose product is the number of elements, or one -1.",
+            )
+        return full
+
+    def perform(self, x: np.ndarray[Any, Any], *symbolic: Any) -> np.ndarray[Any, Any]:
+        return np.reshape(x, self.target(np.shape(x), symbolic))
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor, *symbolic: Tensor) -> Sequence[Any]:
+        return (reshape(g, lengths(x)), *(None for _ in symbolic))
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor, *symbolic: Tensor) -> Any:
+        return None if tangents[0] is None else Tensor.make(self, tangents[0], *symbolic)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor, *symbolic: Tensor) -> Tensor:
+        element = self.infer(x.type.with_shape(x.type.shape[1:]), *[n.type for n in symbolic])
+        shape = tuple(
+            m if n == -1 and m is not None else n
+            for n, m in zip(self.shape, element.shape, strict=True)
+        )
+        known = math.prod(n for n in shape if n not in {None, -1})
+        if -1 in shape and None not in shape and known:
+            # Of a batch of nothing, any length would stand for -1.
+            shape = tuple(None if n == -1 else n for n in shape)
+            symbolic = (as_tensor(math.prod(lengths(x)[1:]) // known, dtype="int64"),)
+        first, wanted = with_batch_length(size, symbolic)
+        return Tensor.make(Reshape((first, *shape)), x, *wanted)
+
+
+@function
+def reshape(x: Any, shape: Any, *, ndim: int | None = None) -> Tensor:
+    """Return the same elements, in row-major order, in another shape.
+
+    Args:
+        x: Any shape and dtype.
+        shape: Python or symbolic integers, or an int64 vector of static length; one may be -1,
+            which stands for what is left.
+        ndim: The number of axes the result has, where a symbolic ``shape`` does not say.
+
+    Returns:
+        An array of that shape.
+
+    Raises:
+        ShapeError: The numbers of elements differ, or -1 comes twice.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> reshape(gt.tensor("x", shape=(2, 6)), (3, -1)).type
+        float64[3, 4]
+    """
+    x = as_tensor(x)
+    if ndim is not None and isinstance(shape, Tensor) and shape.type.shape == (None,):
+        shape = [shape[i] for i in range(ndim)]
+    static, symbolic = entries("reshape", shape, least=-1)
+    if static.count(-1) > 1:
+        raise ShapeError(f"reshape: -1 is repeated in {static}.")
+    if ndim is not None and len(static) != ndim:
+        raise ShapeError(f"reshape: expected {ndim} lengths, got {static}.")
+    if x.type.is_static and static == x.type.shape:
+        return x  # type: ignore[no-any-return]
+    return Tensor.make(Reshape(static), x, *symbolic)
+
+
+@function
+def ravel(x: Any, order: Literal["C", "F"] = "C") -> Tensor:
+    """Return all elements as a vector.
+
+    Args:
+        x: Any shape and dtype.
+        order: ``"C"`` takes them row by row, ``"F"`` column by column.
+
+    Raises:
+        ArgumentError: Another order.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.ravel([[1, 2], [3, 4]]).eval(mode="NUMPY").tolist()
+        [1, 2, 3, 4]
+    """
+    if order not in {"C", "F"}:
+        raise ArgumentError(f"ravel: unknown order={order!r}.", "Use 'C' or 'F'.")
+    return reshape(x if order == "C" else as_tensor(x).T, (-1,))
+
+
+@function
+def flatten(x: Any, ndim: int = 1) -> Tensor:
+    """Return the array with its last axes merged, so that ``ndim`` axes are left.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> flatten(gt.tensor("x", shape=(2, 3, 4)), ndim=2).type
+        float64[2, 12]
+    """
+    x = as_tensor(x)
+    if not 1 <= ndim <= max(x.ndim, 1):
+        raise ShapeError(f"flatten: cannot flatten {x!r} to {ndim} axes.")
+    if ndim == x.ndim:
+        return x  # type: ignore[no-any-return]
+    rest = lengths(x)[ndim - 1 :]
+    return reshape(x, (*lengths(x)[: ndim - 1], math.prod(rest)))
+
+
+@function
+def is_flat(x: Any, ndim: int = 1) -> bool:
+    """Return whether an array has that many axes.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> is_flat(gt.vector()), is_flat(gt.matrix())
+        (True, False)
+    """
+    return bool(as_tensor(x).ndim == ndim)

@@ -1,0 +1,593 @@
+"""The symbolic array, conversions to it, and the table through which its methods find functions."""
+
+from __future__ import annotations
+
+import builtins
+import reprlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+
+from graphc.config import config
+from graphc.errors import DTypeError, ShapeError, SymbolicValueError
+from graphc.ir import (
+    TINY,
+    Constant,
+    Leaf,
+    Node,
+    TensorType,
+    TupleType,
+    dtype_name,
+    is_complex,
+    is_inexact,
+    is_integer,
+    numpy_dtype,
+    promote,
+)
+from graphc.lazy import provided
+from graphc.tensor.core.captured import warn_of_captured
+from graphc.tensor.core.dispatch import (
+    DIFFERENT,
+    IN_PLACE,
+    OTHER_NAMES,
+    WHOLE,
+    arguments_for,
+    whole_arguments,
+)
+from graphc.tensor.core.equality import is_elementwise
+from graphc.tensor.core.runtime import Runtime
+
+TABLE: dict[str, Callable[..., Any]] = {}
+"""Every public function of arrays by its name, for methods and for NumPy's dispatch."""
+
+Axis = int | Sequence[int] | None
+"""One axis, several, or all of them."""
+
+Binary = Callable[[Any, Any], "Tensor"]
+F = TypeVar("F", bound=Callable[..., Any])
+
+Scalar = builtins.bool | builtins.int | builtins.float | builtins.complex
+WEAK = (bool, int, float, complex)
+OPERANDS = (Node, np.ndarray, np.generic, list, tuple, *WEAK)
+
+
+def function(f: F) -> F:
+    """Register a public function under its own name."""
+    TABLE[f.__name__] = f
+    return f
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, OPERANDS) or hasattr(value, "__array__")
+
+
+def _both_ways(name: str) -> tuple[Binary, Binary]:
+    def forward(a: Any, b: Any) -> Any:
+        return TABLE[name](a, b) if _is_operand(b) else NotImplemented
+
+    def backward(b: Any, a: Any) -> Any:
+        return TABLE[name](a, b) if _is_operand(a) else NotImplemented
+
+    return forward, backward
+
+
+class Tensor(Node):
+    """A symbolic array: the value an expression will have, given values for its inputs.
+
+    It has NumPy's operators and methods. It has no value, so it cannot be a condition, an index of
+    a list or an argument of a function of plain numbers. ``==`` compares identity, as equal
+    graphs are one object; elementwise equality is ``gt.equal``.
+
+    Attributes:
+        type: Its TensorType; ``dtype``, ``ndim`` and ``broadcastable`` are short for its fields.
+    """
+
+    __slots__ = ()
+
+    type: TensorType
+
+    @property
+    def dtype(self) -> str:
+        """The dtype's name."""
+        return self.type.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self.type.ndim
+
+    @property
+    def broadcastable(self) -> tuple[bool, ...]:
+        """Which axes have the static length 1, and so broadcast."""
+        return self.type.broadcastable
+
+    @property
+    def shape(self) -> Tensor:
+        """The lengths, an int64 vector; ``x.type.shape`` has those that are known statically."""
+        return TABLE["shape"](self)  # type: ignore[no-any-return]
+
+    @property
+    def size(self) -> Tensor:
+        """The number of elements, an int64 scalar."""
+        return TABLE["size"](self)  # type: ignore[no-any-return]
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 (NumPy's name)
+        """The transpose: all axes in reverse order."""
+        return TABLE["transpose"](self)  # type: ignore[no-any-return]
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802 (NumPy's name)
+        """The array with its last two axes exchanged."""
+        return TABLE["matrix_transpose"](self)  # type: ignore[no-any-return]
+
+    @property
+    def real(self) -> Tensor:
+        """The real part."""
+        return TABLE["real"](self)  # type: ignore[no-any-return]
+
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary part."""
+        return TABLE["imag"](self)  # type: ignore[no-any-return]
+
+    # Nodes are compared by identity; but in functions of single elements, as a mask's, by value.
+
+    def __eq__(self, other: object) -> Any:
+        return TABLE["equal"](self, other) if is_elementwise() else self is other
+
+    def __ne__(self, other: object) -> Any:
+        return TABLE["not_equal"](self, other) if is_elementwise() else self is not other
+
+    __hash__ = Node.__hash__
+
+    # Operations that need a value are refused.
+
+    def _refuse(self, asked: str, remedy: str) -> SymbolicValueError:
+        return SymbolicValueError(f"{asked} of the symbolic {self!r}.", remedy)
+
+    def __bool__(self) -> bool:
+        raise self._refuse(
+            "The truth value",
+            "Choose elementwise with gt.where(condition, a, b); for a Python if, compile it first.",
+        )
+
+    def __len__(self) -> int:
+        raise self._refuse("len()", "Use x.shape[0], or x.type.shape[0] where it is static.")
+
+    def __int__(self) -> int:
+        raise self._refuse("int()", "Use x.astype('int64'), or x.eval({...}) for its value.")
+
+    def __float__(self) -> float:
+        raise self._refuse("float()", "Use x.astype('float64'), or x.eval({...}) for its value.")
+
+    def __complex__(self) -> complex:
+        raise self._refuse("complex()", "Use x.astype('complex128'), or x.eval({...}).")
+
+    def __index__(self) -> int:
+        raise self._refuse(
+            "A Python integer", "graphc's own functions take it as it is, also as a shape."
+        )
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._refuse(
+            "A NumPy array",
+            "Use graphc.tensor's functions (gt.stack for a list), or x.eval({...}).",
+        )
+
+    def __contains__(self, value: Any) -> bool:
+        raise self._refuse("A search", "Use gt.any(gt.equal(x, value)).")
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise self._refuse("Iteration", "A 0-d array has no elements to iterate over.")
+        length = self.type.shape[0]
+        if length is None:
+            raise self._refuse(
+                "Iteration",
+                "Its length is unknown: declare it, x = gt.tensor(shape=(3, ...)), or index x[i].",
+            )
+        return (self[i] for i in range(length))
+
+    # NumPy's own functions dispatch here.
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        asked = f"np.{ufunc.__name__}" + (f".{method}" if method != "__call__" else "")
+        whole = TABLE.get(WHOLE.get((ufunc.__name__, method), ""))
+        if whole is not None:
+            return self._call(asked, whole, whole_arguments, args, kwargs)
+        name = OTHER_NAMES.get(ufunc.__name__, ufunc.__name__)
+        known = TABLE.get(name)
+        if known is not None and not kwargs:
+            if method == "__call__":
+                return known(*args)
+            if method == "outer":
+                return self._outer(known, *args)
+        raise self._refuse(asked, self._remedy(method, name))
+
+    def _outer(self, known: Any, a: Any, b: Any) -> Tensor:
+        a, b = as_tensor(a), as_tensor(b)
+        axes = tuple(range(a.ndim, a.ndim + b.ndim))
+        return known(TABLE["expand_dims"](a, axes) if axes else a, b)  # type: ignore[no-any-return]
+
+    def _remedy(self, method: str, name: str) -> str:
+        if method == "at":
+            return "Write x[index].set(value), or .inc(value) to add to it."
+        if method == "__call__" and name in TABLE:
+            return f"Write it with graphc.tensor: it has gt.{name}, without NumPy's keywords."
+        return "Write it with graphc.tensor's functions."
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        asked = f"np.{func.__name__}"
+        if func.__name__ in IN_PLACE:
+            raise self._refuse(asked, "It would be changed in place: write x[index].set(value).")
+        known = TABLE.get(OTHER_NAMES.get(func.__name__, func.__name__))
+        if known is None or func.__name__ in DIFFERENT:
+            remedy = DIFFERENT.get(func.__name__, "Write it with graphc.tensor's functions.")
+            raise self._refuse(asked, remedy)
+        return self._call(asked, known, partial(arguments_for, func), args, kwargs)
+
+    def _call(self, asked: str, known: Any, translate: Any, args: Any, kwargs: Any) -> Any:
+        try:
+            first, named = translate(known, args, kwargs)
+        except KeyError as error:
+            raise self._refuse(
+                f"{asked} with {error.args[0]}=", "Leave it out: graphc.tensor's has none."
+            ) from None
+        return known(*first, **named)
+
+    # Operators. A tuple or list beside a symbolic array is an array, as in NumPy.
+
+    __add__, __radd__ = _both_ways("add")
+    __sub__, __rsub__ = _both_ways("subtract")
+    __mul__, __rmul__ = _both_ways("multiply")
+    __truediv__, __rtruediv__ = _both_ways("divide")
+    __floordiv__, __rfloordiv__ = _both_ways("floor_divide")
+    __mod__, __rmod__ = _both_ways("remainder")
+    __pow__, __rpow__ = _both_ways("power")
+    __matmul__, __rmatmul__ = _both_ways("matmul")
+    __and__, __rand__ = _both_ways("bitwise_and")
+    __or__, __ror__ = _both_ways("bitwise_or")
+    __xor__, __rxor__ = _both_ways("bitwise_xor")
+    __lshift__, __rlshift__ = _both_ways("left_shift")
+    __rshift__, __rrshift__ = _both_ways("right_shift")
+    __lt__, _ = _both_ways("less")
+    __le__, _ = _both_ways("less_equal")
+    __gt__, _ = _both_ways("greater")
+    __ge__, _ = _both_ways("greater_equal")
+
+    def __neg__(self) -> Tensor:
+        return TABLE["negative"](self)  # type: ignore[no-any-return]
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Tensor:
+        return TABLE["abs"](self)  # type: ignore[no-any-return]
+
+    def __invert__(self) -> Tensor:
+        return TABLE["invert"](self)  # type: ignore[no-any-return]
+
+    def __round__(self, digits: int | None = None) -> Tensor:
+        return TABLE["round"](self, digits or 0)  # type: ignore[no-any-return]
+
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return other // self, other % self
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return TABLE["getitem"](self, index)  # type: ignore[no-any-return]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise self._refuse(
+            "Item assignment", "Write y = x[index].set(value), or .inc(value) to add to it."
+        )
+
+    def set(self, value: Any) -> Tensor:
+        """Return x with the part ``x[index]`` replaced by a value, which broadcasts."""
+        return TABLE["set_subtensor"](self, value)  # type: ignore[no-any-return]
+
+    def inc(self, value: Any) -> Tensor:
+        """Return x with a value added to the part ``x[index]``; repeated indices add up."""
+        return TABLE["inc_subtensor"](self, value)  # type: ignore[no-any-return]
+
+    # Methods, as in NumPy.
+
+    def astype(self, dtype: Any) -> Tensor:
+        """Return the values in another dtype; see ``graphc.tensor.cast``."""
+        return TABLE["cast"](self, dtype)  # type: ignore[no-any-return]
+
+    def reshape(self, *shape: Any, ndim: int | None = None) -> Tensor:
+        """Return the same elements in another shape, with at most one length -1."""
+        given = shape[0] if len(shape) == 1 else shape
+        return TABLE["reshape"](self, given, ndim=ndim)  # type: ignore[no-any-return]
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """Return the array with its axes permuted, reversed by default."""
+        given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+        return TABLE["transpose"](self, given)  # type: ignore[no-any-return]
+
+    def dimshuffle(self, *pattern: Any) -> Tensor:
+        """Return the array with its axes in a new order, ``"x"`` for a new one of length 1."""
+        given = pattern[0] if len(pattern) == 1 and not _is_entry(pattern[0]) else pattern
+        return TABLE["dimshuffle"](self, given)  # type: ignore[no-any-return]
+
+    def flatten(self, ndim: int = 1) -> Tensor:
+        """Return the same elements with the last axes merged, so that ``ndim`` are left."""
+        return TABLE["flatten"](self, ndim)  # type: ignore[no-any-return]
+
+    def copy(self, name: str | None = None) -> Tensor:
+        """Return the array itself: a symbolic array never changes, so it needs no copy."""
+        return self
+
+    def eval(self, values: Any = None, **options: Any) -> Any:
+        """Return the value as a NumPy array, given a dict of values for the inputs."""
+        return provided(__name__, "evaluate")(self, values, **options)
+
+    def __dir__(self) -> list[str]:
+        known = (name for name in METHODS if OTHER_NAMES.get(name, name) in TABLE)
+        return sorted({*object.__dir__(self), *known})
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only where a class has no such attribute: NumPy-like methods by table.
+        known = TABLE.get(OTHER_NAMES.get(name, name)) if name in METHODS else None
+        if known is not None:
+            return lambda *args, **kwargs: known(self, *args, **kwargs)
+        raise AttributeError(f"A symbolic array has no attribute {name!r}.")
+
+
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, int | str)
+
+
+METHODS = (
+    "all", "any", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "argmax",
+    "argmin", "argpartition", "argsort", "ceil", "choose", "clip", "compress", "conj", "conjugate",
+    "cos", "cosh", "cumprod", "cumsum", "deg2rad", "diagonal", "dot", "exp", "exp2", "expm1",
+    "fill", "floor", "log", "log10", "log1p", "log2", "max", "mean", "min", "nonzero", "norm",
+    "partition", "prod", "ptp", "rad2deg", "ravel", "repeat", "round", "searchsorted", "sin",
+    "sinh", "sort", "sqrt", "squeeze", "std", "sum", "swapaxes", "take", "tan", "tanh", "trace",
+    "trunc", "var",
+)  # fmt: skip
+"""The functions that are methods too, with the array as their first argument."""
+
+TensorType.node_class = Tensor
+
+
+def constant(value: Any, name: str | None = None, dtype: Any = None, *, bake: bool = False) -> Any:
+    """Return a value that does not change, as a symbolic array.
+
+    Fewer than 10 elements become part of the graph, compared by value. A larger array stays a
+    leaf: compared by identity and passed to the compiled function like an argument, so that equal
+    graphs over other data are one program. Its values are read when a function is compiled.
+
+    Args:
+        value: Numbers, nested lists of numbers, or an array; any shape.
+        name: The leaf's name in printed graphs.
+        dtype: Convert to this first.
+        bake: Make a larger array part of the graph too.
+
+    Raises:
+        DTypeError: The value is not an array of numbers.
+
+    Example:
+        >>> constant([1.5, 2.5])
+        [1.5, 2.5]: float64[2]
+    """
+    if isinstance(value, Node):
+        return value
+    if isinstance(value, Runtime):
+        return _constant_of_runtime(value, name, dtype, bake)
+    if hasattr(value, "__graphc_tensor__"):
+        made = value.__graphc_tensor__()
+        return made if dtype is None else TABLE["cast"](made, dtype)
+    array = _array(value, dtype)
+    if array.size < TINY or bake:
+        return Tensor.make(Constant.of(array))
+    return Tensor.make(Leaf(array, name))
+
+
+def _constant_of_runtime(value: Runtime, name: str | None, dtype: Any, bake: bool) -> Any:
+    if bake:
+        return constant(value.number, name, dtype)
+    if dtype is None and value.weak:
+        dtype = _scalar_dtype(value.number)
+    return Tensor.make(Leaf(value.array(None if dtype is None else dtype_name(dtype)), name))
+
+
+def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    if isinstance(value, WEAK):
+        dtype = dtype or _scalar_dtype(value)
+    wanted = None if dtype is None else numpy_dtype(dtype_name(dtype))
+    _refuse_loss(value, wanted)
+    try:
+        array = np.asarray(value, wanted)
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, DTypeError):
+            raise
+        problem = f"{_short(value)} is no array of numbers: {str(error).rstrip('.')}."
+        remedy = "Give numbers, nested lists of them, or a NumPy array."
+        raise DTypeError(problem, remedy) from error
+    dtype_name(array.dtype)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+FILL = "Fill its gaps: value.filled(...)."
+"""The remedy for masked arrays."""
+
+
+def _refuse_loss(value: Any, dtype: np.dtype[Any] | None) -> None:
+    """Refuse what NumPy converts by dropping a part of it: a mask, or an imaginary part."""
+    if holds_mask(value):
+        raise DTypeError("A masked array is no array of numbers: its mask would be lost.", FILL)
+    is_array = isinstance(value, np.ndarray | np.generic)
+    if dtype is not None and dtype.kind not in "cb" and is_array and value.dtype.kind == "c":
+        problem = f"{_short(value)} as {dtype} would lose its imaginary part."
+        raise DTypeError(problem, "Take the real part first: value.real.")
+
+
+def holds_mask(value: Any) -> bool:
+    """Whether a value is a masked array of NumPy, or holds one in nested lists."""
+    if "numpy.ma" not in sys.modules:
+        return False
+    masked = np.ma.MaskedArray
+    if isinstance(value, list | tuple):
+        return any(isinstance(part, masked) for part in _parts(value))
+    return isinstance(value, masked)
+
+
+def _parts(nested: Sequence[Any]) -> Iterator[Any]:
+    """The elements of nested lists, in no order."""
+    levels = [nested]
+    while levels:
+        for part in levels.pop():
+            if isinstance(part, list | tuple):
+                levels.append(part)
+            else:
+                yield part
+
+
+def _short(value: Any) -> str:
+    text = reprlib.repr(value) if isinstance(value, list | tuple) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _scalar_dtype(value: Scalar) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int):
+        return "int64"
+    if isinstance(value, float):
+        return config.floatX
+    return "complex128" if config.floatX == "float64" else "complex64"
+
+
+@function
+def as_tensor(x: Any, name: str | None = None, ndim: int | None = None, dtype: Any = None) -> Any:
+    """Return anything that represents an array as a symbolic one.
+
+    Args:
+        x: A symbolic array, a number, an array, or a nested sequence that mixes these.
+        name: A larger array's name in printed graphs.
+        ndim: The number of axes: axes of length 1 are added in front.
+        dtype: The dtype of the result.
+
+    Returns:
+        A Tensor; a Python float is ``config.floatX``, a Python int int64.
+
+    Raises:
+        DTypeError: It is not an array of numbers.
+        ShapeError: It has more axes than ``ndim``, or its parts differ in shape.
+
+    Example:
+        >>> as_tensor(3.0), as_tensor([1, 2])
+        (3.0: float64[], [1, 2]: int64[2])
+    """
+    if not isinstance(x, Node):
+        if isinstance(x, list | tuple) and has_symbols(x):
+            x = TABLE["stack"]([as_tensor(part) for part in x])
+        else:
+            x = constant(x, name, dtype)
+            if config.warn_on_captured_constants and isinstance(x.op, Leaf):
+                warn_of_captured(x)
+    if isinstance(x.type, TupleType):
+        raise DTypeError(f"expected one array, got {x!r}.", "Use one of them.")
+    if dtype is not None and x.dtype != dtype_name(dtype):
+        x = TABLE["cast"](x, dtype)
+    if ndim is not None and x.ndim != ndim:
+        if x.ndim > ndim:
+            raise ShapeError(f"{x!r} has {x.ndim} axes, more than ndim={ndim}.")
+        x = TABLE["expand_dims"](x, tuple(range(ndim - x.ndim)))
+    return x
+
+
+def has_symbols(parts: Any) -> bool:
+    return any(isinstance(part, Node | Runtime) for part in _parts(parts))
+
+
+def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor], str]:
+    """Return the values as symbolic arrays of one dtype, and that dtype: Python scalars are weak.
+
+    Raises:
+        DTypeError: A Python integer that the other operands' dtype can't hold.
+    """
+    first = values[0]
+    if isinstance(first, Tensor):
+        dtype = first.type.dtype
+        if all(isinstance(x, Tensor) and x.type.dtype == dtype for x in values):
+            return list(values), dtype
+    xs = [x if _is_weak(x) else as_tensor(x) for x in values]
+    strong = [x.dtype for x in xs if isinstance(x, Tensor)]
+    weak = [_number(x) for x in xs if not isinstance(x, Tensor)]
+    if not strong:
+        dtype = promote(*map(_scalar_dtype, weak))
+    else:
+        dtype = promote(*strong)
+        for x in weak:
+            dtype = _with_weak(dtype, x)
+    return [_in_dtype(op, x, dtype) for x in xs], dtype
+
+
+def _is_weak(x: Any) -> bool:
+    return type(x) in WEAK or (isinstance(x, Runtime) and x.weak)
+
+
+def _number(x: Any) -> Any:
+    return x.number if isinstance(x, Runtime) else x
+
+
+def _with_weak(dtype: str, x: Scalar) -> str:
+    if isinstance(x, bool):
+        return dtype
+    if isinstance(x, int):
+        return "int64" if dtype == "bool" else dtype
+    if isinstance(x, float):
+        return dtype if is_inexact(dtype) else "float64"
+    if is_complex(dtype):
+        return dtype
+    return "complex128" if dtype == "float64" or not is_inexact(dtype) else "complex64"
+
+
+def _in_dtype(op: str, x: Any, dtype: str) -> Tensor:
+    if isinstance(x, Tensor):
+        return x if x.dtype == dtype else TABLE["cast"](x, dtype)
+    if is_integer(dtype):
+        bounds = np.iinfo(dtype)
+        if not bounds.min <= x <= bounds.max:
+            raise DTypeError(
+                f"{op}: the Python integer {int(x)} does not fit {dtype}, the other operand's "
+                "dtype.",
+                "Cast the array to a wider dtype first.",
+            )
+    if isinstance(x, Runtime):
+        return Tensor.make(Leaf(x.array(dtype)))
+    return Tensor.make(Constant(np.array(x, numpy_dtype(dtype)).tobytes(), dtype, ()))
+
+
+def axes_of(op: str, axis: Axis, ndim: int) -> tuple[int, ...]:
+    """Return axes as distinct, sorted, non-negative integers; None means all.
+
+    Raises:
+        ShapeError: An axis does not exist, or is repeated.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    wanted = (axis,) if not isinstance(axis, list | tuple) else tuple(axis)
+    axes = []
+    for a in wanted:
+        if isinstance(a, bool) or not isinstance(a, int | np.integer):
+            raise DTypeError(f"{op}: expected Python integers as axes, got {a!r}.")
+        if not -ndim <= a < ndim:
+            raise ShapeError(
+                f"{op}: no axis {a} in an array of {ndim} axes.",
+                f"Use {-ndim} to {ndim - 1}." if ndim else "A 0-d array has no axes.",
+            )
+        axes.append(int(a) % ndim)
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"{op}: an axis is repeated in {wanted}.")
+    return tuple(sorted(axes))

@@ -1,0 +1,156 @@
+"""Cholesky factors of positive definite matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError
+from graphc.ir import Check, Op, TensorType
+from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.core.assertion import CheckAndRaise
+from graphc.tensor.core.elementwise import cast, isnan, logical_not, real
+from graphc.tensor.core.tensor import Tensor, function
+from graphc.tensor.linalg.dot import matmul
+from graphc.tensor.linalg.mirror import (
+    Mirror,
+    adjoint,
+    check_floats,
+    half_diagonal,
+    in_floats,
+    length_checks,
+    square,
+)
+from graphc.tensor.linalg.triangular import solved_adjoint
+
+
+@dataclass(frozen=True, slots=True)
+class Cholesky(Op):
+    """The lower triangular L with ``L @ L^H = x``, for positive definite matrices x.
+
+    The lower triangles of the matrices are read, and the real parts of their diagonals. A matrix
+    that is not positive definite gives NaN throughout.
+    """
+
+    by_numpy = True
+    name = "cholesky"
+
+    def infer(self, x: TensorType) -> TensorType:
+        check_floats("cholesky", x)
+        return square("cholesky", x)
+
+    def checks(self, x: TensorType) -> Sequence[Check]:
+        return length_checks([(0, -2), (0, -1)], [x])
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        try:
+            y = np.linalg.cholesky(x)
+        except np.linalg.LinAlgError:
+            y = self._one_by_one(x)
+        fails = np.isnan(np.diagonal(y, 0, -2, -1)).any(-1)
+        y[fails] = np.nan
+        return y
+
+    def _one_by_one(self, x: np.ndarray[Any, Any]) -> Any:
+        y = np.full_like(x, np.nan)
+        for place in np.ndindex(x.shape[:-2]):
+            with suppress(np.linalg.LinAlgError):
+                y[place] = np.linalg.cholesky(x[place])
+        return y
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        """The gradient of the lower triangle, the only part that is read.
+
+        Source: I. Murray, Differentiation of the Cholesky decomposition, arXiv:1602.07527, 2016.
+        """
+        inner = half_diagonal(matmul(adjoint(y), g))
+        left = solved_adjoint(y, inner)
+        both = solved_adjoint(y, adjoint(left))
+        return (half_diagonal(both + adjoint(both)),)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(self, x)
+
+
+def lower_factor(x: Tensor) -> Tensor:
+    """Return the Cholesky factors of Hermitian matrices, as one node for either triangle."""
+    if isinstance(x.op, Mirror) and x.op.lower:
+        (x,) = x.inputs  # type: ignore[assignment]
+    return Tensor.make(Cholesky(), x)
+
+
+REFUSED = CheckAndRaise(np.linalg.LinAlgError, "cholesky: a matrix is not positive definite.")
+
+
+@function
+def cholesky(
+    x: Any,
+    lower: bool = True,
+    *,
+    check_finite: bool = True,
+    overwrite_a: bool = False,
+    on_error: str = "nan",
+) -> Tensor:
+    """Return the triangular factor whose product with its adjoint is a positive definite matrix.
+
+    The gradient is one by the triangle that is read, zero in the other.
+
+    Args:
+        x: Square matrices in the last two axes, real or complex. Their lower triangle is read, or
+            the upper one.
+        lower: Whether the result L is a lower triangle and x is ``L @ L^H``; else it is an upper
+            one U, and x is ``U^H @ U``.
+        check_finite: As in SciPy; non-finite values give NaN in any case.
+        overwrite_a: As in SciPy; x is never changed.
+        on_error: The result for a matrix that is not positive definite: ``"nan"`` for NaN,
+            ``"raise"`` for an error when the program runs.
+
+    Returns:
+        An array of x's shape, zero in the other triangle.
+
+    Raises:
+        ArgumentError: No such ``on_error``.
+        ShapeError: The matrices are not square.
+        LinAlgError: When it runs, with ``on_error="raise"``; NumPy's, and a GraphcError.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.constant([[4.0, 2.0], [2.0, 10.0]])
+        >>> gt.linalg.cholesky(x).eval(mode="NUMPY").tolist()
+        [[2.0, 0.0], [1.0, 3.0]]
+    """
+    if on_error not in {"nan", "raise"}:
+        raise ArgumentError(f"cholesky: unknown on_error={on_error!r}.", "Use 'nan' or 'raise'.")
+    (x,), dtype = in_floats("cholesky", x)
+    made = Tensor.make(Cholesky(), x if lower else adjoint(x))
+    if on_error == "raise":
+        made = REFUSED(made, logical_not(isnan(real(Tensor.make(Diagonal(0), made)))))
+    return cast(made if lower else adjoint(made), dtype)
+
+
+@function
+def cho_factor(
+    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Tensor, bool]:
+    """Return the arguments of ``cho_solve``: the Cholesky factor, and whether it is lower.
+
+    Args:
+        a: Positive definite matrices in the last two axes; one triangle is read.
+        lower: Which.
+        overwrite_a: As in SciPy; a is never changed.
+        check_finite: As in SciPy; non-finite values give NaN in any case.
+
+    Returns:
+        The factor, zero in the other triangle, and ``lower``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> factor = gt.linalg.cho_factor([[4.0, 2.0], [2.0, 10.0]])
+        >>> gt.linalg.cho_solve(factor, [6.0, 12.0]).eval(mode="NUMPY").tolist()
+        [1.0, 1.0]
+    """
+    return cholesky(a, lower), lower

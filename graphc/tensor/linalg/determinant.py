@@ -1,0 +1,249 @@
+"""Determinants of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphc.ir import MakeTuple, Node, TensorType, TupleType, is_complex, picks, real_dtype
+from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.arrays.create import arange, eye, zeros_like
+from graphc.tensor.arrays.diagonal import Diagonal
+from graphc.tensor.arrays.reduce import max, prod, sum
+from graphc.tensor.core.arithmetic import angle
+from graphc.tensor.core.axes import expand_dims, matrix_transpose
+from graphc.tensor.core.elementwise import (
+    abs,
+    cast,
+    complex,
+    conj,
+    equal,
+    imag,
+    less,
+    not_equal,
+    real,
+    sign,
+    square,
+    where,
+)
+from graphc.tensor.core.exponential import log
+from graphc.tensor.core.shape import length, lengths
+from graphc.tensor.core.tensor import Tensor, function
+from graphc.tensor.linalg.cholesky import lower_factor
+from graphc.tensor.linalg.dot import matmul
+from graphc.tensor.linalg.inverse import Inverse, SquareComposite
+from graphc.tensor.linalg.lu import check_square, factors, lu_solved
+from graphc.tensor.linalg.mirror import adjoint, in_floats
+
+
+def _parity(exchanges: Tensor, dtype: str) -> Tensor:
+    """1 for an even number of row exchanges, -1 for an odd one."""
+    n = length(exchanges, exchanges.ndim - 1)
+    moved = sum(cast(not_equal(exchanges, cast(arange(n), "int32")), "int64"), -1)
+    return cast(1 - 2 * (moved % 2), dtype)
+
+
+def pivots(a: Tensor, assume: str) -> tuple[Tensor, Tensor | None]:
+    """Return numbers whose product is the determinant, and a sign to multiply it with, if any."""
+    if assume in OF_DIAGONAL:
+        return Tensor.make(Diagonal(0), check_square(a)), None
+    packed, exchanges, _ = factors(check_square(a))
+    return Tensor.make(Diagonal(0), packed), _parity(exchanges, a.dtype)
+
+
+def _roots(a: Tensor) -> Tensor:
+    """Numbers the square of whose product is the determinant of a positive definite matrix."""
+    return Tensor.make(Diagonal(0), lower_factor(a))
+
+
+class Det(SquareComposite):
+    """The determinants of matrices, by their factors."""
+
+    __slots__ = ()
+
+    def infer(self, a: TensorType) -> TensorType:
+        a = SquareComposite.infer(self, a)
+        return a.with_shape(a.shape[:-2])
+
+    def expand(self, a: Tensor) -> Tensor:
+        if self.assume == "pos":
+            return square(prod(_roots(a), -1))
+        diagonal, parity = pivots(a, self.assume)
+        y = prod(diagonal, -1)
+        return y if parity is None else y * parity
+
+    def pullback(self, g: Tensor, y: Tensor, a: Tensor) -> Sequence[Any]:
+        """The adjugate, which exists for singular matrices too."""
+        if self.assume in OF_DIAGONAL:
+            diagonal = Tensor.make(Diagonal(0), a)
+            product = prod(diagonal, -1)
+            (by_diagonal,) = product.op.pullback(g, product, diagonal)
+            return Tensor.make(Diagonal(0), a).op.pullback(by_diagonal, diagonal, a)
+        if self.assume == "pos":
+            return (_spread(g * y) * Tensor.make(Inverse("pos"), a),)
+        return (_spread(g) * adjoint(Tensor.make(Adjugate(self.assume), a)),)
+
+
+OF_DIAGONAL = frozenset({"lower triangular", "upper triangular", "diagonal"})
+"""The matrices whose determinants are the products of their diagonals."""
+
+
+def _spread(g: Tensor) -> Tensor:
+    """One number for each matrix, broadcast to its elements."""
+    return expand_dims(g, (g.ndim, g.ndim + 1))
+
+
+class Adjugate(SquareComposite):
+    """The determinants times the inverses of matrices, defined for singular ones too."""
+
+    __slots__ = ()
+
+    def expand(self, a: Tensor) -> Tensor:
+        """A factor with a zero on its diagonal is replaced by a nearby one.
+
+        The adjugate is a polynomial of the elements, so it moves as little as they do; the small
+        number is multiplied with and divided by.
+        """
+        packed, exchanges, order = factors(check_square(a))
+        n = length(a, -1)
+        tiny = float(np.finfo(real_dtype(a.dtype)).eps)
+        largest = max(abs(packed), (-2, -1), keepdims=True, initial=0)
+        small = where(equal(largest, 0), 1, largest) * tiny
+        on = equal(expand_dims(arange(n), 1), arange(n))
+        nearby = where(on & equal(packed, 0), cast(small, a.dtype), packed)
+        product = prod(Tensor.make(Diagonal(0), nearby), -1) * _parity(exchanges, a.dtype)
+        whole = broadcast_to(eye(n, dtype=a.dtype), (*lengths(a)[:-1], n))
+        return lu_solved(nearby, order, whole, False) * _spread(product)
+
+    def pullback(self, g: Tensor, y: Tensor, a: Tensor) -> tuple[Tensor]:
+        """By the product rule for determinant and inverse."""
+        inverse = adjoint(Tensor.make(Inverse(self.assume), a))
+        det = Tensor.make(Det(self.assume), a)
+        by_det = sum(g * matrix_transpose(inverse), (-2, -1))
+        by_inverse = g * conj(_spread(det))
+        return (_spread(by_det) * adjoint(y) - matmul(inverse, matmul(by_inverse, inverse)),)
+
+
+class SlogDet(SquareComposite):
+    """The signs of determinants and the logarithms of their magnitudes, two results."""
+
+    __slots__ = ()
+
+    def infer(self, a: TensorType) -> TupleType:
+        a = SquareComposite.infer(self, a)
+        head = a.shape[:-2]
+        return TupleType((a.with_shape(head), TensorType(real_dtype(a.dtype), head)))
+
+    def expand(self, a: Tensor) -> Node:
+        if self.assume == "pos":
+            # Not of squares: those of small numbers are 0, those of large ones infinite.
+            roots = _roots(a)
+            return Node.make(MakeTuple(), prod(sign(roots), -1), 2 * sum(log(real(roots)), -1))
+        diagonal, parity = pivots(a, self.assume)
+        y = prod(sign(diagonal), -1)
+        return Node.make(
+            MakeTuple(), y if parity is None else y * parity, sum(log(abs(diagonal)), -1)
+        )
+
+    def pullback(self, g: Sequence[Tensor | None], y: Node, a: Tensor) -> Sequence[Any]:
+        """By the inverse; the sign of a real matrix is constant."""
+        phase, _ = picks(y)
+        by_phase, by_log = g
+        slope: Any = by_log
+        if is_complex(a.dtype):
+            slope = zeros_like(phase) if by_log is None else cast(by_log, a.dtype)
+            if by_phase is not None:
+                turn = -imag(conj(by_phase) * phase)
+                slope = slope + complex(zeros_like(turn), turn)
+        if slope is None:
+            return (None,)
+        if self.assume in OF_DIAGONAL:
+            diagonal = Tensor.make(Diagonal(0), a)
+            by_diagonal = expand_dims(slope, slope.ndim) / conj(diagonal)
+            return diagonal.op.pullback(by_diagonal, diagonal, a)
+        return (_spread(slope) * adjoint(Tensor.make(Inverse(self.assume), a)),)
+
+
+@function
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
+    """Return the determinants of square matrices; 1 for an empty one.
+
+    The gradient is right for singular matrices too.
+
+    Args:
+        a: Square matrices in the last two axes.
+        overwrite_a: As in SciPy; a is never changed.
+        check_finite: As in SciPy; non-finite values are computed with in any case.
+
+    Returns:
+        An array without the last two axes.
+
+    Raises:
+        ShapeError: The matrices are not square.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.linalg.det([[2.0, 1.0], [0.0, 4.0]]).eval(mode="NUMPY").item()
+        8.0
+    """
+    (a,), dtype = in_floats("det", a)
+    return cast(Tensor.make(Det("gen"), a), dtype)
+
+
+class SlogdetResult(NamedTuple):
+    """The result of ``slogdet``."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+@function
+def slogdet(x: Any) -> SlogdetResult:
+    """Return the signs of determinants and the logarithms of their magnitudes, without overflow.
+
+    Args:
+        x: Square matrices in the last two axes.
+
+    Returns:
+        The sign: 1, -1, or 0 for a singular matrix; for complex ones a number of magnitude 1. And
+        the logarithm: real, ``-inf`` for a singular matrix.
+
+    Raises:
+        ShapeError: The matrices are not square.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> sign, log = gt.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])
+        >>> sign.eval(mode="NUMPY").item(), log.eval(mode="NUMPY").item()
+        (-1.0, 0.0)
+    """
+    (x,), dtype = in_floats("slogdet", x)
+    phase, logs = picks(Node.make(SlogDet("gen"), x))
+    return SlogdetResult(cast(phase, dtype), cast(logs, real_dtype(dtype)))
+
+
+@function
+def logdet(x: Any) -> Tensor:
+    """Return the logarithms of determinants, without overflow.
+
+    Args:
+        x: Square matrices in the last two axes.
+
+    Returns:
+        An array without the last two axes: NaN where a real determinant is negative, ``-inf`` where
+        it is 0; of complex matrices the logarithm with an imaginary part between -pi and pi.
+
+    Raises:
+        ShapeError: The matrices are not square.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.linalg.logdet(1e200 * gt.eye(2)).eval(mode="NUMPY").round(3).item()
+        921.034
+    """
+    phase, logs = slogdet(x)
+    if is_complex(phase.dtype):
+        return complex(logs, angle(phase))
+    return where(less(phase, 0), cast(np.nan, logs.dtype), logs)  # type: ignore[no-any-return]

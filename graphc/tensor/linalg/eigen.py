@@ -1,0 +1,316 @@
+"""Eigenvalues and eigenvectors of Hermitian matrices, of pairs of them, and of general ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError
+from graphc.ir import Check, Node, Op, TensorType, TupleType, is_complex, picks, real_dtype
+from graphc.tensor.arrays.create import arange
+from graphc.tensor.arrays.reduce import argmax, sum
+from graphc.tensor.core.elementwise import abs, cast, conj, equal, imag, real, where
+from graphc.tensor.core.shape import length
+from graphc.tensor.core.tensor import Tensor, function
+from graphc.tensor.linalg.cholesky import Cholesky
+from graphc.tensor.linalg.dot import matmul
+from graphc.tensor.linalg.mirror import Mirror, adjoint, length_checks, square
+from graphc.tensor.linalg.solve import Solve
+from graphc.tensor.linalg.spectra import (
+    as_batched_matrices,
+    as_matrices,
+    by_lapack,
+    check_matrix,
+    column,
+    complex_of,
+    inverse_gaps,
+    on_diagonal,
+    rounded_back,
+    row,
+)
+from graphc.tensor.linalg.triangular import SolveTriangular, solved_adjoint
+
+# Hermitian matrices.
+
+
+@dataclass(frozen=True, slots=True)
+class HermitianEigen(Op):
+    """An operation on Hermitian matrices given by their lower triangles; NaN if not finite."""
+
+    def checks(self, x: TensorType) -> Sequence[Check]:
+        return length_checks([(0, -2), (0, -1)], [x])
+
+    def values_type(self, x: TensorType) -> TensorType:
+        """The type of the eigenvalues, which are real."""
+        check_matrix(self.name, x)
+        return TensorType(real_dtype(x.dtype), square(self.name, x).shape[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Eigh(HermitianEigen):
+    """``w`` and ``v`` with ``x @ v = v * w``: w ascends, the columns of v are orthonormal."""
+
+    name = "eigh"
+
+    def infer(self, x: TensorType) -> TupleType:
+        w = self.values_type(x)
+        return TupleType((w, square("eigh", x)))
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        n = x.shape[-1]
+        dtypes = [real_dtype(x.dtype.name), x.dtype]
+        return by_lapack(np.linalg.eigh, [np.tril(x)], [(n,), (n, n)], dtypes)
+
+    def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
+        """Eigenvectors rotate into each other the faster the closer their eigenvalues are.
+
+        Source: Giles, Collected matrix derivative results, 2008, section 3.1.
+        """
+        w, v = picks(y)
+        gw, gv = g
+        core: Any = 0 if gw is None else on_diagonal(cast(gw, x.dtype))
+        if gv is not None:
+            core = core + cast(inverse_gaps(w), x.dtype) * matmul(adjoint(v), gv)
+        made = matmul(matmul(v, core), adjoint(v))
+        return _of_triangle(made, x)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
+        return Node.make(self, x)
+
+
+@dataclass(frozen=True, slots=True)
+class Eigvalsh(HermitianEigen):
+    """The eigenvalues, real and ascending."""
+
+    name = "eigvalsh"
+
+    def infer(self, x: TensorType) -> TensorType:
+        return self.values_type(x)
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        dtypes = [real_dtype(x.dtype.name)]
+        (w,) = by_lapack(lambda a: (np.linalg.eigvalsh(a),), [np.tril(x)], [(x.shape[-1],)], dtypes)
+        return w
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        _, v = picks(Node.make(Eigh(), x))
+        return _of_triangle(matmul(v * row(cast(g, x.dtype)), adjoint(v)), x)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(self, x)
+
+
+def _of_triangle(made: Tensor, x: Tensor) -> tuple[Tensor]:
+    """The gradient of the lower triangle, given that of the whole matrix."""
+    return tuple(Mirror(lower=True, conjugated=True).pullback(made, x, x))  # type: ignore[return-value]
+
+
+# General matrices; all results are complex.
+
+
+@dataclass(frozen=True, slots=True)
+class GeneralEigen(Op):
+    """An operation on square matrices; NaN where they are not finite."""
+
+    def checks(self, x: TensorType) -> Sequence[Check]:
+        return length_checks([(0, -2), (0, -1)], [x])
+
+    def matrix_type(self, x: TensorType) -> TensorType:
+        """The type of the eigenvectors."""
+        check_matrix(self.name, x)
+        return square(self.name, x).with_dtype(complex_of(x.dtype))
+
+
+@dataclass(frozen=True, slots=True)
+class Eig(GeneralEigen):
+    """``w`` and ``v`` with ``x @ v = v * w``; columns of norm 1 with a real largest element."""
+
+    name = "eig"
+
+    def infer(self, x: TensorType) -> TupleType:
+        v = self.matrix_type(x)
+        return TupleType((v.with_shape(v.shape[:-1]), v))
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        n, dtype = x.shape[-1], complex_of(x.dtype.name)
+        return by_lapack(np.linalg.eig, [x], [(n,), (n, n)], [dtype, dtype])
+
+    def pullback(self, g: Sequence[Any], y: Node, x: Tensor) -> tuple[Tensor]:
+        """``inv(v).H @ (...) @ v.H``; columns keep norm 1 and a real largest element.
+
+        Source: Boeddeker et al., arXiv:1701.00392, 2017, section 4.
+        """
+        w, v = picks(y)
+        gw, gv = g
+        core: Any = 0 if gw is None else on_diagonal(gw)
+        if gv is not None:
+            core = core + conj(inverse_gaps(w)) * matmul(adjoint(v), _scaled(gv, v))
+        return (_unturned(core, v, x),)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Node:
+        return Node.make(self, x)
+
+
+@dataclass(frozen=True, slots=True)
+class Eigvals(GeneralEigen):
+    """The eigenvalues, complex, in LAPACK's order."""
+
+    name = "eigvals"
+
+    def infer(self, x: TensorType) -> TensorType:
+        v = self.matrix_type(x)
+        return v.with_shape(v.shape[:-1])
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        dtypes = [complex_of(x.dtype.name)]
+        (w,) = by_lapack(lambda a: (np.linalg.eigvals(a),), [x], [(x.shape[-1],)], dtypes)
+        return w
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        _, v = picks(Node.make(Eig(), x))
+        return (_unturned(on_diagonal(g), v, x),)
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(self, x)
+
+
+def _unturned(core: Tensor, v: Tensor, x: Tensor) -> Tensor:
+    made = Tensor.make(Solve("gen", False), adjoint(v), matmul(core, adjoint(v)))
+    return cast(made if is_complex(x.dtype) else real(made), x.dtype)
+
+
+def _scaled(gv: Tensor, v: Tensor) -> Tensor:
+    """The gradient of eigenvectors of any norm and phase, given that of the normalised ones."""
+    along = sum(conj(v) * gv, -2)
+    rows = column(arange(length(v, -2)))
+    is_largest = equal(rows, row(argmax(abs(v), -2)))
+    largest = sum(where(is_largest, real(v), 0), -2)
+    turned = where(is_largest, row(imag(along) / largest), 0)
+    return gv - v * row(real(along)) - 1j * turned  # type: ignore[no-any-return]
+
+
+# Public functions.
+
+
+def _lower(op: str, x: Tensor, lower: bool, uplo: str | None) -> Tensor:
+    """The matrix whose lower triangle is the one to be read."""
+    if uplo is not None:
+        if uplo not in {"L", "U"}:
+            raise ArgumentError(f"{op}: unknown UPLO={uplo!r}.", "Use 'L' or 'U'.")
+        lower = uplo == "L"
+    return x if lower else adjoint(x)
+
+
+@function
+def eigh(
+    a: Any,
+    b: Any = None,
+    lower: bool = True,
+    UPLO: str | None = None,  # noqa: N803 (NumPy's name)
+) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and eigenvectors of Hermitian matrices: ``a @ v = v * w``.
+
+    The vectors of equal eigenvalues are not unique. The gradient is right there for functions that
+    do not depend on the choice to first order, such as sums over all eigenvalues and projections
+    on all vectors of equal ones; it is always finite.
+
+    Args:
+        a: Matrices, the last two axes, of which one triangle is read. Integers and bool become
+            float64; half-width floats are computed in float32.
+        b: Positive definite matrices: then ``a @ v = b @ v * w``, and ``v.H @ b @ v`` is the
+            identity. If one is not positive definite, all is NaN.
+        lower: Whether the lower triangle of both is read, else the upper one.
+        UPLO: ``"L"`` or ``"U"``: the same by NumPy's name.
+
+    Returns:
+        ``w``, real and ascending, and ``v``, a column for each. Both are NaN of a matrix that holds
+        NaN or infinity.
+
+    Raises:
+        ShapeError: The matrices are not square.
+        ArgumentError: There is no such ``UPLO``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> w, v = gt.linalg.eigh([[2.0, 1.0], [1.0, 2.0]])
+        >>> w.eval(mode="NUMPY").round(12).tolist()
+        [1.0, 3.0]
+    """
+    if b is None:
+        x, dtype = as_matrices("eigh", a)
+        made = picks(Node.make(Eigh(), _lower("eigh", x, lower, UPLO)))
+        return rounded_back(made[0], dtype), rounded_back(made[1], dtype)
+    whitened, factor, dtype = _whitened("eigh", a, b, lower, UPLO)
+    w, v = picks(Node.make(Eigh(), whitened))
+    return rounded_back(w, dtype), rounded_back(solved_adjoint(factor, v), dtype)
+
+
+@function
+def eigvalsh(
+    a: Any,
+    b: Any = None,
+    lower: bool = True,
+    UPLO: str | None = None,  # noqa: N803 (NumPy's name)
+) -> Tensor:
+    """Return the eigenvalues of Hermitian matrices, ascending; arguments as for ``eigh``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.linalg.eigvalsh([[0.0, 1.0], [1.0, 0.0]]).eval(mode="NUMPY").round(12).tolist()
+        [-1.0, 1.0]
+    """
+    if b is None:
+        x, dtype = as_matrices("eigvalsh", a)
+        return rounded_back(Tensor.make(Eigvalsh(), _lower("eigvalsh", x, lower, UPLO)), dtype)
+    whitened, _, dtype = _whitened("eigvalsh", a, b, lower, UPLO)
+    return rounded_back(Tensor.make(Eigvalsh(), whitened), dtype)
+
+
+def _whitened(op: str, a: Any, b: Any, lower: bool, uplo: str | None) -> tuple[Tensor, Tensor, str]:
+    """``inv(L) @ a @ inv(L).H`` with b's lower factor L, and ``inv(L)``."""
+    (a, b), dtype = as_batched_matrices(op, a, b)
+    whole = Tensor.make(Mirror(lower=True, conjugated=True), _lower(op, a, lower, uplo))
+    factor = Tensor.make(Cholesky(), _lower(op, b, lower, uplo))
+    solve = SolveTriangular(True, False, False)
+    half = Tensor.make(solve, factor, whole)
+    return Tensor.make(solve, factor, adjoint(half)), factor, dtype
+
+
+@function
+def eig(x: Any) -> tuple[Tensor, Tensor]:
+    """Return eigenvalues and eigenvectors of square matrices: ``x @ v = v * w``.
+
+    Args:
+        x: Matrices, the last two axes. Integers and bool become float64; half-width floats are
+            computed in float32.
+
+    Returns:
+        ``w`` and ``v``, a column for each, of length 1 and with its largest element real. Both are
+        complex, whatever x is, and NaN for a matrix that holds NaN or infinity.
+
+    Raises:
+        ShapeError: The matrices are not square.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> w, v = gt.linalg.eig([[0.0, 1.0], [-1.0, 0.0]])
+        >>> w.eval(mode="NUMPY").tolist()
+        [1j, -1j]
+    """
+    w, v = picks(Node.make(Eig(), as_matrices("eig", x)[0]))
+    return w, v
+
+
+@function
+def eigvals(x: Any) -> Tensor:
+    """Return the eigenvalues of square matrices, complex; arguments and errors as for ``eig``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.linalg.eigvals([[2.0, 1.0], [0.0, 3.0]]).eval(mode="NUMPY").real.tolist()
+        [2.0, 3.0]
+    """
+    return Tensor.make(Eigvals(), as_matrices("eigvals", x)[0])

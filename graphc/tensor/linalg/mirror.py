@@ -1,0 +1,187 @@
+"""Square matrices: checks of their types, transposes, and symmetrisation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import DTypeError, ShapeError
+from graphc.ir import Check, Op, Shape, TensorType, is_complex, is_inexact
+from graphc.tensor.arrays.broadcast import repeated
+from graphc.tensor.arrays.create import above_diagonal
+from graphc.tensor.core.axes import matrix_transpose, moveaxis
+from graphc.tensor.core.elementwise import (
+    cast,
+    conj,
+    equal,
+    greater,
+    less,
+    real,
+    where,
+    widened_name,
+)
+from graphc.tensor.core.shape import lengths, reshape
+from graphc.tensor.core.tensor import Tensor, operands
+
+# Checks of types.
+
+
+def check_floats(op: str, *types: TensorType | Tensor) -> None:
+    """Raise unless all are float32, float64, complex64 or complex128, and of one dtype.
+
+    Raises:
+        DTypeError: They are not.
+    """
+    dtypes = {t.dtype for t in types}
+    dtype = types[0].dtype
+    if len(dtypes) > 1 or not is_inexact(dtype) or widened_name(dtype) != dtype:
+        raise DTypeError(
+            f"{op}({', '.join(map(repr, types))}): expected one dtype: float32, float64, complex64 "
+            "or complex128.",
+            "Cast it with astype.",
+        )
+
+
+def square(op: str, x: TensorType) -> TensorType:
+    """Return the type with both lengths of its square matrices, as far as one of them is known.
+
+    Raises:
+        ShapeError: The matrices are not square, or it has fewer than two axes.
+    """
+    if x.ndim < 2 or len({*x.shape[-2:]} - {None}) > 1:
+        raise ShapeError(f"{op}({x!r}): expected square matrices in the last two axes.")
+    n, m = x.shape[-2:]
+    n = m if n is None else n
+    return x.with_shape((*x.shape[:-2], n, n))
+
+
+def common_lengths(op: str, types: Sequence[TensorType], heads: Sequence[Shape]) -> Shape:
+    """Return the lengths common to all, as far as one is known of each.
+
+    Raises:
+        ShapeError: They differ.
+    """
+    if len({len(head) for head in heads}) == 1:
+        sets = [set(axis) - {None} for axis in zip(*heads, strict=True)]
+        if all(len(found) < 2 for found in sets):
+            return tuple(found.pop() if found else None for found in sets)
+    raise ShapeError(f"{op}({', '.join(map(repr, types))}): lengths differ.")
+
+
+def length_checks(places: Sequence[tuple[int, int]], types: Sequence[TensorType]) -> list[Check]:
+    """Return pairs of leading lengths to compare at run time, where types leave them open.
+
+    Args:
+        places: Inputs and axes of theirs, which may count from the end.
+        types: Those of the inputs.
+    """
+    if all(types[i].shape[axis] is not None for i, axis in places):
+        return []
+    (i, axis), *rest = places
+    return [(i, axis % types[i].ndim, j, other % types[j].ndim) for j, other in rest]
+
+
+def in_floats(op: str, *values: Any) -> tuple[list[Tensor], str]:
+    """Return arrays in the dtype of the computation, and the dtype of the result.
+
+    Integers and bool become float64; half-width floats are computed in float32.
+    """
+    xs, dtype = operands(op, values)
+    if not is_inexact(dtype):
+        dtype = "float64"
+    return [cast(x, widened_name(dtype)) for x in xs], dtype
+
+
+def lapack(name: str, *arrays: np.ndarray[Any, Any]) -> Any:
+    """Return LAPACK's routine of that name for the arrays' dtype; SciPy is loaded on demand."""
+    from scipy.linalg.lapack import get_lapack_funcs
+
+    (found,) = get_lapack_funcs((name,), arrays)
+    return found
+
+
+# Transposes.
+
+
+def adjoint(x: Tensor) -> Tensor:
+    """Return the matrices transposed and conjugated."""
+    return conj(matrix_transpose(x))
+
+
+def above(x: Tensor) -> Tensor:
+    """Return how far above the main diagonal each element of the matrices is."""
+    return above_diagonal(*lengths(x)[-2:])
+
+
+def half_diagonal(x: Tensor) -> Tensor:
+    """Return the lower triangles of matrices, with half their diagonals."""
+    place = above(x)
+    return where(less(place, 0), x, where(equal(place, 0), x / 2, 0))  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror(Op):
+    """The symmetric or Hermitian matrices that have this triangle of the ones given.
+
+    Attributes:
+        lower: Which triangle, with the diagonal, is read.
+        conjugated: Whether the other one is conjugated, which makes the diagonal real.
+    """
+
+    lower: bool
+    conjugated: bool
+    name = "mirror"
+
+    def infer(self, x: TensorType) -> TensorType:
+        return square("mirror", x)
+
+    def checks(self, x: TensorType) -> Sequence[Check]:
+        return length_checks([(0, -2), (0, -1)], [x])
+
+    def perform(self, x: np.ndarray[Any, Any]) -> Any:
+        half = np.tril(x, -1) if self.lower else np.triu(x, 1)
+        other = np.swapaxes(half, -1, -2)
+        conjugated = self.conjugated and x.dtype.kind == "c"
+        n = np.arange(x.shape[-1])
+        y = half + (np.conj(other) if conjugated else other)
+        y[..., n, n] = x[..., n, n].real if conjugated else x[..., n, n]
+        return y
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        """An element affects both positions that it fills."""
+        place = above(g)
+        other = adjoint(g) if self.conjugated else matrix_transpose(g)
+        own = less(place, 0) if self.lower else greater(place, 0)
+        middle = g
+        if self.conjugated and is_complex(g.dtype):
+            middle = cast(real(g), g.dtype)
+        return (where(own, g + other, where(equal(place, 0), middle, 0)),)
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, x: Tensor) -> Any:
+        return None if tangents[0] is None else Tensor.make(self, tangents[0])
+
+    def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
+        return Tensor.make(self, x)
+
+
+def mirrored(x: Tensor, lower: bool, conjugated: bool) -> Tensor:
+    """Return the symmetric or Hermitian matrices of one triangle; symmetric ones unchanged."""
+    if isinstance(x.op, Mirror) and (x.op.conjugated == conjugated or not is_complex(x.dtype)):
+        return x
+    return Tensor.make(Mirror(lower, conjugated), x)
+
+
+# Batches.
+
+
+def as_columns(solve: Any, size: Any, batched: Sequence[bool], a: Tensor, b: Tensor) -> Tensor:
+    """Return a batch of systems with one matrix, the right-hand sides side by side."""
+    if batched[0]:
+        return solve(a, b if batched[1] else repeated(b, size))  # type: ignore[no-any-return]
+    beside = moveaxis(b, 0, -2)
+    shape = lengths(beside)
+    x = solve(a, reshape(beside, (*shape[:-2], shape[-2] * shape[-1])))
+    return moveaxis(reshape(x, shape), -2, 0)

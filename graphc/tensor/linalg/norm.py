@@ -1,0 +1,193 @@
+"""Norms of vectors and matrices."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from numbers import Real
+from typing import Any
+
+from graphc.errors import ArgumentError, ShapeError
+from graphc.ir import is_inexact
+from graphc.tensor.arrays.reduce import any, max, min, sum
+from graphc.tensor.core.axes import expand_dims, moveaxis, squeeze
+from graphc.tensor.core.elementwise import abs, cast, equal, not_equal, sqrt, square, where
+from graphc.tensor.core.exponential import power
+from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function
+from graphc.tensor.linalg.spectra import as_matrices, rounded_back
+from graphc.tensor.linalg.svd import Svdvals
+
+
+@function
+def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Return the norm of vectors or matrices.
+
+    The gradient at 0 is 0, a subgradient.
+
+    Args:
+        x: Any shape; real or complex. Integers become float64.
+        ord: Of vectors, None or 2 for the root of the sum of squares, 1 for the sum of magnitudes,
+            ``inf`` and ``-inf`` for the largest and smallest magnitude, 0 for how many are not
+            zero, any other number p for ``sum(|x|**p)**(1/p)``. Of matrices, None or ``"fro"`` for
+            the root of the sum of squares, 1 and -1 for the largest and smallest sum of magnitudes
+            of a column, ``inf`` and ``-inf`` of a row, 2 and -2 for the largest and smallest
+            singular value, ``"nuc"`` for the sum of all.
+        axis: The axis of the vectors, or the two of the matrices' rows and columns. By default all
+            axes are one vector where ``ord`` is None, and x is a vector or a matrix elsewhere.
+        keepdims: Keep the reduced axes, of length 1.
+
+    Returns:
+        A real array without ``axis``.
+
+    Raises:
+        ArgumentError: ``ord`` is none of these.
+        ShapeError: x has no such axes, or they are not a vector and no matrix.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> graphc.grad(norm(x), x).eval({x: [0.0, 0.0]}, mode="NUMPY").tolist()
+        [0.0, 0.0]
+    """
+    x = _floating(x)
+    if axis is None and (ord is None or x.ndim == 1):
+        return _finished(_vector_norm(abs(x), ord, tuple(range(x.ndim))), x.ndim, keepdims)
+    wanted = range(x.ndim) if axis is None else axis if isinstance(axis, list | tuple) else [axis]
+    axes = tuple(axes_of("norm", a, x.ndim)[0] for a in wanted)
+    axes_of("norm", axes, x.ndim)
+    if len(axes) == 1 or ord is None:
+        made = _vector_norm(abs(x), ord, axes)
+    elif len(axes) == 2:
+        made = _matrix_norm(x, ord, *axes)
+    else:
+        raise ShapeError(
+            f"norm({x!r}): {len(axes)} axes are neither a vector nor a matrix.",
+            "Pass one or two of them as axis=; vector_norm takes several as one vector.",
+        )
+    return _finished(made, axes, keepdims)
+
+
+@function
+def vector_norm(
+    x: Any, *, axis: Axis = None, keepdims: bool = False, ord: builtins.float = 2
+) -> Tensor:
+    """Return the norm of vectors.
+
+    Args:
+        x: Any shape; real or complex.
+        axis: The axis of the vectors, or several to be taken as one; all by default.
+        keepdims: Keep the reduced axes, of length 1.
+        ord: The order, as for ``norm``.
+
+    Returns:
+        A real array without ``axis``.
+
+    Raises:
+        ArgumentError: ``ord`` is not a number.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.vector_norm(gt.constant([3.0, -4.0]), ord=1).eval(mode="NUMPY").item()
+        7.0
+    """
+    x = _floating(x)
+    axes = axes_of("vector_norm", axis, x.ndim)
+    return _finished(_vector_norm(abs(x), ord, axes), axes, keepdims)
+
+
+@function
+def matrix_norm(x: Any, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+    """Return the norm of matrices, which are the last two axes.
+
+    Args:
+        x: At least two axes; real or complex.
+        keepdims: Keep the two axes, of length 1.
+        ord: The order, as for ``norm``.
+
+    Returns:
+        A real array without the last two axes.
+
+    Raises:
+        ShapeError: x has fewer than two axes.
+        ArgumentError: ``ord`` is not a matrix norm.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.matrix_norm(gt.constant([[1.0, -2.0], [3.0, 4.0]]), ord=1).eval(mode="NUMPY").item()
+        6.0
+    """
+    x = _floating(x)
+    if x.ndim < 2:
+        raise ShapeError(f"matrix_norm: expected matrices, got {x!r}.")
+    axes = (x.ndim - 2, x.ndim - 1)
+    return _finished(_matrix_norm(x, ord, *axes), axes, keepdims)
+
+
+def _floating(x: Any) -> Tensor:
+    x = as_tensor(x)
+    return x if is_inexact(x.dtype) else cast(x, "float64")
+
+
+def _finished(y: Tensor, axes: Any, keepdims: bool) -> Tensor:
+    """The norms with or without the reduced axes."""
+    axes = tuple(range(axes)) if isinstance(axes, int) else axes
+    return y if keepdims or not axes else squeeze(y, axes)
+
+
+def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...]) -> Tensor:
+    """The norm of the magnitudes x; the axes are kept."""
+    if ord is None or ord == 2:
+        return _root(sum(square(x), axes, keepdims=True))
+    if ord == 1:
+        return sum(x, axes, keepdims=True)
+    if ord == math.inf:
+        return max(x, axes, keepdims=True)
+    if ord == -math.inf:
+        return min(x, axes, keepdims=True)
+    if ord == 0:
+        return sum(cast(not_equal(x, 0), x.dtype), axes, keepdims=True)
+    if isinstance(ord, Real):
+        return _power_norm(x, float(ord), axes)
+    raise ArgumentError(
+        f"norm: ord={ord!r} is not a norm of vectors.", "Use None, inf, -inf or a number."
+    )
+
+
+def _root(squares: Tensor) -> Tensor:
+    # At 0 the root has no slope; the part chosen there has slope 0 instead.
+    zero = equal(squares, 0)
+    return where(zero, 0, sqrt(where(zero, 1, squares)))  # type: ignore[no-any-return]
+
+
+def _power_norm(x: Tensor, ord: float, axes: tuple[int, ...]) -> Tensor:
+    # Neither power has a finite slope everywhere at 0, where 0 is chosen. A zero among the elements
+    # makes the norm of negative order 0.
+    zero = equal(x, 0)
+    powers = where(zero, 0, power(where(zero, 1, x), ord))
+    total = sum(powers, axes, keepdims=True)
+    none = any(zero, axes, keepdims=True) if ord < 0 else equal(total, 0)
+    return where(none, 0, power(where(none, 1, total), 1 / ord))  # type: ignore[no-any-return]
+
+
+def _matrix_norm(x: Tensor, ord: Any, row: int, column: int) -> Tensor:
+    """The norm of matrices; the axes are kept."""
+    if ord in (2, -2, "nuc"):
+        return _spectral_norm(x, ord, row, column)
+    x = abs(x)
+    if ord is None or ord in ("fro", "f"):
+        return _root(sum(square(x), (row, column), keepdims=True))
+    if ord not in (1, -1, math.inf, -math.inf):
+        raise ArgumentError(
+            f"norm: ord={ord!r} is not a norm of matrices.",
+            "Use 'fro', 'nuc', 1, -1, 2, -2, inf or -inf.",
+        )
+    summed, left = (row, column) if ord in (1, -1) else (column, row)
+    extreme = max if ord > 0 else min
+    return extreme(sum(x, summed, keepdims=True), left, keepdims=True)
+
+
+def _spectral_norm(x: Tensor, ord: Any, row: int, column: int) -> Tensor:
+    values, dtype = as_matrices("norm", moveaxis(x, (row, column), (-2, -1)))
+    combine: Any = {2: max, -2: min, "nuc": sum}[ord]
+    made = rounded_back(combine(Tensor.make(Svdvals(), values), -1), dtype)
+    return expand_dims(made, tuple(sorted((row, column))))

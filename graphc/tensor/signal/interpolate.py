@@ -1,0 +1,131 @@
+"""Interpolation between given points on a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from graphc.errors import ArgumentError, ShapeError
+from graphc.tensor.arrays.join import concatenate
+from graphc.tensor.arrays.reduce import as_floating
+from graphc.tensor.arrays.sort import argsort, searchsorted
+from graphc.tensor.core.elementwise import abs, clip, greater, less, less_equal, remainder, where
+from graphc.tensor.core.shape import length
+from graphc.tensor.core.specify import specify_shape
+from graphc.tensor.core.tensor import Tensor, as_tensor, function
+
+Between = Callable[[Any, Any, Any, Any, Any], Any]
+
+
+def _linear(at: Any, x0: Any, x1: Any, y0: Any, y1: Any) -> Any:
+    return y0 + (at - x0) / (x1 - x0) * (y1 - y0)
+
+
+def _nearest(at: Any, x0: Any, x1: Any, y0: Any, y1: Any) -> Any:
+    return where(less_equal(at - x0, x1 - at), y0, y1)
+
+
+METHODS: dict[str, Between] = {
+    "linear": _linear,
+    "nearest": _nearest,
+    "first": lambda at, x0, x1, y0, y1: y0,
+    "last": lambda at, x0, x1, y0, y1: y1,
+    "mean": lambda at, x0, x1, y0, y1: (y0 + y1) / 2,
+}
+"""The value at a position between two points."""
+
+
+def interpolate1d(
+    x: Any,
+    y: Any,
+    method: str = "linear",
+    left_pad: Any = None,
+    right_pad: Any = None,
+    extrapolate: bool = True,
+) -> Callable[[Any], Tensor]:
+    """Return a function that interpolates between given points.
+
+    Args:
+        x: The given points: an ascending vector of at least two.
+        y: The values at the points, a vector.
+        method: Between two points: ``"linear"``, ``"nearest"``, the ``"first"`` of their values,
+            the ``"last"``, or the ``"mean"``.
+        left_pad: The value in front of the first point; that of the first point by default.
+        right_pad: The value behind the last point; that of the last point by default.
+        extrapolate: Go on outside as between the outermost two points; the pads are unused.
+
+    Returns:
+        A function of an array of any shape.
+
+    Raises:
+        ArgumentError: No such method.
+        ShapeError: x and y are no vectors of one length.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> f = gt.interpolate1d([0, 1, 3], [0, 10, 30], left_pad=-1, extrapolate=False)
+        >>> f([-5, 0.5, 2]).eval(mode="NUMPY").tolist()
+        [-1.0, 5.0, 20.0]
+    """
+    if method not in METHODS:
+        raise ArgumentError(
+            f"interpolate1d: unknown method={method!r}.", f"Use one of {', '.join(METHODS)}."
+        )
+    x, y = _points(as_floating(x), as_floating(y))
+    left = y[0] if left_pad is None else left_pad
+    right = y[-1] if right_pad is None else right_pad
+
+    def interpolated(at: Any) -> Tensor:
+        at = as_floating(at)
+        last = clip(searchsorted(x, at), 1, as_tensor(length(x, 0)) - 1)
+        first = last - 1
+        between: Tensor = METHODS[method](at, x[first], x[last], y[first], y[last])
+        if extrapolate:
+            return between
+        return where(less(at, x[0]), left, where(greater(at, x[-1]), right, between))  # type: ignore[no-any-return]
+
+    return interpolated
+
+
+def _points(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    known = {n for t in (x, y) for n in t.type.shape if n is not None}
+    if x.ndim != 1 or y.ndim != 1 or len(known) > 1:
+        raise ShapeError(
+            f"interp: expected points and values of one length, got {x!r} and {y!r}.",
+            "Pass two vectors of one length.",
+        )
+    return x, specify_shape(y, (length(x, 0),))
+
+
+@function
+def interp(
+    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+) -> Tensor:
+    """Return the linear interpolation between given points.
+
+    Args:
+        x: The points to interpolate at; any shape.
+        xp: The given points: an ascending vector, or any vector with a ``period``.
+        fp: The values at the points.
+        left: The value in front of the first point; that of the first point by default.
+        right: The value behind the last point; that of the last point by default.
+        period: The points repeat with it; ``left`` and ``right`` are unused.
+
+    Returns:
+        A floating array of x's shape.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.interp([0.5, 9], [0, 1, 2], [0, 10, 40]).eval(mode="NUMPY").tolist()
+        [5.0, 40.0]
+    """
+    x, (xp, fp) = as_floating(x), _points(as_floating(xp), as_floating(fp))
+    if period is None:
+        return interpolate1d(xp, fp, "linear", left, right, extrapolate=False)(x)
+    period = abs(as_tensor(period))
+    x, xp = remainder(x, period), remainder(xp, period)
+    order = argsort(xp)
+    xp, fp = xp[order], fp[order]
+    xp = concatenate([xp[-1:] - period, xp, xp[:1] + period])
+    fp = concatenate([fp[-1:], fp, fp[:1]])
+    return interpolate1d(xp, fp)(x)

@@ -1,0 +1,278 @@
+"""The hypergeometric function and its derivatives without loops, for backends that lack loops.
+
+As in ``hypergeometric.py`` by the series at 0 and then by Taylor series, but those between fixed
+points, all at once. What moves a parameter is carried along as a tangent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.tensor.arrays.reduce import sum
+from graphc.tensor.core.elementwise import (
+    abs,
+    equal,
+    floor,
+    greater,
+    isnan,
+    less,
+    less_equal,
+    maximum,
+    minimum,
+    not_equal,
+    where,
+)
+from graphc.tensor.core.exponential import exp, log1p
+from graphc.tensor.core.tensor import TABLE, Tensor, constant
+from graphc.tensor.special.gamma import gamma_sign, gammaln
+from graphc.tensor.special.series import wide
+
+CHUNK, CHUNKS = 256, 4
+"""Terms of the series at 0 that are multiplied at once, and how many times."""
+
+TERMS = 80
+"""Of the Taylor series, whose terms fall like 2**-k."""
+
+POINTS = 1 - 2.0 ** -np.arange(1, 65)
+"""Where Taylor series start: each goes half of the way to 1. From the 53rd on it is 1."""
+
+NOTHING = 1e-290
+"""A z as small counts as 0."""
+
+LOST = 1e-9
+"""A last term of this size beside the sum: the series is too short for such parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dual:
+    """A number and its derivative."""
+
+    value: Any
+    slope: Any
+
+    def __add__(self, other: Dual) -> Dual:
+        return Dual(self.value + other.value, self.slope + other.slope)
+
+    def __sub__(self, other: Dual) -> Dual:
+        return Dual(self.value - other.value, self.slope - other.slope)
+
+    def __mul__(self, other: Dual) -> Dual:
+        slope = self.slope * other.value + self.value * other.slope
+        return Dual(self.value * other.value, slope)
+
+    def times(self, factor: Any) -> Dual:
+        """The product with a constant."""
+        return Dual(self.value * factor, self.slope * factor)
+
+    def plus(self, term: Any) -> Dual:
+        """The sum with a constant."""
+        return Dual(self.value + term, self.slope)
+
+    def where(self, condition: Any, other: Dual) -> Dual:
+        """This where the condition holds, the other elsewhere."""
+        return Dual(
+            where(condition, self.value, other.value), where(condition, self.slope, other.slope)
+        )
+
+    def deeper(self) -> Dual:
+        """The same with one more axis."""
+        return Dual(_deeper(self.value), _deeper(self.slope))
+
+    def at(self, *index: Any) -> Dual:
+        """The part of both at an index."""
+        return Dual(self.value[(..., *index)], self.slope[(..., *index)])
+
+
+Triple = tuple[Dual, Dual, Dual]
+
+
+def _deeper(x: Any) -> Any:
+    return TABLE["expand_dims"](x, x.ndim)
+
+
+def _degree(*parameters: Dual) -> Any:
+    """The polynomial's degree; infinity where the series does not terminate."""
+    degree: Any = np.inf
+    for p in parameters:
+        whole = less_equal(p.value, 0) & equal(p.value, floor(p.value)) & equal(p.slope, 0)
+        degree = minimum(where(whole, -p.value, np.inf), degree)
+    return degree
+
+
+def _continued(parameters: Triple, z: Any) -> Dual:
+    """2F1(a, b; c; z) for z < 1."""
+    a, b, c = parameters
+    # Of a smaller z, the complex step that other backends take tells nothing.
+    z = where(less(abs(z), NOTHING), 0, z)
+    degree = _degree(a, b)
+    endless = equal(degree, np.inf)
+    # Pfaff's transformation (DLMF 15.8.1), with the parameter of slower decay.
+    turned = endless & less(z, -0.3)
+    first, other = (
+        a.where(less_equal(a.value, b.value), b),
+        b.where(less_equal(a.value, b.value), a),
+    )
+    # Euler's, where the function grows so fast that Taylor's series would be long.
+    eased = endless & greater(z, 0.5) & less(c.value, a.value + b.value - 5)
+    power = first.times(-1.0).where(turned, c - a - b)
+    fall = log1p(-where(turned | eased, z, 0))
+    factor = exp(power.value * fall)
+    a, b = (
+        first.where(turned, (c - a).where(eased, a)),
+        (c - other).where(turned, (c - b).where(eased, b)),
+    )
+    z = where(turned, z / (z - 1), z)
+    degree = where(turned | eased, _degree(a, b), degree)
+    whole = less(degree, np.inf)
+    at = where(whole, z, maximum(minimum(z, 0.5), -0.5))
+    y = _moved((a, b, c), where(whole, 0, z), *_series((a, b, c), at, degree))
+    return Dual(factor, power.slope * fall * factor) * y
+
+
+def _series(parameters: Triple, at: Any, degree: Any) -> tuple[Dual, Dual]:
+    """The value and the slope at a point by the series at 0 (DLMF 15.2.1)."""
+    zero = 0 * at
+    y, slope = Dual(zero + 1, zero), _ratio(parameters, 0)
+    p = [x.deeper() for x in parameters]
+    at, degree = _deeper(at), _deeper(degree)
+    # What all factors so far make but those that are 0, their slopes, how many are, and theirs.
+    product, change, zeros, unit = (_deeper(x) for x in (zero + 1, zero, zero, zero))
+    term = y
+    for i in range(CHUNKS):
+        k = constant(np.arange(CHUNK * i, CHUNK * (i + 1.0)), bake=True)
+        (a, b, c) = (x.plus(k) for x in p)
+        inside = less(k, degree)
+        none = [equal(x.value, 0) & not_equal(x.slope, 0) for x in (a, b)]
+        own = [where(n, 1, x.value) for n, x in zip(none, (a, b), strict=True)]
+        below = where(equal(c.value, 0) & less_equal(degree, k), 1, c.value)
+        ratio = where(inside, own[0] * own[1] / (below * (k + 1)) * at, 0)
+        rates = _rate(a) + _rate(b)
+        product = product * TABLE["cumprod"](ratio, -1)
+        change = change + TABLE["cumsum"](rates - c.slope / below, -1)
+        zeros = zeros + TABLE["cumsum"](where(none[0], 1, 0) + where(none[1], 1.0, 0), -1)
+        units = where(none[0], a.slope, 0) + where(none[1], b.slope, 0)
+        unit = unit + TABLE["cumsum"](units, -1)
+        alive = equal(zeros, 0)
+        once = where(equal(zeros, 1), product * unit, 0)
+        terms = Dual(where(alive, product, 0), where(alive, product * change, once))
+        following = _ratio((p[0], p[1], p[2].where(inside, _fixed(1 + 0 * at))), k + 1)
+        sloped = following * terms
+        y = y + Dual(sum(terms.value, -1), sum(terms.slope, -1))
+        slope = slope + Dual(sum(sloped.value, -1), sum(sloped.slope, -1))
+        product, change, zeros, unit = (x[..., -1:] for x in (product, change, zeros, unit))
+        term = terms.at(-1)
+    return _settled(y, term, 0), slope
+
+
+def _rate(p: Dual) -> Any:
+    return where(equal(p.value, 0), 0, p.slope / where(equal(p.value, 0), 1, p.value))
+
+
+def _ratio(parameters: Triple, k: Any) -> Dual:
+    """``(a + k) * (b + k) / (c + k)``."""
+    a, b, c = (x.plus(k) for x in parameters)
+    y = a * b
+    value = y.value / c.value
+    return Dual(value, (y.slope - value * c.slope) / c.value)
+
+
+def _settled(y: Dual, term: Dual, least: Any) -> Dual:
+    """NaN where the last term still counts in the sum, or in a lower bound of it."""
+    lost = greater(abs(term.value), LOST * maximum(abs(y.value), least))
+    return Dual(where(lost, np.nan, y.value), where(lost, np.nan, y.slope))
+
+
+def _moved(parameters: Triple, z: Any, y: Dual, slope: Dual) -> Dual:
+    """The value at z from those at 1/2, for z beyond."""
+    columns = _steps(parameters, z)
+    while columns[0][0].value.type.shape[-1] != 1:
+        early, late = ([[x.at(slice(i, None, 2)) for x in row] for row in columns] for i in (0, 1))
+        columns = [
+            [late[i][0] * early[0][j] + late[i][1] * early[1][j] for j in range(2)]
+            for i in range(2)
+        ]
+    return columns[0][0].at(0) * y + columns[0][1].at(0) * slope
+
+
+def _steps(parameters: Triple, z: Any) -> list[list[Dual]]:
+    """Carry value and derivative from each point to the next, or to z (DLMF 15.10.1).
+
+    Of values, then of slopes: by the value, then by the slope.
+    """
+    a, b, c = (x.deeper() for x in parameters)
+    at = constant(POINTS, bake=True)
+    reach = constant((1 - POINTS) / 2, bake=True)
+    move = maximum(minimum(_deeper(z) - at, reach), 0)
+    base = constant(np.maximum(POINTS * (1 - POINTS), 2.0**-60), bake=True)
+    lead = c - (a + b).plus(1).times(at)
+    rate, bend = _deeper(move / base), _deeper(1 - 2 * at)
+    lead, (a, b) = lead.deeper(), (a.deeper(), b.deeper())
+    move = _deeper(move)
+    zero = 0 * (a.slope + move)
+    p = Dual(constant(np.array([1.0, 0.0])) + zero, zero * constant(np.zeros(2)))
+    q = Dual(constant(np.array([0.0, 1.0])) * move + zero, p.slope)
+    total, sloped = p + q, q
+    start = abs(total.value)
+    for k in range(TERMS):
+        by_p = (a.plus(k) * b.plus(k)).times(move * rate / ((k + 2) * (k + 1)))
+        by_q = lead.plus(k * bend).times(rate / (k + 2))
+        p, q = q, by_p * p - by_q * q
+        total, sloped = total + q, sloped + q.times(k + 2.0)
+    total = _settled(total, q, start)
+    still = equal(move, 0)
+    unit = [Dual(constant(np.array(x)) + zero, zero + constant(np.zeros(2))) for x in UNITS]
+    sloped = unit[1].where(still, sloped.times(1 / where(still, 1, move)))
+    total = unit[0].where(still, total)
+    return [[x.at(j) for j in range(2)] for x in (total, sloped)]
+
+
+UNITS = ((1.0, 0.0), (0.0, 1.0))
+
+
+def _fixed(x: Any) -> Dual:
+    return Dual(x, 0 * x)
+
+
+def _is_pole(x: Any) -> Any:
+    return less_equal(x, 0) & equal(x, floor(x))
+
+
+@wide
+def hyp2f1_in_parts(a: Tensor, b: Tensor, c: Tensor, z: Tensor) -> Any:
+    """2F1(a, b; c; z), infinite or NaN beyond z = 1 where it is not real."""
+    polynomial = _is_pole(a) | _is_pole(b)
+    # Euler's transformation (DLMF 15.8.1) where it makes a polynomial: of the series, the part that
+    # decays slower would be nothing, and cancel. A whole power is real also beyond z = 1.
+    power = c - a - b
+    real = less(z, 1) | (greater(z, 1) & equal(power, floor(power)))
+    turned = ~polynomial & real & (_is_pole(c - a) | _is_pole(c - b))
+    sound = (less(z, 1) | polynomial | turned) & less(abs(a + b + c + z), np.inf)
+    turned = turned & sound
+    factor = where(turned, (1 - where(turned, z, 0)) ** where(turned, power, 0), 1)
+    given = [where(turned, c - a, a), where(turned, c - b, b), c]
+    parts = [_fixed(where(sound, x, 1)) for x in given]
+    y = factor * _continued((parts[0], parts[1], parts[2]), where(sound, z, 0)).value
+    # Gauss's sum (DLMF 15.4.20).
+    summed = exp(gammaln(c) + gammaln(power) - gammaln(c - a) - gammaln(c - b))
+    sign = gamma_sign(c) * gamma_sign(power) * gamma_sign(c - a) * gamma_sign(c - b)
+    at_one = where(greater(power, 0), sign * summed, np.inf)
+    other = where(equal(z, 1), at_one, where(greater(z, 1), np.inf, np.nan))
+    return where(sound, y, where(isnan(a + b + c + z), np.nan, other))
+
+
+def slope_in_parts(which: int) -> Any:
+    """Return the derivative with respect to the parameter of that number."""
+
+    @wide
+    def expand(*xs: Tensor) -> Any:
+        z = xs[3]
+        finite = xs[0] + xs[1] + xs[2] + z
+        sound = less(z, 1) & less(abs(finite), np.inf)
+        given = [where(sound, x, 1) for x in xs[:3]]
+        a, b, c = (Dual(x, 0 * x + float(i == which)) for i, x in enumerate(given))
+        return where(sound, _continued((a, b, c), where(sound, z, 0)).slope, np.nan)
+
+    return expand

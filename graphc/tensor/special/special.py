@@ -1,0 +1,485 @@
+"""Functions of statistics and physics, as in ``scipy.special``."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from graphc.tensor.arrays.reduce import (
+    AxisComposite,
+    MaxWithDefault,
+    apply_composite,
+    sum,
+    unreduced,
+)
+from graphc.tensor.core.elementwise import (
+    FALLING,
+    NONNEGATIVE,
+    RISING,
+    Elementwise,
+    Facts,
+    abs,
+    binary,
+    cast,
+    equal,
+    from_scipy,
+    greater,
+    greater_equal,
+    isnan,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    minimum,
+    real_inexact,
+    sqrt,
+    unary,
+    where,
+)
+from graphc.tensor.core.exponential import exp, expm1, log, log1p
+from graphc.tensor.core.tensor import TABLE, Axis, Tensor, constant, function
+from graphc.tensor.core.trigonometric import arctanh, cos, sin
+from graphc.tensor.special.normal import (
+    erf_in_parts,
+    erfc_in_parts,
+    erfinv_in_parts,
+    ndtri_in_parts,
+    scaled_erfc,
+)
+from graphc.tensor.special.series import computed, integral, polynomial, single, wide
+
+ROOT_PI = np.sqrt(np.pi).item()
+ROOT_HALF = np.sqrt(0.5).item()
+
+
+# The error function and its relatives.
+
+erf = unary(
+    "erf",
+    "The error function",
+    real_inexact,
+    lambda g, y, x: g * (2 / ROOT_PI) * exp(-x * x),
+    from_scipy("erf"),
+    expand=erf_in_parts,
+    facts=Facts(range=(-1.0, 1.0), trend=RISING, fixed=(0,), parity=-1),
+)
+erfc = unary(
+    "erfc",
+    "1 - erf(x), exact for a large x",
+    real_inexact,
+    lambda g, y, x: -g * (2 / ROOT_PI) * exp(-x * x),
+    from_scipy("erfc"),
+    expand=erfc_in_parts,
+    facts=Facts(range=(0.0, 2.0), positive=True, trend=FALLING),
+)
+
+erfinv = unary(
+    "erfinv",
+    "The inverse of erf: the x with erf(x) = y",
+    real_inexact,
+    lambda g, x, y: g * (ROOT_PI / 2) * exp(x * x),
+    from_scipy("erfinv"),
+    expand=erfinv_in_parts,
+    facts=Facts(trend=RISING, support=(-1.0, 1.0), fixed=(0,), parity=-1),
+)
+
+
+@wide
+def _erfcinv(y: Tensor) -> Any:
+    near = logical_and(greater(y, 0.5), less_equal(y, 2))
+    # Half of the smallest numbers would be 0 where the processor leaves out subnormal ones.
+    tail = where(less(y, 1e-9), ndtri_exp(log(y) - np.log(2).item()), ndtri(y / 2))
+    return where(near, erfinv(1 - where(near, y, 1)), -ROOT_HALF * tail)
+
+
+erfcinv = unary(
+    "erfcinv",
+    "The inverse of erfc: the x with erfc(x) = y",
+    real_inexact,
+    lambda g, x, y: -g * (ROOT_PI / 2) * exp(x * x),
+    from_scipy("erfcinv"),
+    expand=_erfcinv,
+    facts=Facts(trend=FALLING, support=(0.0, 2.0)),
+)
+
+
+@wide
+def _erfcx(x: Tensor) -> Any:
+    """For x < 0 by reflection."""
+    y = scaled_erfc(abs(x))
+    return where(less(x, 0), 2 * exp(x * x) - y, y)
+
+
+erfcx: Elementwise = unary(
+    "erfcx",
+    "exp(x * x) * erfc(x), finite where erfc underflows",
+    real_inexact,
+    lambda g, y, x: g * _erfcx_slope(y, x),
+    from_scipy("erfcx"),
+    expand=_erfcx,
+    facts=Facts(range=NONNEGATIVE, positive=True, trend=FALLING),
+)
+
+
+def _erfcx_slope(y: Any, x: Any) -> Any:
+    # The two terms are next to each other from x = 50 on: there the tail of their series.
+    far = greater(x, 50)
+    z = where(far, x, 50)
+    series = -1 / (ROOT_PI * z * z) * polynomial(1 / (z * z), (1, -3 / 2, 15 / 4, -105 / 8))
+    return where(far, series, 2 * where(far, 0, x) * y - 2 / ROOT_PI)
+
+
+# The normal distribution.
+
+
+def _density(x: Any) -> Any:
+    return exp(-x * x / 2) * (ROOT_HALF / ROOT_PI)
+
+
+ndtr = unary(
+    "ndtr",
+    "The standard normal distribution function: the probability of a value below x",
+    real_inexact,
+    lambda g, y, x: g * _density(x),
+    from_scipy("ndtr"),
+    expand=wide(lambda x: erfc(-ROOT_HALF * x) / 2),
+    facts=Facts(range=(0.0, 1.0), positive=True, trend=RISING),
+)
+ndtri = unary(
+    "ndtri",
+    "The inverse of ndtr: the x with ndtr(x) = y",
+    real_inexact,
+    lambda g, x, y: g / _density(x),
+    from_scipy("ndtri"),
+    expand=ndtri_in_parts,
+    facts=Facts(trend=RISING, support=(0.0, 1.0)),
+)
+
+
+@wide
+def _log_ndtr(x: Tensor) -> Any:
+    low = less(x, -1)
+    tail = where(low, x, -1)
+    left = log(erfcx(-ROOT_HALF * tail) / 2) - tail * tail / 2
+    return where(low, left, log1p(-erfc(ROOT_HALF * where(low, 0, x)) / 2))
+
+
+def _hazard(x: Any) -> Any:
+    # density(x) / ndtr(x), without their underflow.
+    return (2 * ROOT_HALF / ROOT_PI) / erfcx(-ROOT_HALF * x)
+
+
+log_ndtr = unary(
+    "log_ndtr",
+    "The logarithm of ndtr, finite where ndtr underflows",
+    real_inexact,
+    lambda g, y, x: g * _hazard(x),
+    from_scipy("log_ndtr"),
+    expand=_log_ndtr,
+    facts=Facts(range=(-math.inf, 0.0), trend=RISING),
+)
+
+
+@wide
+def _ndtri_exp(y: Tensor) -> Any:
+    """By ndtri near 0, and below -5 by Newton's method for the logarithm of the tail."""
+    low = less(y, -5)
+    wanted = where(low, y, -5)
+    x = -sqrt(-wanted - (log(-wanted) + np.log(4 * np.pi).item()) / 2) / ROOT_HALF
+    for _ in range(5):
+        scaled = erfcx(-ROOT_HALF * x)
+        x = x - (log(scaled / 2) - x * (x / 2) - wanted) * scaled * (ROOT_PI * ROOT_HALF)
+    x = where(equal(y, -np.inf), y, x)
+    near = where(greater(y, -0.5), -ndtri(-expm1(where(low, -1, y))), ndtri(exp(y)))
+    return where(low, x, near)
+
+
+ndtri_exp = unary(
+    "ndtri_exp",
+    "The inverse of log_ndtr: the x with log_ndtr(x) = y",
+    real_inexact,
+    lambda g, x, y: g / _hazard(x),
+    from_scipy("ndtri_exp"),
+    expand=_ndtri_exp,
+    facts=Facts(trend=RISING, support=(-math.inf, 0.0)),
+)
+
+
+@cache
+def _gauss() -> tuple[Any, Any]:
+    """The nodes and weights of Gauss's rule on (-1, 1)."""
+    return np.polynomial.legendre.leggauss(48)
+
+
+@wide
+def _owens_t(h: Tensor, a: Tensor) -> Any:
+    """By its integral where |a| <= 1, and by that of 1 / a elsewhere (Owen, 1956)."""
+    left, slope = abs(h), abs(a)
+    steep = greater(slope, 1)
+    right = where(steep, left * slope, left)
+    right = where(isnan(right), 0, right)
+    inner = _owen_integral(right, where(steep, 1 / slope, slope))
+    above, beyond = erfc(ROOT_HALF * left) / 2, erfc(ROOT_HALF * right) / 2
+    turned = (above * (1 - beyond) + beyond * (1 - above)) / 2 - inner
+    y = where(steep, turned, inner)
+    y = where(less(a, 0), -y, y)
+    return where(logical_or(isnan(h), isnan(a)), np.nan, y)
+
+
+def _owen_integral(h: Tensor, a: Tensor) -> Any:
+    # From h * x = 9 on, nothing is left of exp(-(h * x)**2 / 2) beside what came before.
+    end = minimum(a, 9 / h)
+    nodes, weights = _gauss()
+    x = TABLE["expand_dims"](end / 2, end.ndim) * constant(nodes + 1, bake=True)
+    height = TABLE["expand_dims"](h, h.ndim)
+    fall = exp(-((height * x) ** 2) / 2) / (1 + x * x)
+    area = end / 2 * sum(constant(weights, bake=True) * fall, -1)
+    return where(
+        greater(h, 40), 0, exp(-(where(greater(h, 40), 0, h) ** 2) / 2) * area / (2 * np.pi)
+    )
+
+
+owens_t = binary(
+    "owens_t",
+    "Owen's T: the probability of X > h and 0 < Y < a * X for two normal variables",
+    real_inexact,
+    lambda g, y, h, a: (
+        -g * _density(h) * erf(ROOT_HALF * a * h) / 2,
+        g * exp(-h * h * (1 + a * a) / 2) / (2 * np.pi * (1 + a * a)),
+    ),
+    computed(_owens_t),
+    expand=_owens_t,
+)
+
+# Logarithms of probabilities, and entropies.
+
+
+@single
+def _logit(p: Tensor) -> Any:
+    middle = less(abs(p - 0.5), 0.25)
+    inner = 2 * arctanh(2 * where(middle, p, 0.5) - 1)
+    return where(middle, inner, log(p) - log1p(-p))
+
+
+logit = unary(
+    "logit",
+    "log(p / (1 - p)), the inverse of sigmoid",
+    real_inexact,
+    lambda g, y, p: g / (p * (1 - p)),
+    from_scipy("logit"),
+    expand=_logit,
+    facts=Facts(trend=RISING, support=(0.0, 1.0)),
+)
+
+
+@single
+def _xlogy(x: Tensor, y: Tensor) -> Any:
+    zero = logical_and(equal(x, 0), logical_not(isnan(y)))
+    return where(zero, 0, x * log(where(zero, 1, y)))
+
+
+@single
+def _xlog1py(x: Tensor, y: Tensor) -> Any:
+    zero = logical_and(equal(x, 0), logical_not(isnan(y)))
+    return where(zero, 0, x * log1p(where(zero, 0, y)))
+
+
+def _ratio(x: Any, y: Any) -> Any:
+    # 0 / y is 0, whatever y.
+    zero = equal(x, 0)
+    return where(zero, 0, x / where(zero, 1, y))
+
+
+xlogy: Elementwise = binary(
+    "xlogy",
+    "x * log(y), 0 where x is 0",
+    real_inexact,
+    lambda g, z, x, y: (g * log(y), g * _ratio(x, y)),
+    from_scipy("xlogy"),
+    expand=_xlogy,
+)
+xlog1py = binary(
+    "xlog1py",
+    "x * log(1 + y), 0 where x is 0, exact for a small y",
+    real_inexact,
+    lambda g, z, x, y: (g * log1p(y), g * _ratio(x, 1 + y)),
+    from_scipy("xlog1py"),
+    expand=_xlog1py,
+)
+entr = unary(
+    "entr",
+    "-x * log(x), the entropy of a probability x; 0 at 0, -inf below",
+    real_inexact,
+    lambda g, y, x: -g * (1 + log(x)),
+    from_scipy("entr"),
+    expand=single(lambda x: where(less(x, 0), -np.inf, -xlogy(x, where(less(x, 0), 1, x)))),
+    facts=Facts(range=(-math.inf, 1 / math.e), fixed=(0,)),
+)
+
+
+def _log_ratio(x: Tensor, y: Tensor) -> Any:
+    """``log(x / y)`` for positive numbers, whose quotient may overflow."""
+    quotient = x / y
+    near = logical_and(greater(quotient, 0.5), less(quotient, 2))
+    return where(near, log1p(where(near, (x - y) / y, 0)), log(x) - log(y))
+
+
+def _with_borders(x: Tensor, y: Tensor, inner: Any, at_zero: Any) -> Any:
+    """A function of positive x and y, with the values at and beyond the borders of its domain."""
+    inside = logical_and(greater(x, 0), greater(y, 0))
+    at_border = cast(at_zero, x.dtype)
+    border = where(logical_and(equal(x, 0), greater_equal(y, 0)), at_border, np.inf)
+    found = where(inside, inner(where(inside, x, 1), where(inside, y, 1)), border)
+    return where(logical_or(isnan(x), isnan(y)), np.nan, found)
+
+
+@single
+def _rel_entr(x: Tensor, y: Tensor) -> Any:
+    return _with_borders(x, y, lambda a, b: a * _log_ratio(a, b), 0)
+
+
+@wide
+def _kl_div(x: Tensor, y: Tensor) -> Any:
+    return _with_borders(x, y, lambda a, b: a * _log_ratio(a, b) - a + b, y)
+
+
+rel_entr = binary(
+    "rel_entr",
+    "x * log(x / y), a term of the relative entropy; 0 where x is 0, inf for negative numbers",
+    real_inexact,
+    lambda g, z, x, y: (g * (1 + log(x) - log(y)), -g * _ratio(x, y)),
+    from_scipy("rel_entr"),
+    expand=_rel_entr,
+)
+kl_div = binary(
+    "kl_div",
+    "x * log(x / y) - x + y, a term of the Kullback-Leibler divergence; inf for negative numbers",
+    real_inexact,
+    lambda g, z, x, y: (g * (log(x) - log(y)), g * (1 - _ratio(x, y))),
+    from_scipy("kl_div"),
+    expand=_kl_div,
+    facts=Facts(range=NONNEGATIVE),
+)
+
+
+# Integrals of exponentials and sines.
+
+ORDERS = np.arange(1.0, 141.0)
+INVERSE_POWERS = np.cumprod([1.0, *range(1, 40)]).tolist()
+LOG_FACTORIALS = np.cumsum(np.log(ORDERS)) + np.log(ORDERS)
+
+
+@wide
+def _expi(x: Tensor) -> Any:
+    """Its power series (DLMF 6.6.1) from -1 to 40; an integral below; inverse powers above."""
+    series = logical_and(greater_equal(x, -1), less_equal(x, 40))
+    z = where(series, where(equal(x, 0), 1, x), 1)
+    size = TABLE["expand_dims"](log(abs(z)), z.ndim)
+    terms = exp(size * constant(ORDERS, bake=True) - constant(LOG_FACTORIALS, bake=True))
+    signs = where(TABLE["expand_dims"](less(z, 0), z.ndim), constant((-1) ** ORDERS, bake=True), 1)
+    inner = float(np.euler_gamma) + log(abs(z)) + sum(terms * signs, -1)
+    w = where(less(x, -1), -x, 1)
+    (tail,) = integral(lambda s, w: [exp(-s) / (w + s)], TABLE["ones_like"](w), w)
+    v = where(greater(x, 40), x, 40)
+    # In two steps, as Ei is finite a little beyond where exp is.
+    beyond = exp(v / 2) / v * polynomial(1 / v, INVERSE_POWERS) * exp(v / 2)
+    outer = where(less(x, -1), -exp(-w) * tail, beyond)
+    y = where(series, where(equal(x, 0), -np.inf, inner), outer)
+    return where(logical_or(isnan(x), equal(x, np.inf)), x, y)
+
+
+expi = unary(
+    "expi",
+    "The exponential integral Ei: the integral of exp(t) / t up to x; relative error about 1e-13",
+    real_inexact,
+    lambda g, y, x: g * exp(x) / x,
+    from_scipy("expi"),
+    expand=_expi,
+)
+
+
+def _sinc_slope(y: Any, x: Any) -> Any:
+    # cos(z) and sin(z) / z are next to each other for a small z = pi * x.
+    z = x * np.pi
+    small = less(abs(z), 0.3)
+    near = where(small, z, 0)
+    terms = (-1 / 3, 1 / 30, -1 / 840, 1 / 45360, -1 / 3991680, 1 / 518918400)
+    series = np.pi * near * polynomial(near * near, terms)
+    return where(small, series, (cos(z) - y) / where(small, 1, x))
+
+
+def _sinc(x: Tensor) -> Any:
+    z = where(equal(x, 0), 1.0, x * np.pi)
+    return where(equal(x, 0), 1, sin(z) / z)
+
+
+sinc = unary(
+    "sinc",
+    "sin(pi * x) / (pi * x), 1 at 0",
+    real_inexact,
+    lambda g, y, x: g * _sinc_slope(y, x),
+    expand=single(_sinc),
+    facts=Facts(parity=1),
+)
+
+# Composites.
+
+
+class Softmax(AxisComposite):
+    """``exp(x) / sum(exp(x))`` within each slice, without overflow."""
+
+    __slots__ = ()
+
+    def expand(self, x: Tensor) -> Tensor:
+        weights = exp(x - unreduced(Tensor.make(MaxWithDefault(self.axes), x), self.axes))
+        return weights / sum(weights, self.axes, keepdims=True)
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        return (y * (g - sum(g * y, self.axes, keepdims=True)),)
+
+
+class LogSoftmax(AxisComposite):
+    """``log(softmax(x))`` within each slice, exact also where softmax is 0."""
+
+    __slots__ = ()
+    name = "log_softmax"
+
+    def expand(self, x: Tensor) -> Tensor:
+        shifted = x - unreduced(Tensor.make(MaxWithDefault(self.axes), x), self.axes)
+        return shifted - log(sum(exp(shifted), self.axes, keepdims=True))
+
+    def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+        return (g - exp(y) * sum(g, self.axes, keepdims=True),)
+
+
+@function
+def softmax(x: Any, axis: Axis = None) -> Tensor:
+    """Return ``exp(x) / sum(exp(x))`` over axes, without overflow.
+
+    Args:
+        x: Logarithms of weights; real, any shape.
+        axis: The axes that are added over, all by default.
+
+    Returns:
+        An array of x's shape and floating dtype.
+
+    Raises:
+        DTypeError: x is complex.
+        ShapeError: x has no such axis.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.softmax([0.0, 0.0]).eval(mode="NUMPY").tolist()
+        [0.5, 0.5]
+    """
+    return apply_composite(Softmax, x, axis)
+
+
+@function
+def log_softmax(x: Any, axis: Axis = None) -> Tensor:
+    """Return ``log(softmax(x, axis))``, exact where softmax rounds to 0; arguments as there."""
+    return apply_composite(LogSoftmax, x, axis)

@@ -1,0 +1,1 @@
+"""Moments, quantiles and histograms, also of what is not NaN."""

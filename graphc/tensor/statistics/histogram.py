@@ -1,0 +1,178 @@
+"""Histograms: counts of values in bins, and of integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import ArgumentError, DTypeError, ShapeError
+from graphc.ir import is_integer
+from graphc.tensor.arrays.create import arange, zeros
+from graphc.tensor.arrays.index import inc_subtensor
+from graphc.tensor.arrays.join import concatenate
+from graphc.tensor.arrays.reduce import any, max, min, sum
+from graphc.tensor.arrays.select import checked_indices
+from graphc.tensor.arrays.sort import searchsorted
+from graphc.tensor.core.elementwise import (
+    cast,
+    equal,
+    greater_equal,
+    less,
+    less_equal,
+    maximum,
+    where,
+)
+from graphc.tensor.core.shape import length, ravel
+from graphc.tensor.core.tensor import Tensor, as_tensor, function
+
+
+@function
+def bincount(
+    x: Any,
+    weights: Any = None,
+    minlength: Any = None,
+    *,
+    length: Any = None,
+) -> Tensor:
+    """Return how often each integer from 0 on occurs, or the sum of its weights.
+
+    Args:
+        x: A vector of integers. Negative ones raise on backends that see values while the
+            program runs, and are not counted on others.
+        weights: A vector of as many numbers.
+        minlength: The least length of the result.
+        length: The length of the result, a Python or symbolic integer: larger integers are
+            not counted. By default one more than the largest, which compiled backends know of
+            constants and of integer inputs alone.
+
+    Returns:
+        An int64 vector; with weights, one of float64.
+
+    Raises:
+        ShapeError: x is not a vector.
+        DTypeError: x does not hold integers.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.lvector("x")
+        >>> gt.bincount(x, length=4).eval({x: [1, 3, 1, 7]}).tolist()
+        [0, 2, 0, 1]
+    """
+    x = as_tensor(x)
+    if x.ndim != 1:
+        raise ShapeError(f"bincount: expected a vector, got {x!r}.")
+    if x.dtype != "bool" and not is_integer(x.dtype):
+        raise DTypeError(f"bincount: expected integers, got {x!r}.", "Cast them with astype.")
+    x = cast(x, "int64")
+    if length is None:
+        length = max(x, initial=-1) + 1
+        length = length if minlength is None else maximum(length, minlength)
+    x = checked_indices("bincount", x, np.iinfo(np.int64).max)
+    return _counts(
+        where(less(x, length) & greater_equal(x, 0), x, length), length, weights, "float64"
+    )
+
+
+def _counts(place: Tensor, n: Any, weights: Any, dtype: str) -> Tensor:
+    """The number of occurrences below n, or the sums of weights; the value n is dropped."""
+    one = 1 if weights is None else cast(weights, dtype)
+    counts = zeros((n + 1,), "int64" if weights is None else dtype)
+    return inc_subtensor(counts[place], one)[:-1]
+
+
+@function
+def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
+    """Return the bin of each value.
+
+    Args:
+        x: Real numbers of any shape.
+        bins: A vector of edges, ascending or descending.
+        right: Each bin holds its right edge, not its left one.
+
+    Returns:
+        An int64 array of x's shape: 0 in front of all edges, and the number of edges behind them.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.digitize([0.5, 1.0, 9.0], [0, 1, 2]).eval(mode="NUMPY").tolist()
+        [1, 2, 3]
+    """
+    bins = as_tensor(bins)
+    if bins.ndim != 1:
+        raise ShapeError(f"digitize: expected a vector of bins, got {bins!r}.")
+    side = "left" if right else "right"
+    n = as_tensor(length(bins, 0))
+    descending = any(bins[1:] < bins[:-1])
+    return where(  # type: ignore[no-any-return]
+        descending, n - searchsorted(bins[::-1], x, side), searchsorted(bins, x, side)
+    )
+
+
+@function
+def histogram_bin_edges(x: Any, bins: Any = 10, range: Any = None) -> Tensor:
+    """Return the edges of bins of equal width; arguments as for ``histogram``."""
+    x, requested = ravel(as_tensor(x)), bins
+    bins = bins if isinstance(bins, str) else as_tensor(bins)
+    if not isinstance(bins, str) and bins.ndim == 1:
+        return bins  # type: ignore[no-any-return]
+    if isinstance(bins, str) or bins.ndim or not is_integer(bins.dtype):
+        raise ArgumentError(
+            f"histogram: bins={requested!r} is neither a number nor a vector.",
+            "Pass the number of bins, or a vector of edges.",
+        )
+    low, high = _ends(x, range)
+    widen = equal(low, high)
+    low, high = where(widen, low - 0.5, low), where(widen, high + 0.5, high)
+    edges = low + arange(bins) * ((high - low) / bins)
+    return concatenate([edges, high[None]])
+
+
+def _ends(x: Tensor, range: Any) -> tuple[Tensor, Tensor]:
+    if range is not None:
+        low, high = range
+        return as_tensor(low, dtype="float64"), as_tensor(high, dtype="float64")
+    # Without values, from 0 to 1.
+    x, some = cast(x, "float64"), length(x, 0)
+    if isinstance(some, int):
+        ends = (min(x), max(x)) if some else (0.0, 1.0)
+        return as_tensor(ends[0]), as_tensor(ends[1])
+    found = some > 0
+    return where(found, min(x, initial=np.inf), 0.0), where(found, max(x, initial=-np.inf), 1.0)
+
+
+@function
+def histogram(
+    x: Any, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
+) -> tuple[Tensor, Tensor]:
+    """Return the number of values in each bin.
+
+    A bin holds its left edge, and the last one its right edge too.
+
+    Args:
+        x: Real numbers of any shape.
+        bins: The number of bins of equal width, or a vector of ascending edges.
+        range: The outer edges of bins of equal width, by default the smallest and largest value.
+        density: Divide counts by the number of values and the bin's width.
+        weights: Count each value so many times; of x's shape.
+
+    Returns:
+        The counts, int64 unless there are weights or densities, and the edges.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> [y.eval(mode="NUMPY").tolist() for y in gt.histogram([1.0, 2.0, 2.5], 2)]
+        [[1, 2], [1.0, 1.75, 2.5]]
+    """
+    x = ravel(as_tensor(x))
+    edges = histogram_bin_edges(x, bins, range)
+    n = as_tensor(length(edges, 0)) - 1
+    place = searchsorted(edges, x, "right") - 1
+    place = where(equal(x, edges[-1]), n - 1, place)
+    inside = greater_equal(x, edges[0]) & less_equal(x, edges[-1])
+    weights = None if weights is None else ravel(as_tensor(weights))
+    dtype = "int64" if weights is None else weights.dtype
+    counts = _counts(where(inside, place, n), n, weights, dtype)
+    if not density:
+        return counts, edges
+    return counts / (edges[1:] - edges[:-1]) / sum(counts), edges

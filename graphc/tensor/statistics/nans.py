@@ -1,0 +1,202 @@
+"""Reductions that ignore NaN, and replacement of NaN and infinities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphc.ir import is_complex, is_inexact, numpy_dtype
+from graphc.tensor.arrays.cumulative import cumprod, cumsum
+from graphc.tensor.arrays.reduce import all, argmax, argmin, max, min, prod, sum
+from graphc.tensor.core.elementwise import (
+    cast,
+    complex,
+    equal,
+    imag,
+    isnan,
+    logical_not,
+    not_equal,
+    real,
+    sqrt,
+    where,
+)
+from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, function
+from graphc.tensor.statistics.statistics import mean, var
+
+
+def _filled(x: Any, value: Any) -> Tensor:
+    x = as_tensor(x)
+    return where(isnan(x), np.array(value, x.type.numpy_dtype), x) if is_inexact(x.dtype) else x  # type: ignore[no-any-return]
+
+
+@function
+def nansum(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """Return the sum over axes without NaN; arguments as for ``sum``; 0 where nothing is left.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.nansum([1.0, np.nan, 2.0]).eval(mode="NUMPY").tolist()
+        3.0
+    """
+    return sum(_filled(x, 0), axis, dtype, keepdims)
+
+
+@function
+def nanprod(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """Return the product over axes without NaN; arguments as for ``sum``; 1 if nothing is left."""
+    return prod(_filled(x, 1), axis, dtype, keepdims)
+
+
+@function
+def nancumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """Return ``cumsum`` with 0 in place of NaN; arguments as for ``cumsum``."""
+    return cumsum(_filled(x, 0), axis, dtype)
+
+
+@function
+def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """Return ``cumprod`` with 1 in place of NaN; arguments as for ``cumsum``."""
+    return cumprod(_filled(x, 1), axis, dtype)
+
+
+@function
+def nanmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Return the largest value over axes but NaN; arguments as for ``max``; NaN if all are.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.nanmax([1.0, np.nan, 2.0]).eval(mode="NUMPY").tolist()
+        2.0
+    """
+    x = as_tensor(x)
+    return _unless_all_nan(max(_filled(x, -np.inf), axis, keepdims), x, axis, keepdims)
+
+
+@function
+def nanmin(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Return the smallest value over axes but NaN; arguments as for ``max``; NaN if all are."""
+    x = as_tensor(x)
+    return _unless_all_nan(min(_filled(x, np.inf), axis, keepdims), x, axis, keepdims)
+
+
+def _unless_all_nan(y: Tensor, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
+    if not is_inexact(x.dtype):
+        return y
+    return where(all(isnan(x), axis, keepdims), np.array(np.nan, y.type.numpy_dtype), y)  # type: ignore[no-any-return]
+
+
+@function
+def nanargmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Return the index of the first largest value but NaN; 0 where all are NaN.
+
+    Arguments and errors as for ``argmax``.
+    """
+    return argmax(_filled(x, -np.inf), axis, keepdims)
+
+
+@function
+def nanargmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Return the index of the first smallest value but NaN; 0 where all are NaN.
+
+    Arguments and errors as for ``argmax``.
+    """
+    return argmin(_filled(x, np.inf), axis, keepdims)
+
+
+@function
+def nanmean(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """Return the mean over axes without NaN; arguments as for ``mean``; NaN if nothing is left.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.nanmean([1.0, np.nan, 2.0]).eval(mode="NUMPY").tolist()
+        1.5
+    """
+    x = as_tensor(x)
+    return mean(x, axis, dtype, keepdims, where=logical_not(isnan(x)))
+
+
+@function
+def nanvar(
+    x: Any, axis: Axis = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False
+) -> Tensor:
+    """Return the variance over axes without NaN; arguments as for ``var``.
+
+    NaN where no more values are left than ``ddof``.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.nanvar([1.0, np.nan, 3.0]).eval(mode="NUMPY").tolist()
+        1.0
+    """
+    x = as_tensor(x)
+    kept = logical_not(isnan(x))
+    y = var(x, axis, dtype, ddof, keepdims, where=kept)
+    enough = sum(kept, axis, keepdims=keepdims) > ddof
+    return where(enough, y, np.array(np.nan, y.type.numpy_dtype))  # type: ignore[no-any-return]
+
+
+@function
+def nanstd(
+    x: Any, axis: Axis = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False
+) -> Tensor:
+    """Return the square root of ``nanvar``; arguments as there."""
+    return sqrt(nanvar(x, axis, dtype, ddof, keepdims))
+
+
+@function
+def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+    """Return x with numbers in place of NaN and infinities.
+
+    Args:
+        x: Any dtype and shape; parts of complex numbers are taken each by itself.
+        nan: The replacement of NaN.
+        posinf: The replacement of inf, by default the largest number of the dtype.
+        neginf: The replacement of -inf, by default the lowest one.
+
+    Returns:
+        An array of x's shape and dtype.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.nan_to_num([1.0, np.nan, np.inf], posinf=9.0).eval(mode="NUMPY").tolist()
+        [1.0, 0.0, 9.0]
+    """
+    x = as_tensor(x)
+    if not is_inexact(x.dtype):
+        return x  # type: ignore[no-any-return]
+    if is_complex(x.dtype):
+        return complex(*(nan_to_num(part, nan, posinf, neginf) for part in (real(x), imag(x))))
+    limit = largest_number(x.dtype)
+    y = where(isnan(x), nan, x)
+    y = where(equal(x, np.inf), limit if posinf is None else posinf, y)
+    return cast(where(equal(x, -np.inf), -limit if neginf is None else neginf, y), x.dtype)
+
+
+def largest_number(dtype: str) -> float:
+    """Return the largest finite value of a floating dtype."""
+    top = np.array(np.inf, numpy_dtype(dtype))
+    return float(np.nextafter(top, np.zeros_like(top)))
+
+
+@function
+def isposinf(x: Any) -> Tensor:
+    """Return whether x is inf, elementwise; false for integers."""
+    return _is_value(x, np.inf)
+
+
+@function
+def isneginf(x: Any) -> Tensor:
+    """Return whether x is -inf, elementwise; false for integers."""
+    return _is_value(x, -np.inf)
+
+
+def _is_value(x: Any, value: float) -> Tensor:
+    x = as_tensor(x)
+    return equal(x, value) if is_inexact(x.dtype) else not_equal(x, x)

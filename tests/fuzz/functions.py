@@ -1,0 +1,223 @@
+"""What a program calls that NumPy lacks, written in NumPy; each under graphc's name for it.
+
+These are the oracle's own: nothing of graphc is used here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import scipy.linalg
+import scipy.special
+
+__all__ = ["NAMESPACE", "UndefinedError"]
+
+Step = Callable[..., Any]
+
+
+class UndefinedError(Exception):
+    """A result that the documentation leaves undefined."""
+
+
+def cast(x: Any, dtype: str) -> np.ndarray:
+    """``x`` in another dtype, where it holds all values, up to rounding."""
+    x = np.asarray(x)
+    wanted = np.dtype(dtype)
+    if wanted.kind in "iu" and x.dtype.kind not in "iub" and x.size:
+        bounds = np.iinfo(wanted)
+        if not np.isfinite(x).all() or x.min() <= bounds.min or x.max() >= bounds.max:
+            raise UndefinedError(f"{x} as {dtype}")
+    return x.astype(wanted)
+
+
+def put(x: Any, index: Any, value: Any) -> np.ndarray:
+    """A copy with another value in some places, each given once."""
+    y = np.array(x)
+    places = np.arange(y.size).reshape(y.shape)[index]
+    if len(np.unique(places)) != places.size:
+        raise UndefinedError("several values for one place")
+    y[index] = value
+    return y
+
+
+def inc(x: Any, index: Any, value: Any) -> np.ndarray:
+    """A copy with values added, as often as a place is given."""
+    y = np.array(x)
+    np.add.at(y, index, value)
+    return y
+
+
+def einsum(pattern: str, a: Any, b: Any) -> Any:
+    """A contraction in which a letter stands for one length; NumPy also repeats lengths of 1."""
+    letters = pattern.partition("->")[0].replace(",", "")
+    if len({*zip(letters, (*a.shape, *b.shape), strict=True)}) != len({*letters}):
+        raise ValueError(f"lengths of {pattern} differ")
+    return np.einsum(pattern, a, b)
+
+
+def sigmoid(x: Any) -> Any:
+    return scipy.special.expit(x)
+
+
+def softplus(x: Any) -> Any:
+    return np.logaddexp(x, np.zeros_like(x))
+
+
+def logsumexp(x: Any, axis: int, keepdims: bool = False) -> Any:
+    top = np.max(x, axis, keepdims=True)
+    found = np.log(np.sum(np.exp(x - top), axis, keepdims=True)) + top
+    return found if keepdims else np.squeeze(found, axis)
+
+
+def softmax(x: Any, axis: int) -> Any:
+    terms = np.exp(x - np.max(x, axis, keepdims=True))
+    return terms / np.sum(terms, axis, keepdims=True)
+
+
+def scan(
+    fn: Step,
+    sequences: Sequence[Any],
+    outputs_info: Sequence[Any],
+    n_steps: Any = None,
+    go_backwards: bool = False,
+    return_list: bool = True,
+) -> list[Any]:
+    """A loop as docs/loops.md describes it, one step after the other."""
+    assert return_list
+    reads, length = _read(sequences, go_backwards)
+    limits = [n for n in (n_steps, length) if n is not None]
+    states = [None if s is None else [*_initial(s)] for s in outputs_info]
+    firsts = [None if s is None else len(s) for s in states]
+    traces: list[list[Any]] = [[] for _ in outputs_info]
+    if n_steps is not None and length is not None and n_steps > length:
+        raise ValueError("a sequence is shorter than n_steps")
+    for t in range(int(min(limits))):
+        given = [x for read in reads for x in read(t)]
+        for state, info in zip(states, outputs_info, strict=True):
+            if state is not None:
+                given += [state[len(state) + tap] for tap in _taps(info)]
+        results, stop = _results(fn(*given), len(traces))
+        for state, trace, y in zip(states, traces, results, strict=True):
+            trace.append(y)
+            if state is not None:
+                state.append(_same(y, state[0]))
+        if stop:
+            break
+    return [_trace(*parts) for parts in zip(traces, states, firsts, strict=True)]
+
+
+def _read(sequences: Sequence[Any], backwards: bool) -> tuple[list[Step], int | None]:
+    """Functions of the number of the step that give its elements, and how many steps there are."""
+    reads: list[Step] = []
+    lengths = []
+    for entry in sequences:
+        x = entry["input"] if isinstance(entry, dict) else entry
+        taps = entry["taps"] if isinstance(entry, dict) else [0]
+        low, high = min(0, *taps), max(0, *taps)
+        if len(x) < high - low:
+            raise UndefinedError("a sequence without a position where all taps exist")
+        lengths.append(n := len(x) - (high - low))
+        places = range(-low, n - low)[:: -1 if backwards else 1]
+        reads.append(lambda t, x=x, taps=taps, at=places: [x[at[t] + tap] for tap in taps])
+    return reads, min(lengths, default=None)
+
+
+def _taps(info: Any) -> Sequence[int]:
+    return info["taps"] if isinstance(info, dict) else [-1]
+
+
+def _initial(info: Any) -> Sequence[Any]:
+    if not isinstance(info, dict):
+        return [info]
+    if len(info["initial"]) < -min(info["taps"]):
+        raise ValueError("fewer initial values than the farthest tap needs")
+    if len(info["initial"]) > -min(info["taps"]):
+        raise UndefinedError("more initial values than taps need")
+    return info["initial"]  # type: ignore[no-any-return]
+
+
+def _results(returned: Any, count: int) -> tuple[list[Any], bool]:
+    """The results of a step, and whether it is the last one."""
+    results, stop = returned if isinstance(returned, tuple) else (returned, False)
+    results = results if isinstance(results, list) else [results]
+    assert len(results) == count
+    return results, bool(stop)
+
+
+def _same(y: Any, state: Any) -> Any:
+    if np.shape(y) != np.shape(state) or np.asarray(y).dtype != np.asarray(state).dtype:
+        raise ValueError("a state becomes an array of another type")
+    return y
+
+
+def _trace(rows: list[Any], state: list[Any] | None, first: int | None) -> Any:
+    if rows:
+        return np.stack(rows)
+    if state is None or first is None:
+        raise UndefinedError("rows of no step, of a shape that no step says")
+    return np.zeros((0, *np.shape(state[0])), np.asarray(state[0]).dtype)
+
+
+def last(rows: Any, initial: Any) -> Any:
+    """The last state of a loop, which after no step is the initial one."""
+    return rows[-1] if len(rows) else initial
+
+
+def while_loop(condition: Step, body: Step, init: Any, max_steps: int) -> Any:
+    for _ in range(max_steps):
+        if not condition(init):
+            break
+        init = _same(body(init), init)
+    return init
+
+
+def fold(fn: Step, xs: Any, state: Any, backwards: bool) -> Any:
+    first = state
+    for x in xs[::-1] if backwards else xs:
+        state = _same(fn(x, state), first)
+    return state
+
+
+def loop(step: Step, state: Any, xs: Any, reverse: bool) -> tuple[Any, Any]:
+    """The last state, and the rows in the order of the elements."""
+    first = state
+    rows = []
+    for x in xs[::-1] if reverse else xs:
+        state, y = step(state, x)
+        _same(state, first)
+        rows.append(y)
+    if not rows:
+        raise UndefinedError("rows of no step, of a shape that no step says")
+    return state, np.stack(rows[::-1] if reverse else rows)
+
+
+def switch_case(index: Any, branches: Sequence[Step]) -> Any:
+    return branches[int(np.clip(index, 0, len(branches) - 1))]()
+
+
+def cond(condition: Any, yes: Step, no: Step) -> Any:
+    return yes() if condition else no()
+
+
+def draw(name: str, key: int, *arguments: Any, **options: Any) -> np.ndarray:
+    """A draw of jax.random."""
+    with jax.enable_x64(True):
+        return np.asarray(getattr(jax.random, name)(jax.random.key(key), *arguments, **options))
+
+
+NAMESPACE = {
+    "p": lambda x: x,
+    "np": np,
+    "scipy": scipy,
+    **{
+        f.__name__: f
+        for f in (
+            *(cast, put, inc, einsum, sigmoid, softplus, logsumexp, softmax),
+            *(scan, last, while_loop, fold, loop, switch_case, cond, draw),
+        )
+    },
+}
+"""What NumPy's code of a program may use."""

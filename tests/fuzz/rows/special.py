@@ -1,0 +1,27 @@
+"""Special functions, SciPy's, on arguments where they are defined."""
+
+from __future__ import annotations
+
+from tests.fuzz.row import elementwise, row
+
+DOUBLE = frozenset({"float64"})
+
+UNARY = (
+    "erf", "erfc", "erfcx", "erfinv", "gamma", "gammaln", "digamma", "i0", "i1", "i0e", "j0", "j1",
+    "expit", "logit", "ndtr", "ndtri", "log_ndtr", "entr", "expi",
+)  # fmt: skip
+BINARY = ("xlogy", "xlog1py", "beta", "betaln", "gammainc", "gammaincc", "rel_entr", "kl_div")
+
+for _arity, _names in ((1, UNARY), (2, BINARY)):
+    for _name in _names:
+        _slots = ", ".join(f"{{{i}}}" for i in range(_arity))
+        row(
+            f"special.{_name}",
+            f"scipy.special.{_name}({_slots})",
+            elementwise(_arity, DOUBLE),
+            f"gt.{_name}({_slots})",
+            weight=1,
+            ulps=2000,
+            broadcasts=True,
+            cusp=_name in {"entr", "rel_entr", "xlogy", "kl_div"},
+        )

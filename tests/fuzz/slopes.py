@@ -1,0 +1,161 @@
+"""Derivatives of programs: graphc's, and those by finite differences of NumPy's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import graphc
+import graphc.tensor as gt
+from tests.fuzz.oracle import ERRORS, Expected, Rounding, evaluated
+from tests.fuzz.program import Program
+
+__all__ = ["Slope", "slope_in", "slopes"]
+
+NARROW = frozenset({"float16", "bfloat16", "float32", "complex64"})
+
+STEP = 1e-4
+"""The larger step; the error of the difference is estimated by that of half of it."""
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The derivative of a sum of weighted outputs, in one direction of the variables.
+
+    Attributes:
+        weights: Of the elements of the outputs, by name.
+        order: 1, or 2 for the second derivative.
+        direction: Of the elements of the variables, by name.
+        value: The derivative; None where NumPy's values do not tell.
+        within: How far graphc's may be from it.
+    """
+
+    weights: dict[str, np.ndarray]
+    direction: dict[str, np.ndarray]
+    order: int = 1
+    value: float | None = None
+    within: float = 0.0
+
+    def arguments(self) -> list[np.ndarray]:
+        return [*self.weights.values(), *self.direction.values()]
+
+
+def slopes(programs: list[Program], found: list[Expected]) -> list[Slope | None]:
+    """The derivative at each of the cases of a program, of the outputs that the first one has."""
+    program, first = programs[0], found[0]
+    if first.error is not None or program.states():
+        return [None] * len(programs)
+    outputs = [
+        i for i, y in enumerate(first.outputs) if y.dtype == "float64" and np.isfinite(y).all()
+    ]
+    moving = [v.name for v in program.variables if v.dtype == "float64"]
+    # In narrower dtypes, what is rounded is more than a step changes.
+    if not outputs or not moving or first.dtypes & NARROW:
+        return [None] * len(programs)
+    return [
+        _slope(one, what, outputs, moving) if what.error is None else None
+        for one, what in zip(programs, found, strict=True)
+    ]
+
+
+def _slope(program: Program, what: Expected, outputs: list[int], moving: list[str]) -> Slope:
+    numbers = np.random.default_rng(program.seed)
+    names = {program.outputs[i]: what.outputs[i] for i in outputs}
+    values = program.values()
+    weights = {name: numbers.uniform(0.5, 1.5, y.shape) for name, y in names.items()}
+    direction = {name: numbers.uniform(-1, 1, values[name].shape) for name in moving}
+
+    def cost(step: float, share: float) -> float:
+        """What is differentiated, at a step in the direction, or in a part of it."""
+        moved = values | {
+            k: values[k] + step * np.where(part[k], share, 1) * d for k, d in direction.items()
+        }
+        try:
+            _, found = evaluated(program, moved, Rounding())
+        except ERRORS:
+            return np.nan
+        if any(found[k].shape != w.shape for k, w in weights.items()):
+            return np.nan
+        return float(sum(np.sum(w * found[k]) for k, w in weights.items()))
+
+    part = {k: numbers.random(d.shape) < 0.5 for k, d in direction.items()}
+    at = cost(0.0, 1.0)
+    found = _differences(lambda h: cost(h, 1.0), at)
+    # Where it is not linear in the direction, as of ties in a sort, there is no derivative.
+    turned = _differences(lambda h: cost(h, -1.0), at)
+    halves = _differences(lambda h: cost(h, 0.0), at)
+    scale = abs(at) + abs(found.value)
+    is_linear = abs(found.value + turned.value - 2 * halves.value) <= 1e-5 * scale
+    error = max(found.error, turned.error, halves.error)
+    if not (what.finite and what.smooth and is_linear and error <= 1e-5 * scale):
+        return Slope(weights, direction, _order(program.seed))
+    if _order(program.seed) == 2:
+        found = _second_difference(lambda h: cost(h, 1.0), at)
+        scale += abs(found.value)
+        value = found.value if found.error <= 1e-3 * scale else None
+        return Slope(weights, direction, 2, value, 1e-3 * scale)
+    return Slope(weights, direction, 1, found.value, 1e-6 * scale + 10 * found.error + 1e-8)
+
+
+def _order(seed: int) -> int:
+    """Of every fourth program the second derivative is compared."""
+    return 2 if seed % 8 in {6, 7} else 1
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A derivative by differences, and how far off it may be."""
+
+    value: float
+    error: float
+
+
+def _differences(cost: Callable[[float], float], at: float) -> Difference:
+    left, right = (
+        [(cost(sign * h) - at) / (sign * h) for h in (STEP, STEP / 2)] for sign in (-1, 1)
+    )
+    wide, narrow = ((a + b) / 2 for a, b in zip(left, right, strict=True))
+    # A kink, a jump or noise: the sides, or the steps, disagree.
+    kink = abs(left[1] - right[1]) > 1e-3 * (abs(at) + abs(wide))
+    value = (4 * narrow - wide) / 3
+    return Difference(value, np.inf if kink or not np.isfinite(value) else abs(wide - narrow))
+
+
+def _second_difference(cost: Callable[[float], float], at: float) -> Difference:
+    wide, narrow = ((cost(h) - 2 * at + cost(-h)) / h**2 for h in (30 * STEP, 15 * STEP))
+    value = (4 * narrow - wide) / 3
+    return Difference(value, abs(wide - narrow) if np.isfinite(value) else np.inf)
+
+
+def slope_in(names: Mapping[str, Any], slope: Slope, seed: int) -> tuple[list[Any], Any]:
+    """graphc's derivative, and the inputs of it: the weights and the direction.
+
+    It is a gradient for even seeds, and for odd ones of forward mode; then, for every other one,
+    with a direction of which graphc knows no lengths.
+    """
+    weights = {k: _like(names[k], f"w_{k}") for k in slope.weights}
+    direction = {k: _like(names[k], f"d_{k}", known=seed % 4 != 3) for k in slope.direction}
+    cost = sum((gt.sum(names[k] * w) for k, w in weights.items()), start=gt.constant(0.0))
+    at = [names[k] for k in direction]
+    along = _forwards if seed % 2 else _backwards
+    for _ in range(slope.order):
+        cost = along(cost, at, [*direction.values()])
+    return [*weights.values(), *direction.values()], cost
+
+
+def _forwards(cost: Any, at: list[Any], direction: list[Any]) -> Any:
+    return graphc.pushforward(cost, at, direction, disconnected_outputs="ignore")
+
+
+def _backwards(cost: Any, at: list[Any], direction: list[Any]) -> Any:
+    by = graphc.grad(cost, at, disconnected_inputs="ignore")
+    parts = (gt.sum(g * d) for g, d in zip(by, direction, strict=True))
+    return sum(parts, start=gt.constant(0.0))
+
+
+def _like(x: Any, name: str, known: bool = True) -> Any:
+    shape = x.type.shape if known else (None,) * x.ndim
+    return gt.tensor(name, dtype="float64", shape=shape)

@@ -1,0 +1,230 @@
+"""Indexing reads and changes what NumPy's does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.extra import numpy as hnp
+
+import graphc.tensor as gt
+from graphc.errors import ArgumentError, BoundsError, DTypeError, ShapeError
+from tests.reference import evaluate
+from tests.tensor.agreement import check_agrees, inputs_for
+
+A = np.arange(60.0).reshape(3, 4, 5)
+
+
+@st.composite
+def entries(draw: Any, n: int, common: tuple[int, ...]) -> Any:
+    """What may stand for an axis of that length; index arrays broadcast to the common shape."""
+    match draw(st.sampled_from(["integer", "slice", "array", "all"])):
+        case "integer":
+            return draw(st.integers(-n, n - 1))
+        case "slice":
+            ends = st.one_of(st.none(), st.integers(-n - 1, n + 1))
+            return slice(draw(ends), draw(ends), draw(st.sampled_from([None, 1, 2, -1, -2, -3])))
+        case "array":
+            shape = draw(st.sampled_from([common, common[1:], (1,) * len(common)]))
+            return draw(hnp.arrays(np.int64, shape, elements=st.integers(-n, n - 1)))
+    return slice(None)
+
+
+@st.composite
+def arrays_with_an_index(draw: Any) -> tuple[np.ndarray, Any]:
+    """Integers, slices, integer arrays and masks, with new axes and an ellipsis between."""
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4))
+    array = np.arange(float(np.prod(shape))).reshape(shape)
+    front = draw(st.integers(0, len(shape)))
+    # Dots for no axes have a test of their own.
+    back = draw(st.integers(0, len(shape) - front - 1)) if front < len(shape) else 0
+    common = draw(st.sampled_from([(), (2,), (3,), (1,), (2, 3), (0,)]))
+    index: list[Any] = [draw(entries(n, common)) for n in shape[:front]]
+    if front < len(shape) and (back or draw(st.booleans())):
+        index += [..., *[draw(entries(n, common)) for n in shape[len(shape) - back :]]]
+    for _ in range(draw(st.integers(0, 2))):
+        index.insert(draw(st.integers(0, len(index))), None)
+    if front and draw(st.integers(0, 3)) == 0:
+        place = next(i for i, part in enumerate(index) if part is not None)
+        index[place] = draw(hnp.arrays(np.bool_, shape[0]))
+    return array, tuple(index)
+
+
+def in_numpy(array: np.ndarray, index: Any) -> np.ndarray | None:
+    try:
+        return array[index]
+    except IndexError:
+        return None
+
+
+@settings(max_examples=500)
+@given(arrays_with_an_index())
+def test_any_index_reads_what_numpy_reads(case: tuple[np.ndarray, Any]) -> None:
+    array, index = case
+    if in_numpy(array, index) is None:
+        return
+    has_mask = any(isinstance(i, np.ndarray) and i.dtype == bool for i in index)
+    check_agrees(lambda x: x[index], lambda x: x[index], array, tight=not has_mask)
+
+
+@settings(max_examples=300)
+@given(arrays_with_an_index(), st.booleans())
+def test_any_part_is_changed_as_in_numpy(case: tuple[np.ndarray, Any], whole: bool) -> None:
+    array, index = case
+    part = in_numpy(array, index)
+    if part is None:
+        return
+    value = -1.0 - np.arange(float(part.size)).reshape(part.shape) if whole else np.array(-1.0)
+    added = array.copy()
+    np.add.at(added, index, value)
+    for static in (True, False):
+        x, v = inputs_for([array, value], static)
+        outputs = [x[index].inc(v), x[index].inc(-2), x[index].set(-2)]
+        found = evaluate(outputs, {x: array, v: value})
+        np.testing.assert_array_equal(found[0], added)
+        assert all(x.type.admits(y.type) for y in outputs)
+        constant = array.copy()
+        constant[index] = -2
+        np.testing.assert_array_equal(found[2], constant)
+        replaced = array.copy()
+        replaced[index] = value
+        if len(np.unique(np.arange(array.size).reshape(array.shape)[index])) == part.size:
+            (found_set,) = evaluate([x[index].set(v)], {x: array, v: value})
+            np.testing.assert_array_equal(found_set, replaced)
+
+
+@settings(max_examples=100)
+@given(arrays_with_an_index())
+def test_symbolic_indices_read_what_constant_ones_do(case: tuple[np.ndarray, Any]) -> None:
+    array, index = case
+    expected = in_numpy(array, index)
+    if expected is None:
+        return
+    values: dict[Any, Any] = {}
+
+    def symbolic(part: Any) -> Any:
+        if isinstance(part, int):
+            part = np.array(part)
+        if isinstance(part, np.ndarray):
+            x = gt.tensor(shape=(None,) * part.ndim, dtype=part.dtype)
+            values[x] = part
+            return x
+        if isinstance(part, slice):
+            return slice(*[symbolic(p) for p in (part.start, part.stop, part.step)])
+        return part
+
+    x = gt.tensor(shape=(None,) * array.ndim)
+    made = x[tuple(symbolic(part) for part in index)]
+    np.testing.assert_array_equal(evaluate([made], {**values, x: array})[0], expected)
+
+
+def test_repeated_indices_add_up() -> None:
+    x, i = gt.vector(), gt.lvector()
+    (y,) = evaluate([x[i].inc(1)], {x: np.zeros(3), i: [0, 2, 0, 0]})
+    assert y.tolist() == [3.0, 0.0, 1.0]
+
+
+def test_a_value_broadcasts_to_the_part() -> None:
+    x, row = gt.tensor(shape=(3, 4)), gt.tensor(shape=(1, 4))
+    (y,) = evaluate([x[::2].set(row)], {x: np.zeros((3, 4)), row: np.ones((1, 4))})
+    assert y.sum(1).tolist() == [4.0, 0.0, 4.0]
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["elements", "rows"])
+def test_a_masked_part_is_changed_without_knowing_how_long_it_is(whole: bool) -> None:
+    array = np.arange(6.0).reshape(2, 3)
+    mask = array % 2 == 0 if whole else np.array([True, False])
+    x, m = gt.matrix(), gt.tensor(shape=(None,) * mask.ndim, dtype="bool")
+    outputs = [x[m].set(0), x[m].inc(10.0)]
+    assert {y.op.name for y in outputs} == {"where"}
+    zeroed, moved = array.copy(), array.copy()
+    zeroed[mask] = 0
+    moved[mask] += 10
+    found = evaluate(outputs, {x: array, m: mask})
+    np.testing.assert_array_equal(found[0], zeroed)
+    np.testing.assert_array_equal(found[1], moved)
+
+
+def test_a_constant_mask_reads_what_it_selects() -> None:
+    mask = np.array([True, False, True])
+    check_agrees(lambda x: x[mask], lambda x: x[mask], A, tight=False)
+    check_agrees(lambda x: x[:, A[0, :, 0] > 7], lambda x: x[:, A[0, :, 0] > 7], A, tight=False)
+
+
+def test_places_that_are_not_zero_are_numpys() -> None:
+    value = np.array([[0, 1], [2, 0], [0, 3]])
+    x = gt.lmatrix()
+    found = evaluate(gt.nonzero(x), {x: value})
+    for ours, theirs in zip(found, np.nonzero(value), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert gt.where(x)[1] is gt.nonzero(x)[1]
+
+
+def test_iterating_over_a_known_length_gives_the_elements() -> None:
+    x = gt.tensor(shape=(2, None))
+    a, b = x
+    assert a is x[0]
+    assert b is x[1]
+
+
+def test_dots_for_no_axes_change_nothing() -> None:
+    for index in [(0, 1, 2, ...), (..., 0, [1, 2], 0), (0, ..., [0, 1], [1, 2])]:
+        check_agrees(lambda x, i=index: x[i], lambda x, i=index: x[i], A)
+
+
+def test_dots_for_no_axes_that_would_reorder_the_result_are_refused() -> None:
+    assert A[:, 0, ..., [0, 1]].shape == (2, 3)
+    assert A[:, 0, [0, 1]].shape == (3, 2)
+    with pytest.raises(ArgumentError, match="stands for no axes"):
+        gt.tensor3()[:, 0, ..., [0, 1]]
+
+
+def test_a_list_of_lists_is_an_index_array() -> None:
+    check_agrees(lambda x: x[[[0, 1], [2, 0]]], lambda x: x[[[0, 1], [2, 0]]], A)
+    check_agrees(lambda x: x[[]], lambda x: x[[]], A)
+
+
+def test_a_numpy_integer_is_an_integer() -> None:
+    x = gt.tensor(shape=(3,))
+    assert x[np.int8(1)] is x[1]
+    assert x[gt.constant(1)] is x[1]
+
+
+X, V = gt.tensor("x", shape=(3, 4)), gt.vector("v")
+
+REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "too many indices": (lambda: X[0, 0, 0], BoundsError, "has 2 axes, the index 3"),
+    "an integer out of bounds": (lambda: X[3], BoundsError, "outside axis 0 .* of length 3"),
+    "a negative one": (lambda: X[:, -5], BoundsError, "outside axis 1 .* of length 4"),
+    "a length that is not there": (lambda: V.shape[1], BoundsError, "Index 1"),
+    "a bool": (lambda: X[True], DTypeError, "instead of a bool"),
+    "a float": (lambda: X[1.0], DTypeError, "is not an index"),
+    "a string": (lambda: X["a"], DTypeError, "is not an index"),
+    "a float array": (lambda: X[V], DTypeError, "is not an index"),
+    "a bool scalar": (lambda: X[gt.scalar(dtype="bool")], DTypeError, "Use gt.where"),
+    "a float in a slice": (lambda: X[: gt.scalar()], DTypeError, "is not an index"),
+    "an array in a slice": (lambda: X[: gt.lvector()], DTypeError, "integer scalars"),
+    "a step of zero": (lambda: X[::0], ShapeError, "step 0"),
+    "a mask of another length": (lambda: X[np.ones(4, bool)], ShapeError, "does not fit"),
+    "index arrays that differ": (lambda: X[[0, 1], [0, 1, 2]], ShapeError, "differ on axis"),
+    "places of a scalar": (lambda: gt.nonzero(gt.scalar()), ShapeError, "at least one axis"),
+    "set of no part": (lambda: gt.exp(X).set(1), ArgumentError, "not a part of an array"),
+    "set of a longer value": (lambda: X[0].set(np.ones(3)), ShapeError, "does not fit"),
+    "set of more axes": (lambda: X[0].set(X), ShapeError, "does not fit"),
+    "set of a wider kind": (lambda: X[0].set(1j), DTypeError, "cannot be stored in"),
+    "set of floats in integers": (
+        lambda: gt.lvector()[0].set(gt.scalar()), DTypeError, "Cast it",
+    ),
+    "take of no axis": (lambda: X.take([0], 2), ShapeError, "no axis 2"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_no_index_is_refused_with_the_users_line(what: str) -> None:
+    make, error, message = REFUSED[what]
+    with pytest.raises(error, match=message) as caught:
+        make()
+    assert "test_index.py:" in str(caught.value)

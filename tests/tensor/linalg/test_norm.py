@@ -1,0 +1,131 @@
+"""Norms are NumPy's, and their gradients at 0 are 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.errors import ArgumentError, ShapeError
+from tests.reference import evaluate
+from tests.tensor.agreement import check_agrees
+
+ARRAY = np.arange(24.0).reshape(2, 3, 4) - 5
+VALUES = {
+    "float64": ARRAY,
+    "float32": ARRAY.astype("float32"),
+    "int64": ARRAY.astype("int64"),
+    "complex128": ARRAY + 2j,
+}
+VECTOR_ORDERS = (None, 0, 0.5, 1, 2, 3, 2.5, -1, -2, np.inf, -np.inf)
+MATRIX_ORDERS = (None, "fro", 1, -1, np.inf, -np.inf, 2, -2, "nuc")
+
+
+@pytest.mark.parametrize("dtype", VALUES)
+@pytest.mark.parametrize("keepdims", [True, False])
+@pytest.mark.parametrize("axis", [-1, 0, (1,)])
+def test_norms_of_vectors_are_numpys(axis: Any, keepdims: bool, dtype: str) -> None:
+    for p in VECTOR_ORDERS:
+        check_agrees(
+            lambda x, p=p: gt.norm(x, p, axis, keepdims),
+            lambda x, p=p: np.linalg.norm(x, p, axis, keepdims),
+            VALUES[dtype],
+        )
+
+
+@pytest.mark.parametrize("dtype", VALUES)
+@pytest.mark.parametrize("keepdims", [True, False])
+@pytest.mark.parametrize("axis", [(0, 1), (2, 0), (-1, -2)])
+def test_norms_of_matrices_are_numpys(axis: Any, keepdims: bool, dtype: str) -> None:
+    for p in MATRIX_ORDERS:
+        check_agrees(
+            lambda x, p=p: gt.norm(x, p, axis, keepdims),
+            lambda x, p=p: np.linalg.norm(x, p, axis, keepdims),
+            VALUES[dtype],
+        )
+
+
+def test_without_an_axis_vectors_and_matrices_are_told_apart() -> None:
+    for p in VECTOR_ORDERS:
+        check_agrees(lambda x, p=p: gt.norm(x, p), lambda x, p=p: np.linalg.norm(x, p), ARRAY[0, 0])
+    for p in MATRIX_ORDERS:
+        check_agrees(lambda x, p=p: gt.norm(x, p), lambda x, p=p: np.linalg.norm(x, p), ARRAY[0])
+    for keep in (True, False):
+        check_agrees(
+            lambda x, keep=keep: gt.norm(x, keepdims=keep),
+            lambda x, keep=keep: np.linalg.norm(x, keepdims=keep),
+            ARRAY,
+        )
+
+
+def test_vector_norm_and_matrix_norm_are_numpys() -> None:
+    for axis, p in ((None, 1), ((0, 2), 3), (1, np.inf), ((0, 1, 2), 2)):
+        check_agrees(
+            lambda x, axis=axis, p=p: gt.vector_norm(x, axis=axis, ord=p),
+            lambda x, axis=axis, p=p: np.linalg.vector_norm(x, axis=axis, ord=p),
+            ARRAY,
+        )
+    for p in MATRIX_ORDERS[1:]:
+        check_agrees(
+            lambda x, p=p: gt.matrix_norm(x, ord=p, keepdims=True),
+            lambda x, p=p: np.linalg.matrix_norm(x, ord=p, keepdims=True),
+            ARRAY,
+        )
+
+
+@pytest.mark.parametrize("p", [None, 0, 0.5, 1, 2, 3, -1, np.inf])
+def test_the_gradient_at_zero_is_finite(p: Any) -> None:
+    x = gt.vector()
+    (g,) = evaluate([graphc.grad(gt.norm(x, p), x, disconnected_inputs="ignore")], {x: np.zeros(3)})
+    assert np.isfinite(g).all()
+    assert p in {1, np.inf} or not g.any()
+
+
+@pytest.mark.parametrize("p", MATRIX_ORDERS)
+def test_the_gradient_of_a_zero_matrix_is_finite(p: Any) -> None:
+    x = gt.matrix()
+    (g,) = evaluate([graphc.grad(gt.norm(x, p), x)], {x: np.zeros((2, 3))})
+    assert np.isfinite(g).all()
+
+
+@pytest.mark.parametrize("p", [None, 0.5, 1, 2, 3, -1, np.inf, -np.inf])
+def test_one_zero_leaves_the_other_slopes(p: Any) -> None:
+    """Beside a zero, those of negative order are 0, as the norm is."""
+    value = np.array([3.0, 0.0, -4.0])
+    x = gt.vector()
+    (g,) = evaluate([graphc.grad(gt.norm(x, p), x)], {x: value})
+    step = 1e-6
+    for i in (0, 2):
+        moved = [value + s * step * np.eye(3)[i] for s in (1, -1)]
+        with np.errstate(all="ignore"):
+            high, low = (np.linalg.norm(v, p) for v in moved)
+        np.testing.assert_allclose(g[i], (high - low) / (2 * step), rtol=1e-6, atol=1e-9)
+    assert np.isfinite(g).all()
+
+
+X, M = gt.tensor("x", shape=(3,)), gt.tensor("m", shape=(2, 4))
+T = gt.tensor("t", shape=(2, 3, 4))
+REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "of vectors, a word": (lambda: gt.norm(X, "nuc"), ArgumentError, "not a norm of vectors"),
+    "of matrices, 3": (lambda: gt.norm(M, 3), ArgumentError, "not a norm of matrices"),
+    "of three axes": (
+        lambda: gt.norm(T, 1),
+        ShapeError,
+        "3 axes are neither a vector nor a matrix",
+    ),
+    "no axis": (lambda: gt.norm(X, axis=1), ShapeError, "no axis 1"),
+    "an axis twice": (lambda: gt.norm(M, axis=(0, -2)), ShapeError, "is repeated"),
+    "no matrix": (lambda: gt.matrix_norm(X), ShapeError, "expected matrices"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_no_norm_is_refused_with_the_users_line(what: str) -> None:
+    make, error, message = REFUSED[what]
+    with pytest.raises(error, match=message) as caught:
+        make()
+    assert "test_norm.py:" in str(caught.value)

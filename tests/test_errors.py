@@ -1,0 +1,90 @@
+"""An error names the user's line that led to it, and keeps that when it is copied."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.errors import CheckError, GraphcError, RuntimeShapeError, ShapeError
+
+
+def raised(call: Callable[[], Any]) -> GraphcError:
+    with pytest.raises(GraphcError) as caught:
+        call()
+    return caught.value
+
+
+def line(ahead: int = 0) -> str:
+    """The caller's line, or one ahead of it."""
+    frame = inspect.currentframe()
+    assert frame is not None
+    assert frame.f_back is not None
+    return f"test_errors.py:{frame.f_back.f_lineno + ahead}"
+
+
+def test_an_error_has_the_line_that_built_what_is_wrong() -> None:
+    x, there = gt.vector("x", shape=(3,)), line(1)
+    error = raised(lambda: x + gt.vector("y", shape=(4,)))
+    assert error.where == there
+    assert str(error).endswith(f"   {there}")
+
+
+def test_an_error_about_a_call_has_the_line_of_the_call() -> None:
+    x = gt.vector("x")
+    f, there = graphc.function([x], x + 1, mode="NUMPY"), line(1)
+    assert raised(lambda: f(1.0, 2.0)).where == there
+
+
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_an_operation_that_fails_in_a_call_has_the_line_that_made_it(mode: str) -> None:
+    x, y = gt.vector("x"), gt.vector("y")
+    z, there = x + y, line()
+    f = graphc.function([x, y], z, mode=mode)
+    error = raised(lambda: f([1.0, 2.0], [1.0, 2.0, 3.0]))
+    assert (type(error), error.where) == (RuntimeShapeError, there)
+
+
+def test_a_reference_that_fails_in_a_call_has_the_line_that_made_it() -> None:
+    x, n = gt.vector("x"), gt.vector("n", dtype="int64")
+    y, there = gt.repeat(x, n), line()
+    f = graphc.function([x, n], y, mode="NUMPY")
+    assert raised(lambda: f([1.0, 2.0], [1, 2, 3])).where == there
+
+
+def test_an_error_in_a_users_function_within_a_call_has_its_line() -> None:
+    x = gt.vector("x")
+    lines = []
+
+    def function(x: Any) -> Any:
+        lines.append(line(1))
+        raise ShapeError("wrong")
+
+    y = graphc.wrap_py([x.type], [x.type])(function)(x)
+    assert raised(lambda: graphc.function([x], y, mode="NUMPY")([1.0])).where == lines[0]
+
+
+def test_a_line_that_is_given_stays() -> None:
+    assert str(ShapeError("problem", "remedy", "model.py:3")) == "problem\nremedy   model.py:3"
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))]
+)
+@pytest.mark.parametrize("where", ["model.py:3", ""])
+def test_a_copy_keeps_the_line(again: Callable[[Any], Any], where: str) -> None:
+    error = CheckError("problem", "remedy", where)
+    made = again(error)
+    assert (type(made), made.problem, made.remedy, made.where) == (
+        CheckError,
+        "problem",
+        "remedy",
+        where,
+    )
+    assert str(made) == str(error)

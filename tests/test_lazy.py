@@ -1,0 +1,144 @@
+"""What importing graphc and a first function load; the names that are imported on first use."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Collection
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import graphc
+import graphc.random
+import graphc.tensor as gt
+from graphc.lazy import SOURCES, attributes, provide, provided
+
+MODULES = [graphc, gt, graphc.random]
+
+
+def run(script: str) -> str:
+    """What a script prints in a fresh interpreter."""
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def loaded_by(script: str) -> set[str]:
+    """The modules that a script loads in a fresh interpreter, beside NumPy's and Python's own."""
+    report = "import sys, json, numpy; before = set(sys.modules)\n{}\n"
+    report += "print(json.dumps(sorted({{*sys.modules}} - before)))"
+    found = json.loads(run(report.format(script)).splitlines()[-1])
+    return {name for name in found if name.split(".")[0] not in sys.stdlib_module_names}
+
+
+def folders(modules: Collection[str]) -> set[str]:
+    return {".".join(name.split(".")[:2]) for name in modules}
+
+
+# What is loaded.
+
+
+def test_import_loads_what_builds_graphs_and_nothing_else() -> None:
+    found = loaded_by("import graphc, graphc.tensor")
+    names = ("config", "errors", "grad", "ir", "lazy", "loop", "site", "tensor")
+    assert folders(found) == {"graphc", *(f"graphc.{name}" for name in names)}
+    # The __init__.py of a folder lists names, or nothing.
+    root = Path(graphc.__file__).parents[1]
+    files = [name for name in found if not root.joinpath(*name.split(".")).is_dir()]
+    assert len(files) < 125
+
+
+FIVE = """
+import graphc, graphc.tensor as gt
+x = gt.vector("x")
+f = graphc.function([x], gt.exp(gt.tanh(x) * 2 + 1).sum(), mode={!r})
+f([1.0, 2.0])
+"""
+
+
+@pytest.mark.parametrize("mode", graphc.link.names())
+def test_a_first_function_loads_no_implicit_arrays_and_no_attention_of_jax(mode: str) -> None:
+    folders = ("graphc.link.jax.implicit", "graphc.link.jax.attention")
+    assert not [name for name in loaded_by(FIVE.format(mode)) if name.startswith(folders)]
+
+
+def test_compiling_for_numpy_takes_no_other_library() -> None:
+    libraries = {name.split(".")[0] for name in loaded_by(FIVE.format("NUMPY"))}
+    assert not libraries & {"jax", "mlx", "scipy"}
+
+
+# Names imported on first use.
+
+
+def declared(module: ModuleType) -> dict[str, tuple[str, str]]:
+    """Each name that a module imports for type checkers alone, with its source."""
+    tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
+    blocks = [node for node in tree.body if isinstance(node, ast.If)]
+    imports = [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {
+        alias.asname or alias.name: (node.module or "", alias.name)
+        for node in imports
+        for alias in node.names
+    }
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_type_checkers_see_the_names_that_are_imported_on_first_use(module: ModuleType) -> None:
+    found = declared(module)
+    assert found
+    assert found.keys() == SOURCES[module.__name__].keys()
+    for name, (path, attribute) in found.items():
+        given = provided(module.__name__, name)
+        if isinstance(given, ModuleType):
+            assert given is import_module(f"{path}.{attribute}")
+        else:
+            assert given is getattr(import_module(path), attribute)
+        assert getattr(module, name) is given
+        assert name in dir(module)
+
+
+def test_a_name_is_imported_once_and_kept() -> None:
+    namespace = {"__name__": "tests.test_lazy"}
+    provide("tests.test_lazy", modules=["os.path"], names={"math": "tau"})
+    attribute, names = attributes(namespace)
+    assert names() == ["__name__", "path", "tau"]
+    assert namespace == {"__name__": "tests.test_lazy"}
+    assert attribute("path") is import_module("os.path")
+    assert namespace["path"] is import_module("os.path")
+    assert attribute("tau") == namespace["tau"] == import_module("math").tau
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_an_unknown_name_is_an_ordinary_error(module: ModuleType) -> None:
+    with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'exq'"):
+        _ = module.exq
+    with pytest.raises(ImportError, match="cannot import name 'exq'"):
+        exec(f"from {module.__name__} import exq")
+
+
+def test_every_way_of_asking_works_in_a_fresh_interpreter() -> None:
+    script = "import pydoc, graphc; pydoc.render_doc(graphc); print(graphc.function.__name__)"
+    assert run(script) == "function\n"
+    assert run("from graphc import *; print(function.__name__, grad.__name__)") == "function grad\n"
+    script = "import graphc.tensor as gt; print(gt.zeros(2).eval(mode='NUMPY'))"
+    assert run(script) == "[0. 0.]\n"
+    script = "import graphc; print(graphc.random.normal(size=3).type, graphc.optimize.__name__)"
+    assert run(script) == "float64[3] graphc.optimize\n"
+    script = "from graphc.tensor import grad, implicit, random; print(random.RandomStream.__name__)"
+    assert run(script) == "RandomStream\n"
+
+
+def test_functions_keep_their_names_whatever_is_imported_later() -> None:
+    script = """
+import graphc, graphc.tensor.linalg, graphc.compile, graphc.grad.reverse, graphc.loop.scan
+print(type(graphc.grad).__name__, type(graphc.loop).__name__, type(graphc.config).__name__)
+print(graphc.gradient.__name__, graphc.printing.__name__, graphc.raise_op.__name__)
+"""
+    assert run(script).split() == [
+        *("function", "function", "Config"),
+        *("graphc.grad", "graphc.tensor.core.print", "graphc.tensor.core.assertion"),
+    ]
