@@ -25,7 +25,7 @@ COMMON = {
     *("__init__.py", "backend.py", "arrays.py", "gaps.py", "compiler.py", "probes.py"),
     "pure.py",
     # Lengths that it does not know, what is on the host, what is compiled between that, as what.
-    *("traced.py", "executables.py", "call_key.py", "specialized.py", "serialized.py"),
+    *("traced.py", "executables.py", "call_key.py", "specialized.py", "serialized.py", "jaxprs.py"),
     *("bounded.py", "host.py", "segments.py", "kernels.py", "watch.py"),
 }
 """What all subjects have in common, in a backend's folder above its lowerings."""

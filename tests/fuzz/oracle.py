@@ -25,6 +25,9 @@ __all__ = ["Expected", "Rounding", "code", "expected", "run"]
 ERRORS = (ArithmeticError, LookupError, TypeError, ValueError, np.linalg.LinAlgError)
 """What NumPy raises."""
 
+NO_RESULT = (UndefinedError, *ERRORS)
+"""What is raised where there is no result to compare."""
+
 RUNS = 4
 """How often a program is run with other roundings."""
 
@@ -202,7 +205,7 @@ def spread(
     for seed in range(RUNS):
         try:
             others, _ = evaluated(program, values, Rounding(seed, flips))
-        except (UndefinedError, *ERRORS):
+        except NO_RESULT:
             return [np.full(y.shape, np.inf) for y in exact]
         for i, (y, other) in enumerate(zip(exact, others, strict=True)):
             bounds[i] = np.maximum(bounds[i], _distance(y, other))

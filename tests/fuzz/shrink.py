@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.fuzz.case import Fault, cases
 from tests.fuzz.check import faults
-from tests.fuzz.oracle import ERRORS, Rounding, run
+from tests.fuzz.oracle import NO_RESULT, Rounding, run
 from tests.fuzz.program import Body, Call, Program, Variable, every
 from tests.fuzz.script import script
 
@@ -72,7 +72,7 @@ def _cut(program: Program) -> Iterator[Program]:
     for i, call in enumerate(program.calls):
         try:
             run([call], namespace)
-        except ERRORS:
+        except NO_RESULT:
             return
         array = np.asarray(namespace[call.name])
         static = tuple(1 if one else None for one in call.ones or (False,) * array.ndim)

@@ -10,7 +10,7 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from tests.fuzz.oracle import ERRORS, Expected, Rounding, evaluated
+from tests.fuzz.oracle import NO_RESULT, Expected, Rounding, evaluated
 from tests.fuzz.program import Program
 
 __all__ = ["Slope", "slope_in", "slopes"]
@@ -75,7 +75,7 @@ def _slope(program: Program, what: Expected, outputs: list[int], moving: list[st
         }
         try:
             _, found = evaluated(program, moved, Rounding())
-        except ERRORS:
+        except NO_RESULT:
             return np.nan
         if any(found[k].shape != w.shape for k, w in weights.items()):
             return np.nan

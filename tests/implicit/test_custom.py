@@ -439,6 +439,23 @@ def test_an_implicit_result_has_the_derivatives_of_a_dense_one(
     assert_same(found, wanted)
 
 
+def test_a_choice_in_a_batch_has_a_gradient_of_any_order() -> None:
+    def in_batches(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        rows = jax.vmap(f, (0, None))
+        return total(
+            lambda x, s: jax.vmap(rows)(jnp.stack([x, -x, -x, 2 * x]).reshape(2, 2, *x.shape), s)
+        )
+
+    def slopes(f: Callable[[Any, Any], Any]) -> Any:
+        gradient = jax.grad(in_batches(f), 1)
+        s = jnp.float32([0.7, 1.4])
+        return gradient(X, s), jax.grad(lambda x, s: gradient(x, s).sum(), (0, 1))(X, s)
+
+    f, make = STRUCTURED["from either branch"], MAKES["low rank"]
+    found = slopes(lambda x, s: implicit(f)(x, make(s)))
+    assert_same(found, slopes(lambda x, s: f(x, make(s).materialize())))
+
+
 @pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", [name for name in STRUCTURED if "rule" not in name])
 def test_an_implicit_result_has_tangents_and_a_hessian(name: str) -> None:

@@ -8,7 +8,7 @@ be such a function again, so that derivatives of any order are right.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from graphc.link.jax.implicit.deferred import flat, is_zero
+from graphc.link.jax.jaxprs import has_primitive
 
 Derived = tuple[Sequence[Any], Sequence[Any]]
 """The results of a function, and their tangents."""
@@ -123,23 +124,26 @@ class _Batched:
 
     @property
     def _axes(self) -> list[int | None]:
-        return [0 if flag else None for flag in self.flags]
+        return list(map(_axis, self.flags))
 
     def run(self, *arrays: Any) -> Sequence[Any]:
         found: Sequence[Any] = jax.vmap(self.inner.run, tuple(self._axes))(*arrays)
         return found
 
     def derived(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Derived:
-        moving = [i for i, t in enumerate(tangents) if not is_zero(t)]
-
-        def derived(arrays: Sequence[Any], tangents: Sequence[Any]) -> Derived:
-            given = dict(zip(moving, tangents, strict=True))
-            moved = [given[i] if i in given else flat(x) for i, x in enumerate(arrays)]
-            return self.inner.derived(arrays, moved)
-
-        axes = self._axes, [self._axes[i] for i in moving]
-        found: Derived = jax.vmap(derived, axes)(list(arrays), [tangents[i] for i in moving])
-        return found
+        moving = tuple([i for i, t in enumerate(tangents) if not is_zero(t)])
+        flags = tuple([self.flags[i] for i in moving])
+        directions = [tangents[i] for i in moving]
+        pushed = _Pushed(self.inner, moving)
+        batched = jax.vmap(pushed.found, (self._axes, list(map(_axis, flags))))
+        program, form = jax.make_jaxpr(batched, return_shape=True)(list(arrays), directions)
+        leaves = jax.core.eval_jaxpr(program.jaxpr, program.consts, *arrays, *directions)
+        found: Derived = jax.tree.unflatten(jax.tree.structure(form), leaves)
+        if not has_primitive(program, "stop_gradient"):
+            return found
+        results, slopes = found
+        again = iter(apply(_Batched(pushed, self.flags + flags), [*arrays, *directions]))
+        return results, [None if t is None else next(again) for t in slopes]
 
     def transposed(
         self, arrays: Sequence[Any], opened: Sequence[bool], cotangents: Sequence[Any]
@@ -150,3 +154,62 @@ class _Batched:
         found = jax.vmap(transposed, (self._axes, 0))(list(arrays), list(cotangents))
         pairs = zip(found, self.flags, strict=True)
         return [g if g is None or flag else g.sum(0) for g, flag in pairs]
+
+
+def _axis(flag: bool) -> int | None:
+    return 0 if flag else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Pushed:
+    """The tangents of a function's results, as a function that is linear in those of its arrays.
+
+    JAX makes of a ``lax.cond`` in a batch a choice between its operands and what
+    ``stop_gradient`` gives of them, and does not transpose that where a tangent is an operand.
+    Transposed element by element, it is a ``lax.cond`` still.
+
+    Attributes:
+        inner: The function.
+        moving: Which of its arrays have tangents; these follow the arrays.
+    """
+
+    inner: AppliedFunction
+    moving: tuple[int, ...]
+
+    def found(self, arrays: Sequence[Any], directions: Sequence[Any]) -> Derived:
+        """Return the function's results, and their tangents, None for zero."""
+        given = dict(zip(self.moving, directions, strict=True))
+        tangents = [given[i] if i in given else flat(x) for i, x in enumerate(arrays)]
+        return self.inner.derived(arrays, tangents)
+
+    def run(self, *arrays: Any) -> Sequence[Any]:
+        count = len(arrays) - len(self.moving)
+        _, slopes = self.found(arrays[:count], arrays[count:])
+        return [t for t in slopes if t is not None]
+
+    def _of(self, arrays: Sequence[Any], chosen: Sequence[int]) -> Callable[..., list[Any]]:
+        """Return it as a function of the chosen arrays."""
+
+        def function(*given: Any) -> list[Any]:
+            others = dict(zip(chosen, given, strict=True))
+            return list(self.run(*[others.get(i, x) for i, x in enumerate(arrays)]))
+
+        return function
+
+    def derived(self, arrays: Sequence[Any], tangents: Sequence[Any]) -> Derived:
+        chosen = [i for i, t in enumerate(tangents) if not is_zero(t)]
+        at, directions = [arrays[i] for i in chosen], [tangents[i] for i in chosen]
+        return apply(self, arrays), jax.jvp(self._of(arrays, chosen), at, directions)[1]
+
+    def transposed(
+        self, arrays: Sequence[Any], opened: Sequence[bool], cotangents: Sequence[Any]
+    ) -> Sequence[Any]:
+        chosen = [i for i, flag in enumerate(opened) if flag]
+        function = self._of(arrays, chosen)
+        places = [i for i, g in enumerate(cotangents) if g is not None]
+        transposed = jax.linear_transpose(
+            lambda *given: [function(*given)[i] for i in places],
+            *[jax.typeof(arrays[i]) for i in chosen],
+        )
+        found = dict(zip(chosen, transposed([cotangents[i] for i in places]), strict=True))
+        return [found.get(i) for i in range(len(arrays))]

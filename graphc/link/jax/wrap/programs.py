@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr
+from jax.extend.core import ClosedJaxpr
+
+from graphc.link.jax.jaxprs import has_primitive, nested
 
 
 class NoPushforwardError(TypeError):
@@ -24,7 +23,7 @@ def refuse_what_runs_not(program: ClosedJaxpr) -> None:
         NoPushforwardError: There is a pushforward of what has only a pullback.
         CapturedByRuleError: A custom rule has captured what the derivative is taken by.
     """
-    for part in _parts(program):
+    for part in nested(program):
         if isinstance(part, ClosedJaxpr) and any(
             isinstance(x, jax.core.Tracer) for x in part.consts
         ):
@@ -33,22 +32,5 @@ def refuse_what_runs_not(program: ClosedJaxpr) -> None:
                 "derivative is taken by, for which JAX has no rule; make it an argument of that "
                 "function"
             )
-        bare = part.jaxpr if isinstance(part, ClosedJaxpr) else part
-        if any(equation.primitive.name == "custom_lin" for equation in bare.eqns):
-            raise NoPushforwardError("jax.custom_vjp has no forward mode")
-
-
-def _parts(program: Any) -> Iterator[Any]:
-    """Yield the program and those nested in its equations."""
-    waiting = [program]
-    while waiting:
-        part = waiting.pop()
-        yield part
-        bare = part.jaxpr if isinstance(part, ClosedJaxpr) else part
-        for equation in bare.eqns:
-            held = jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program)
-            waiting += filter(_is_program, held)
-
-
-def _is_program(value: Any) -> bool:
-    return isinstance(value, ClosedJaxpr | Jaxpr)
+    if has_primitive(program, "custom_lin"):
+        raise NoPushforwardError("jax.custom_vjp has no forward mode")

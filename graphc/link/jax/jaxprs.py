@@ -1,0 +1,34 @@
+"""JAX's programs, and those nested in their equations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, Jaxpr
+
+
+def nested(program: ClosedJaxpr | Jaxpr) -> Iterator[ClosedJaxpr | Jaxpr]:
+    """Yield the program and those nested in its equations."""
+    waiting = [program]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        for equation in bare(part).eqns:
+            held = jax.tree.leaves(list(equation.params.values()), is_leaf=_is_program)
+            waiting += filter(_is_program, held)
+
+
+def bare(program: ClosedJaxpr | Jaxpr) -> Jaxpr:
+    """Return a program without the constants that it captured."""
+    return program.jaxpr if isinstance(program, ClosedJaxpr) else program
+
+
+def has_primitive(program: ClosedJaxpr | Jaxpr, name: str) -> bool:
+    """Whether a primitive of a name is applied in a program or in one nested in it."""
+    return any(eqn.primitive.name == name for part in nested(program) for eqn in bare(part).eqns)
+
+
+def _is_program(value: Any) -> bool:
+    return isinstance(value, ClosedJaxpr | Jaxpr)
