@@ -292,6 +292,8 @@ def test_integers_that_fit_are_cast_as_they_are() -> None:
     assert casted(x, "int8") == unknown("int8")
     assert casted(x, "uint8") == unknown("uint8")
     assert casted(Interval(*np.array([-2.5, 2.5])), "int32") == (-2, 2)
+    assert all(np.isnan(end) and end.dtype == "complex64" for end in casted(x, "complex64"))
+    assert casted(unknown("complex64"), "int32") == unknown("int32")
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int32", "float32"])

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from graphc.implicit import implicit
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import dtype_of, lengths_of
 from tests.implicit.reference import Case, check, named, runs
@@ -119,3 +122,16 @@ def test_operations_of_a_matrix(case: Case, way: str) -> None:
 @pytest.mark.parametrize(("case", "way"), runs(ndim=3))
 def test_operations_of_a_stack(case: Case, way: str) -> None:
     check(stack, case, way, named(BOTH, STACK))
+
+
+@pytest.mark.parametrize("kind", [bool, np.int32])
+def test_a_choice_by_an_array_of_integers_or_booleans(kind: type) -> None:
+    x, whole = matrix(np.random.default_rng(0))
+    which = np.arange(24).reshape(4, 6) % (2 if kind is bool else 3)
+    others = [jnp.asarray(whole), 2 * jnp.asarray(whole)]
+
+    def chosen(w: Any) -> Any:
+        cases = [w, others[1]] if kind is bool else [others[0], w, others[1]]
+        return jax.lax.select_n(jnp.asarray(which, kind), *cases)
+
+    assert np.allclose(implicit(chosen)(x), chosen(jnp.asarray(whole)))

@@ -323,6 +323,16 @@ def test_what_needs_to_know_how_many_steps_there_are_is_refused_with_a_way_out()
     assert "test_loops.py" in str(error.value.where)
 
 
+def test_a_carry_whose_unknown_length_moves_to_another_axis_is_refused() -> None:
+    trace = gt.specify_shape(rnn_until(), (None, None))
+    mirrored = graphc.scan(lambda c: c[:, ::-1], outputs_info=trace, n_steps=3)[-1]
+    compare([x, h0, w], [mirrored.sum(0)], (sequences(9), H, W))
+    turned = graphc.scan(lambda c: c.T, outputs_info=trace, n_steps=3)[-1]
+    with pytest.raises(DynamicShapeError, match="a carry's length") as error:
+        graphc.function([x, h0, w], turned, mode="JAX")(sequences(9), H, W)
+    assert "test_loops.py" in str(error.value.where)
+
+
 def test_lengths_that_differ_are_found_when_the_program_has_run() -> None:
     y = rnn_until()[:, 0] + v
     f = graphc.function([x, h0, w, v], y, mode="JAX")
