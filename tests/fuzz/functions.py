@@ -94,12 +94,16 @@ def scan(
     traces: list[list[Any]] = [[] for _ in outputs_info]
     if n_steps is not None and length is not None and n_steps > length:
         raise ValueError("a sequence is shorter than n_steps")
+
+    def step(elements: list[Any]) -> tuple[list[Any], bool]:
+        pairs = [(s, info) for s, info in zip(states, outputs_info, strict=True) if s is not None]
+        past = [state[len(state) + tap] for state, info in pairs for tap in _taps(info)]
+        return _results(fn(*elements, *past), len(traces))
+
+    if not min(limits):
+        _check_without_elements(step, sequences, states)
     for t in range(int(min(limits))):
-        given = [x for read in reads for x in read(t)]
-        for state, info in zip(states, outputs_info, strict=True):
-            if state is not None:
-                given += [state[len(state) + tap] for tap in _taps(info)]
-        results, stop = _results(fn(*given), len(traces))
+        results, stop = step([x for read in reads for x in read(t)])
         for state, trace, y in zip(states, traces, results, strict=True):
             trace.append(y)
             if state is not None:
@@ -113,9 +117,7 @@ def _read(sequences: Sequence[Any], backwards: bool) -> tuple[list[Step], int | 
     """Functions of the number of the step that give its elements, and how many steps there are."""
     reads: list[Step] = []
     lengths = []
-    for entry in sequences:
-        x = entry["input"] if isinstance(entry, dict) else entry
-        taps = entry["taps"] if isinstance(entry, dict) else [0]
+    for x, taps in map(_with_taps, sequences):
         low, high = min(0, *taps), max(0, *taps)
         if len(x) < high - low:
             raise UndefinedError("a sequence without a position where all taps exist")
@@ -123,6 +125,29 @@ def _read(sequences: Sequence[Any], backwards: bool) -> tuple[list[Step], int | 
         places = range(-low, n - low)[:: -1 if backwards else 1]
         reads.append(lambda t, x=x, taps=taps, at=places: [x[at[t] + tap] for tap in taps])
     return reads, min(lengths, default=None)
+
+
+def _with_taps(entry: Any) -> tuple[Any, list[int]]:
+    return (entry["input"], entry["taps"]) if isinstance(entry, dict) else (entry, [0])
+
+
+def _check_without_elements(
+    step: Callable[[list[Any]], tuple[list[Any], bool]],
+    sequences: Sequence[Any],
+    states: list[list[Any] | None],
+) -> None:
+    """Raise where a step that is never run does not fit its operands, or its states."""
+    pairs = [(np.asarray(x), taps) for x, taps in map(_with_taps, sequences)]
+    elements = [np.zeros(x.shape[1:], x.dtype) for x, taps in pairs for _ in taps]
+    try:
+        results, _ = step(elements)
+        for state, y in zip(states, results, strict=True):
+            if state is not None:
+                _same(y, state[0])
+    except (ArithmeticError, LookupError, np.linalg.LinAlgError):
+        return  # by the zeros, in place of the elements that are not there
+    except ValueError as error:
+        raise UndefinedError("a step that does not fit its operands") from error
 
 
 def _taps(info: Any) -> Sequence[int]:
