@@ -17,6 +17,7 @@ from graphc.ir import (
     TensorType,
     dtype_name,
     is_complex,
+    is_inexact,
     is_integer,
     numpy_dtype,
 )
@@ -284,10 +285,11 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
         start: The first value; with ``stop`` left out, the end, counted from 0.
         stop: The end.
         step: The distance, not 0.
-        dtype: The common dtype of the three by default.
+        dtype: By default the common dtype of the three if that is floating, else int64, or uint64
+            where one of them is.
 
     Returns:
-        A vector; its length is static where the three are Python numbers.
+        A vector; its length is static where the three are Python or NumPy numbers.
 
     Raises:
         ShapeError: The step is 0.
@@ -305,7 +307,7 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Te
         kind = dtype_name(dtype) if dtype else _number_dtype(start, stop, step)
         start, stop, step = map(_python_number, (start, stop, step))
         return Tensor.make(StaticArange(start, stop, step, kind))
-    xs, common = operands("arange", (start, stop, step))
+    xs, common = operands("arange", [_widened(x) for x in (start, stop, step)])
     if is_complex(common) or any_axes(xs):
         raise DTypeError(f"arange{tuple(xs)}: expected real scalars.")
     y = Tensor.make(Arange(common), *xs)
@@ -327,9 +329,17 @@ def _python_number(x: Any) -> float:
 
 
 def _number_dtype(*values: Any) -> str:
-    if [x for x in values if isinstance(x, float | np.floating)]:
-        return config.floatX
-    return "int64"
+    if [x for x in values if isinstance(x, np.floating)]:
+        return operands("arange", values)[1]
+    return config.floatX if [x for x in values if isinstance(x, float)] else "int64"
+
+
+def _widened(x: Any) -> Any:
+    """Narrow integers as int64, which holds the other end of a range too; numbers are weak."""
+    if not isinstance(x, Tensor | np.ndarray | np.generic):
+        return x
+    x = as_tensor(x)
+    return x if is_inexact(x.dtype) or x.dtype == "uint64" else cast(x, "int64")
 
 
 @dataclass(frozen=True, slots=True)

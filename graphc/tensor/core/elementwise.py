@@ -101,10 +101,11 @@ def numeric(dtype: str) -> tuple[str, str] | None:
 
 
 def inexact(dtype: str) -> tuple[str, str] | None:
-    """Computed in floating point: integers go to the smallest float that NumPy chooses."""
-    if dtype in {"bool", "int8", "uint8"}:
-        dtype = "float16"
-    elif dtype in {"int16", "uint16"}:
+    """Computed in floating point: bool and integers up to 16 bits as float32, others as float64.
+
+    NumPy takes float16 for 8 bits, in which ``exp(12)`` overflows.
+    """
+    if dtype in {"bool", "int8", "uint8", "int16", "uint16"}:
         dtype = "float32"
     elif is_integer(dtype):
         dtype = "float64"

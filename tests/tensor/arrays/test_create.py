@@ -121,9 +121,23 @@ def test_a_range_of_symbolic_bounds_is_numpys(bounds: Any) -> None:
     np.testing.assert_array_equal(found, np.arange(*bounds))
 
 
-def test_a_range_has_the_common_dtype_of_its_bounds() -> None:
-    assert gt.arange(gt.iscalar()).dtype == "int32"
-    assert gt.arange(gt.iscalar(), gt.lscalar()).dtype == "int64"
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "int64", "uint8", "uint32"])
+def test_a_range_of_integers_is_numpys_int64(dtype: str) -> None:
+    n = gt.scalar("n", dtype=dtype)
+    value = np.array(1, dtype)
+    y, z = gt.arange(n), gt.arange(n, 300)
+    found = evaluate([y, z], {n: value})
+    for one, wanted in zip(found, (np.arange(value), np.arange(1, 300)), strict=True):
+        assert one.dtype == wanted.dtype == np.int64
+        np.testing.assert_array_equal(one, wanted)
+    assert gt.arange(value.item(), value).dtype == "int64"
+
+
+def test_a_range_of_floats_has_their_common_dtype() -> None:
+    assert gt.arange(gt.fscalar()).dtype == gt.arange(np.float32(5)).dtype == "float32"
+    assert gt.arange(gt.fscalar(), gt.dscalar()).dtype == "float64"
+    assert gt.arange(gt.iscalar(), 5, 0.5).dtype == "float64"
+    assert gt.arange(gt.scalar(dtype="uint64")).dtype == "uint64"
     assert gt.arange(gt.iscalar(), dtype="float32").dtype == "float32"
 
 
