@@ -115,7 +115,8 @@ BUILT: list[Row] = [
     (lambda: np.hypot.reduce(x), SymbolicValueError, TypeError, ("np.hypot.reduce", "graphc.tensor")),
     # A graph never changes.
     (lambda: x.__setitem__(0, 1.0), SymbolicValueError, TypeError, ("Item assignment", "x[index].set(value)")),
-    (lambda: setattr(x + 1, "name", "q"), FrozenError, AttributeError, (".name", "never changes", "Give names when you make inputs")),
+    (lambda: setattr(x + 1, "type", x.type), FrozenError, AttributeError, (".type", "never changes", "graphc.clone_replace")),
+    (lambda: setattr(x + 1, "name", 1), InvalidGraphError, ValueError, ("name is a string, not 1",)),
     (lambda: x.set(1.0), ArgumentError, TypeError, ("not a part of an array", "x[index].set(value)")),
     (lambda: gt.vector(3), InvalidGraphError, ValueError, ("name is a string, not 3",)),
     # Derivatives.

@@ -120,9 +120,8 @@ class ImplicitTensor(Tensor):
 
     op: Implicit
 
-    @property
-    def name(self) -> str | None:
-        """The name, which its fields' names begin with."""
+    def _own_name(self) -> str | None:
+        """The name that its fields' names begin with."""
         return self.op.treedef.root([x.name for x in self.inputs])
 
     @property

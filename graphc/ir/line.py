@@ -39,16 +39,25 @@ Code = tuple[str, int]
 
 
 class Writer:
-    """Writes nodes until about ``limit`` characters are used, and dots from there on."""
+    """Writes nodes until about ``limit`` characters are used, and dots from there on.
 
-    def __init__(self, limit: int) -> None:
+    Args:
+        limit: About how many characters to write.
+        named: Write the names that were set for computed nodes instead of what they compute.
+    """
+
+    def __init__(self, limit: int, *, named: bool = False) -> None:
         self.left = limit
         self.level = 0
+        self.named = named
 
     def __call__(self, node: Node, binding: int = 0) -> str:
         """The node as code, in brackets where it binds less tightly than that."""
         if self.left <= 0 or self.level >= DEEPEST:
             return "…"
+        if self.named and node.alias is not None:
+            self.left -= len(node.alias)
+            return node.alias
         self.level += 1
         self.left -= len(node.op.name)
         text, own = node.op.as_code(node.inputs, self)

@@ -50,6 +50,8 @@ def _forget(entry: _Entry) -> None:
 class Node:
     """An operation applied to inputs, made by ``Node.make`` and never by calling the class.
 
+    Nothing of it changes but its name, which is no part of what it computes.
+
     Attributes:
         op: The operation, with its static parameters.
         inputs: The nodes it is applied to.
@@ -58,7 +60,7 @@ class Node:
         site: The user's line that first made it.
     """
 
-    __slots__ = ("__weakref__", "inputs", "op", "serial", "site", "type")
+    __slots__ = ("__weakref__", "_alias", "inputs", "op", "serial", "site", "type")
 
     op: Op
     inputs: tuple[Node, ...]
@@ -70,11 +72,12 @@ class Node:
         raise FrozenError(f"{cls.__name__}(...) makes no node.", "Use Tensor.make(op, *inputs).")
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "name":
+            object.__setattr__(self, name, value)
+            return
         raise FrozenError(
             f"Setting .{name} of {self!r}: a graph never changes.",
-            "Give names when you make inputs, or as keys of a dict of outputs."
-            if name == "name"
-            else "Build a new node, or replace parts with graphc.clone_replace.",
+            "Build a new node, or replace parts with graphc.clone_replace.",
         )
 
     def __delattr__(self, name: str) -> None:
@@ -119,8 +122,47 @@ class Node:
 
     @property
     def name(self) -> str | None:
-        """The name of an input or a shared variable; None for what is computed."""
+        """The name in messages and printed graphs, which may be set; None where none was given.
+
+        Equal expressions are one object, and so share the name that was set last.
+        """
+        return self.alias or self._own_name()
+
+    @name.setter
+    def name(self, name: str | None) -> None:
+        _check_name(name)
+        op = self.op
+        # Other leaves and inputs are compared by name or place, and may stand in many graphs.
+        if type(op) is Leaf or (isinstance(op, Input) and type(op).__eq__ is object.__eq__):
+            op.given_name = name
+        else:
+            set_alias(self, name)
+
+    @property
+    def alias(self) -> str | None:
+        """The name that was set for what is computed, or for a constant."""
+        try:
+            return read_alias(self)  # type: ignore[no-any-return]
+        except AttributeError:  # never set, which saves the time in every other node
+            return None
+
+    def _own_name(self) -> str | None:
+        """The name that it was made with."""
         return self.op.given_name if isinstance(self.op, Input | Leaf) else None
+
+    @property
+    def owner(self) -> Owner | None:
+        """The operation that gives it, with all inputs and outputs; None where nothing does.
+
+        So it is for inputs, shared variables and constants.
+
+        Example:
+            >>> import graphc.tensor as gt
+            >>> x = gt.vector("x")
+            >>> gt.exp(x).owner
+            exp(x: float64[?]) -> (exp(x): float64[?])
+        """
+        return owner(self)
 
     @property
     def where(self) -> str | None:
@@ -156,7 +198,12 @@ def _naming(error: GraphcError, op: Op, inputs: Sequence[Node]) -> GraphcError:
 
 
 def _shown(node: Node, limit: int) -> str:
-    return f"{Writer(limit)(node)}: {node.type!r}"
+    return f"{Writer(limit, named=True)(node)}: {node.type!r}"
+
+
+def _check_name(name: Any) -> None:
+    if name is not None and not isinstance(name, str):
+        raise InvalidGraphError(f"An array's name is a string, not {name!r}.")
 
 
 def _new(op: Op, inputs: tuple[Node, ...], made: Type, site: Site | None) -> Node:
@@ -175,6 +222,8 @@ set_inputs = Node.__dict__["inputs"].__set__
 set_type = Node.__dict__["type"].__set__
 set_serial = Node.__dict__["serial"].__set__
 set_site = Node.__dict__["site"].__set__
+set_alias = Node.__dict__["_alias"].__set__
+read_alias = Node.__dict__["_alias"].__get__
 
 
 Wiring = list[tuple[Op, list[int]]]
@@ -211,8 +260,7 @@ class Input(Op):
     is_shared = False
 
     def __init__(self, type: Type, name: str | None = None) -> None:
-        if name is not None and not isinstance(name, str):
-            raise InvalidGraphError(f"An input's name is a string, not {name!r}.")
+        _check_name(name)
         self.given_type = type
         self.given_name = name
 
@@ -346,6 +394,36 @@ class MakeTuple(Op):
 def picks(several: Node) -> list[Any]:
     """Return a node for each result of an operation that has several."""
     return [Node.make(Pick(i), several) for i in range(len(several.type.items))]
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An operation applied to inputs, as seen from one of its outputs; nothing of it can be set.
+
+    Attributes:
+        op: The operation; ``op.name`` is its name.
+        inputs: What it is applied to.
+        outputs: All that it gives.
+    """
+
+    op: Op
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        operands, results = (", ".join(map(repr, xs)) for xs in (self.inputs, self.outputs))
+        return f"{self.op.name}({operands}) -> ({results})"
+
+
+def owner(node: Node) -> Owner | None:
+    """Return what gives a node, with all its outputs; None for inputs, leaves and constants."""
+    op = node.op
+    if isinstance(op, Input | Leaf | Constant):
+        return None
+    if isinstance(op, Pick):
+        (several,) = node.inputs
+        return Owner(several.op, several.inputs, tuple(picks(several)))
+    return Owner(op, node.inputs, (node,))
 
 
 def toposort(outputs: Iterable[Node], known: Iterable[Node] = ()) -> list[Node]:

@@ -54,7 +54,8 @@ def tree(outputs: Iterable[Node], depth: int = -1) -> Iterator[str]:
         while stack:
             node, first, rest, level = stack.pop()
             name = ids.setdefault(node, _letters(len(ids)))
-            line = f"{first}{described(node)} [id {name}]"
+            alias = "" if node.alias is None else f" {node.alias!r}"
+            line = f"{first}{described(node)} [id {name}]{alias}"
             if node in printed and node.inputs:
                 yield f"{line} ..."
                 continue
@@ -89,6 +90,8 @@ def _held(node: Node, name: str) -> Iterator[tuple[Node, str]]:
 
 def dprint(graph: Any, *, depth: int = -1, file: TextIO | str | None = None) -> str | None:
     """Print a graph as a tree, each node once; a repeated node is its id and dots.
+
+    A name that was set for what is computed, ``y.name = "y"``, stands behind the id.
 
     Args:
         graph: A node, several, a graph, or a compiled function, of which the rewritten graph is
@@ -128,6 +131,8 @@ def dprint(graph: Any, *, depth: int = -1, file: TextIO | str | None = None) -> 
 
 def pprint(node: Node, limit: int = 400) -> str:
     """Return a node as one line in NumPy's notation, abbreviated to about ``limit`` characters.
+
+    What is computed is written out, named or not.
 
     Example:
         >>> import graphc.tensor as gt

@@ -15,7 +15,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import FrozenError, InvalidGraphError
+from graphc.errors import FrozenError, InvalidGraphError, ShapeError
 from graphc.ir import (
     Constant,
     Graph,
@@ -156,7 +156,6 @@ def test_threads_that_build_the_same_graph_get_the_same_objects() -> None:
 
 
 CHANGES: dict[str, Callable[[Node], Any]] = {
-    "its name": lambda x: setattr(x, "name", "y"),
     "its inputs": lambda x: setattr(x, "inputs", ()),
     "its operation": lambda x: setattr(x, "op", None),
     "a new attribute": lambda x: setattr(x, "tag", 1),
@@ -176,7 +175,84 @@ def test_a_graph_cannot_be_changed(what: str) -> None:
 def test_a_frozen_error_names_the_users_line() -> None:
     x = gt.scalar("x")
     with pytest.raises(FrozenError, match=r"test_node\.py:\d+"):
-        x.name = "y"  # type: ignore[misc]
+        x.op = gt.scalar("y").op
+
+
+# Names.
+
+
+def test_a_name_can_be_set_and_changes_no_graph() -> None:
+    x = gt.vector("x")
+    y = gt.exp(x)
+    key, known = Graph([x], [y + 1]).key(), hash(y)
+    y.name = "rate"
+    assert (y.name, repr(y), repr(y + 1)) == ("rate", "rate: float64[?]", "rate + 1.0: float64[?]")
+    assert gt.exp(x) is y
+    assert (Graph([x], [y + 1]).key(), hash(y)) == (key, known)
+    y.name = None
+    assert (y.name, repr(y)) == (None, "exp(x): float64[?]")
+
+
+def test_equal_expressions_share_the_name_that_was_set_last() -> None:
+    x = gt.vector("x")
+    first, second = gt.exp(x), gt.exp(x)
+    first.name, second.name = "first", "second"
+    assert first.name == "second"
+
+
+def test_errors_call_what_is_computed_by_the_name_that_was_set() -> None:
+    y = gt.exp(gt.vector("x", shape=(3,)))
+    y.name = "rate"
+    with pytest.raises(ShapeError, match=r"add\(rate: float64\[3\], ones: float64\[2\]\)"):
+        y + gt.vector("ones", shape=(2,))
+
+
+def test_an_input_a_shared_variable_and_an_array_can_be_renamed() -> None:
+    x, w, big = gt.vector("x"), graphc.shared(1.0), gt.constant(np.arange(20.0), "big")
+    x.name, w.name, big.name = "y", "w", "table"
+    assert [repr(each) for each in (x, w, big)] == [
+        *("y: float64[?]", "w: float64[]", "table: float64[20]")
+    ]
+    f = graphc.function([x], (x + w).sum(), mode="NUMPY")
+    assert f(y=[1.0, 2.0]) == 5.0
+
+
+def test_a_name_is_a_string() -> None:
+    with pytest.raises(InvalidGraphError, match="a string, not 3"):
+        gt.exp(gt.vector("x")).name = 3  # type: ignore[assignment]
+
+
+# Owners.
+
+
+def test_an_owner_says_what_gives_a_node() -> None:
+    x, w = gt.vectors("x", "w")
+    owner = (x * w).owner
+    assert owner is not None
+    assert owner.op.name == "multiply"
+    assert set(owner.inputs) == {x, w}
+    assert owner.outputs == (x * w,)
+    assert owner == (x * w).owner
+
+
+def test_each_of_several_outputs_has_the_same_owner() -> None:
+    q, r = gt.linalg.qr(gt.matrix("a", shape=(3, 2)))
+    assert q.owner == r.owner
+    assert q.owner.outputs == (q, r)
+    (a,) = q.owner.inputs
+    assert a.name == "a"
+
+
+def test_what_has_a_value_has_no_owner() -> None:
+    for x in (gt.scalar("x"), graphc.shared(1.0), gt.constant(2.0), gt.constant(np.ones(20))):
+        assert x.owner is None
+
+
+def test_an_owner_cannot_be_changed() -> None:
+    owner = gt.exp(gt.scalar("x")).owner
+    assert owner is not None
+    with pytest.raises(AttributeError):
+        owner.op = None  # type: ignore[misc, assignment]
 
 
 def test_an_operations_parameters_cannot_be_changed() -> None:

@@ -47,6 +47,13 @@ def test_outputs_share_their_ids() -> None:
     assert text.count("[id B]") == 2
 
 
+def test_a_name_that_was_set_stands_behind_the_id() -> None:
+    y = gt.exp(gt.scalar("x"))
+    y.name = "rate"
+    assert dprint(y + 1, file="str").splitlines()[2] == " └─ exp float64[] [id C] 'rate'"
+    assert pprint(y + 1) == "exp(x) + 1.0"
+
+
 def test_a_tree_can_be_cut_at_a_depth() -> None:
     text = dprint(gt.exp(gt.sin(gt.cos(x))), depth=2, file="str")
     assert text is not None

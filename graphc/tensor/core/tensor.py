@@ -20,6 +20,7 @@ from graphc.ir import (
     Node,
     TensorType,
     TupleType,
+    dprint,
     dtype_name,
     is_complex,
     is_inexact,
@@ -329,6 +330,39 @@ class Tensor(Node):
         """Return the value as a NumPy array, given a dict of values for the inputs."""
         return provided(__name__, "evaluate")(self, values, **options)
 
+    @property
+    def data(self) -> np.ndarray[Any, Any]:
+        """The value of a constant, which only constants have.
+
+        Example:
+            >>> constant([1.5, 2.5]).data
+            array([1.5, 2.5])
+        """
+        if isinstance(self.op, Constant):
+            return self.op.value
+        if type(self.op) is Leaf:
+            return self.op.array
+        raise AttributeError  # __getattr__ says what is wrong
+
+    def clone(self, name: str | None = None) -> Tensor:
+        """Return a new input of this type, of the same name or another.
+
+        What has a value, a constant or a shared variable, is returned itself.
+
+        Example:
+            >>> import graphc.tensor as gt
+            >>> x = gt.vector("x", shape=(3,))
+            >>> x.clone(), x.clone() is x
+            (x: float64[3], False)
+        """
+        if isinstance(self.op, Constant | Leaf) or getattr(self.op, "is_shared", False):
+            return self
+        return Tensor.input(self.type, name or self.name)
+
+    def dprint(self, **options: Any) -> str | None:
+        """Print the graph as a tree; options as for ``graphc.dprint``."""
+        return dprint(self, **options)
+
     def __dir__(self) -> list[str]:
         known = (name for name in METHODS if OTHER_NAMES.get(name, name) in TABLE)
         return sorted({*object.__dir__(self), *known})
@@ -338,7 +372,15 @@ class Tensor(Node):
         known = TABLE.get(OTHER_NAMES.get(name, name)) if name in METHODS else None
         if known is not None:
             return lambda *args, **kwargs: known(self, *args, **kwargs)
-        raise AttributeError(f"A symbolic array has no attribute {name!r}.")
+        problem = f"A symbolic array has no attribute {name!r}.{ABSENT.get(name, '')}"
+        raise AttributeError(problem, name=name, obj=self)
+
+
+ABSENT = {
+    "data": " Only constants have one; x.eval({...}) computes a value.",
+    "tag": " There are no test values: x.eval({...}) computes a value.",
+}
+"""What to do instead of using an attribute that PyTensor's variables may have."""
 
 
 def _is_entry(entry: Any) -> bool:
@@ -349,10 +391,10 @@ METHODS = (
     "all", "any", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "argmax",
     "argmin", "argpartition", "argsort", "ceil", "choose", "clip", "compress", "conj", "conjugate",
     "cos", "cosh", "cumprod", "cumsum", "deg2rad", "diagonal", "dot", "exp", "exp2", "expm1",
-    "fill", "floor", "log", "log10", "log1p", "log2", "max", "mean", "min", "nonzero", "norm",
-    "partition", "prod", "ptp", "rad2deg", "ravel", "repeat", "round", "searchsorted", "sin",
-    "sinh", "sort", "sqrt", "squeeze", "std", "sum", "swapaxes", "take", "tan", "tanh", "trace",
-    "trunc", "var",
+    "fill", "floor", "log", "log10", "log1p", "log2", "max", "mean", "min", "nonzero",
+    "nonzero_values", "norm", "ones_like", "partition", "prod", "ptp", "rad2deg", "ravel", "repeat",
+    "round", "searchsorted", "sin", "sinh", "sort", "sqrt", "squeeze", "std", "sum", "swapaxes",
+    "take", "tan", "tanh", "trace", "trunc", "var", "zeros_like",
 )  # fmt: skip
 """The functions that are methods too, with the array as their first argument."""
 

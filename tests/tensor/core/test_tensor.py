@@ -232,6 +232,35 @@ def test_a_copy_is_the_array_itself() -> None:
     assert isinstance(x, Tensor)
 
 
+def test_a_clone_is_a_new_input_of_the_type_and_name() -> None:
+    x = gt.matrix("x", shape=(None, 3))
+    y = (x * 2).clone()
+    assert (x.clone().type, x.clone().name, x.clone("z").name) == (x.type, "x", "z")
+    assert x.clone() is not x
+    assert (y.type, y.owner) == (x.type, None)
+
+
+@pytest.mark.parametrize("value", [gt.constant(1.0), gt.constant(np.ones(20)), graphc.shared(1.0)])
+def test_the_clone_of_what_has_a_value_is_itself(value: Tensor) -> None:
+    assert value.clone() is value
+
+
+@pytest.mark.parametrize("n", [3, 20])
+def test_a_constant_has_its_value_as_data(n: int) -> None:
+    np.testing.assert_array_equal(gt.constant(np.arange(n)).data, np.arange(n))
+
+
+def test_only_a_constant_has_data() -> None:
+    x = gt.vector("x")
+    assert not hasattr(x, "data")
+    with pytest.raises(AttributeError, match=r"'data'\. Only constants have one"):
+        _ = (x + 1).data
+
+
+def test_a_method_prints_the_graph() -> None:
+    assert (gt.vector("x") * 2).dprint(file="str").splitlines()[0] == "multiply float64[?] [id A]"
+
+
 def test_names_that_numpy_and_scipy_have_for_the_same_are_found() -> None:
     z, v = gt.zvector("z"), gt.vector("v")
     assert z.conjugate() is gt.conj(z)
