@@ -17,11 +17,16 @@ RECOMPILE = ("warn", "raise", "ignore")
 
 POLICIES = ("allow", "warn", "error")
 
+SHOWN = ("auto", "on", "off")
+
 DIRECTORY = "GRAPHC_CACHE_DIR"
 """The environment variable of ``cache_dir``."""
 
 OFF = "off"
 """The directory that means none."""
+
+PROGRESS = "GRAPHC_PROGRESS"
+"""The environment variable of ``progress``."""
 
 
 class Config:
@@ -37,6 +42,9 @@ class Config:
         specializations: How many executables one function keeps for different values of
             integer arguments that decide shapes.
         programs: How many compiled programs are kept in memory for functions of equal structure.
+        progress: Whether a line on standard error tells of compilations that take longer than two
+            seconds: ``"auto"``, on a terminal and in a notebook; ``"on"``, or ``"off"``. By default
+            what the environment variable ``GRAPHC_PROGRESS`` says, and else ``"auto"``.
         cache_dir: The directory, a ``Path``, where compiled programs are kept for later
             processes; None, or ``"off"``, keeps none. By default what the environment variable
             ``GRAPHC_CACHE_DIR`` says, a path or ``off``, and else ``graphc`` in the user's cache
@@ -64,6 +72,7 @@ class Config:
         "materialize",
         "mode",
         "programs",
+        "progress",
         "recompile",
         "specializations",
         "warn_on_captured_constants",
@@ -75,6 +84,7 @@ class Config:
     materialize: str
     mode: Any
     programs: int
+    progress: str
     recompile: str
     specializations: int
     warn_on_captured_constants: bool
@@ -90,11 +100,14 @@ class Config:
         self.warn_on_captured_constants = False
 
     def __getattr__(self, name: str) -> Any:
-        """Return the default of ``cache_dir``, read from the environment at its first use."""
-        if name != "cache_dir":
+        """Return a default that depends on the environment, which is read at its first use."""
+        if name == "cache_dir":
+            self.cache_dir = default_directory(os.environ, sys.platform)
+        elif name == "progress":
+            self.progress = os.environ.get(PROGRESS) or "auto"
+        else:
             raise AttributeError(_unknown(name), name=name, obj=self)
-        self.cache_dir = default_directory(os.environ, sys.platform)
-        return self.cache_dir
+        return getattr(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.__slots__:
@@ -145,6 +158,7 @@ CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "floatX": _among(*FLOATS),
     "materialize": _among(*POLICIES),
     "programs": POSITIVE,
+    "progress": _among(*SHOWN),
     "recompile": _among(*RECOMPILE),
     "specializations": POSITIVE,
     "warn_on_captured_constants": (lambda value: isinstance(value, bool), "True or False"),

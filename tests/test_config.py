@@ -86,3 +86,13 @@ def test_importing_makes_no_directory(tmp_path: Path) -> None:
 def test_what_names_no_directory_is_refused(wrong: object) -> None:
     with pytest.raises(ValueError, match="use a path, or None"):
         Config().cache_dir = wrong
+
+
+def test_progress_is_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPHC_PROGRESS", "off")
+    assert Config().progress == "off"
+    monkeypatch.setenv("GRAPHC_PROGRESS", "")
+    assert Config().progress == "auto"
+    monkeypatch.setenv("GRAPHC_PROGRESS", "loud")
+    with pytest.raises(ValueError, match=r"config\.progress = 'loud': use one of auto, on, off"):
+        _ = Config().progress

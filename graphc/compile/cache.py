@@ -29,6 +29,7 @@ from graphc.compile.recompile import before_compile, record_executable
 from graphc.config import config
 from graphc.ir import Graph, Node
 from graphc.link import Backend, CallSpec, CompileContext, Executable, Program
+from graphc.progress import stage
 from graphc.rewrite.rule import RULES
 
 T = TypeVar("T")
@@ -329,7 +330,8 @@ def compiled(
         lowered = None
         if program is None:
             start = perf_counter()
-            lowered = lower_program(signature)
+            with stage("rewriting"):
+                lowered = lower_program(signature)
             baked = lowered.baked
             program = context.create(signature, lowered, perf_counter() - start, leaves)
         if baked:

@@ -8,6 +8,7 @@ from typing import Any
 
 from graphc.errors import InvalidGraphError
 from graphc.ir import Constant, Input, Leaf, Node, Slot
+from graphc.progress import tell
 from graphc.rewrite.rule import PASSES, EquationRule, Root, Rule, kind, sort
 from graphc.site import derived_from
 
@@ -113,6 +114,7 @@ class Sweep:
             InvalidGraphError: Rules that undo each other or grow the graph without end, or one
                 that gives a value of another type.
         """
+        tell(self._progress)
         most = self.changes + MOST_CHANGES_A_NODE * (len(nodes) + MOST_CHANGES_A_NODE)
         done = self._done
         for node in nodes:
@@ -186,8 +188,12 @@ class Sweep:
                 before.where,
             )
         self.changes += 1
+        tell(self._progress)
         if self.recording or rule.subject == TOLD:
             self.records.append(Change(rule, before, after))
+
+    def _progress(self) -> str:
+        return f"rewriting, {self._pass}: {self.changes:,} changes"
 
     def _endless(self, stack: Sequence[Node]) -> InvalidGraphError:
         steps = [self._became[node] for node in stack if node in self._became]

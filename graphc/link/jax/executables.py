@@ -28,6 +28,7 @@ from graphc.link.backend import Executable
 from graphc.link.compile_context import CompileContext
 from graphc.link.jax.call_key import PRECISION, SETTINGS, CallKey, KnownArguments, settings
 from graphc.link.jax.serialized import LoadedExecutable, pack, unpack
+from graphc.progress import stage, tell
 
 # Older releases have it in jax.core, where newer ones warn of it.
 _home: Any = jax.extend.core if hasattr(jax.extend.core, "get_opaque_trace_state") else jax.core
@@ -253,8 +254,10 @@ class Executables:
 
     def _compile(self, arguments: tuple[Any, ...]) -> tuple[CacheEntry, Callable[[], bytes | None]]:
         start = perf_counter()
-        lowered = self.lower(*arguments)
-        compiled = lowered.compile()
+        with stage("JAX traces", blocking=True):
+            lowered = self.lower(*arguments)
+            tell("XLA compiles")
+            compiled = lowered.compile()
         self._record("compile", arguments, perf_counter() - start)
 
         def serialized() -> bytes | None:

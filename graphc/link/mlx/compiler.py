@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import warnings
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -54,8 +55,7 @@ def _trust_kernels() -> None:
     MLX loads any shared library that it finds there under the name of a kernel. Where the
     directory does not exist, it is made for the user alone.
     """
-    place = Path(next((os.environ[v] for v in TEMPORARY if os.environ.get(v)), "/tmp"))
-    problem = _problem(place)
+    problem = _problem(_temporary())
     if problem is None:
         return
     found, remedy = problem
@@ -73,15 +73,37 @@ def _trust_kernels() -> None:
     )
 
 
+def new_kernels(since: float) -> int:
+    """The number of kernels that were compiled on the processor since then, in seconds.
+
+    Another process that compiles some is counted too.
+    """
+    *_, place = _parts(_temporary())
+    count = 0
+    with suppress(OSError), os.scandir(place) as files:
+        for file in files:
+            count += file.name.endswith(".so") and file.stat().st_mtime >= since
+    return count
+
+
+def _temporary() -> Path:
+    """The directory for temporary files, as C++ finds it."""
+    return Path(next((os.environ[v] for v in TEMPORARY if os.environ.get(v)), "/tmp"))
+
+
+def _parts(place: Path) -> list[Path]:
+    """MLX's directory in a temporary one, each part of it after the one that it is in."""
+    version: str = mx.__version__  # type: ignore[attr-defined]
+    return [place := place / part for part in ("mlx", version, "cpu")]
+
+
 def _problem(place: Path) -> tuple[str, str] | None:
     """Why kernels kept in a temporary directory cannot be trusted, and the remedy, if there is one.
 
     MLX's directory in it is made if it does not exist.
     """
-    version: str = mx.__version__  # type: ignore[attr-defined]
-    for part in ("mlx", version, "cpu"):
-        place /= part
-        problem = _made_problem(place)
+    for part in _parts(place):
+        problem = _made_problem(part)
         if problem is not None:
             return problem
     return None

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from time import perf_counter
+from time import perf_counter, time
 from typing import Any
 
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext, as_python
 from graphc.link.mlx.arrays import to_numpy
+from graphc.link.mlx.compiler import new_kernels
+from graphc.progress import stage
 
 
 class _Current(threading.local):
@@ -43,12 +45,13 @@ class Call:
     A call is recorded once, however many functions MLX compiles in it; the first call always is.
     """
 
-    __slots__ = ("arguments", "outer", "since", "watch")
+    __slots__ = ("arguments", "outer", "since", "stage", "watch")
 
     def __init__(self, watch: Watch, arguments: Sequence[Any]) -> None:
         self.watch = watch
         self.arguments = arguments
         self.since: float | None = None
+        self.stage: stage | None = None
 
     def __enter__(self) -> None:
         self.outer = _current.call
@@ -58,6 +61,8 @@ class Call:
 
     def __exit__(self, *_: object) -> None:
         _current.call = self.outer
+        if self.stage is not None:
+            self.stage.__exit__()
 
     def compiles(self) -> None:
         """MLX is about to compile something for this call.
@@ -69,6 +74,8 @@ class Call:
             shapes, values = self._signature()
             self.watch.context.before_compile(shapes, values)
             self.since = perf_counter()
+            self.stage = stage(_Kernels(), blocking=True)
+            self.stage.__enter__()
 
     def record(self) -> None:
         """Record it when it is over and nothing failed."""
@@ -80,3 +87,14 @@ class Call:
     def _signature(self) -> tuple[list[tuple[int, ...]], dict[int, Any]]:
         values = {i: as_python(to_numpy(self.arguments[i])) for i in self.watch.static}
         return [tuple(x.shape) for x in self.arguments], values
+
+
+class _Kernels:
+    """What is told of a call while MLX compiles."""
+
+    def __init__(self) -> None:
+        self.since = time()
+
+    def __call__(self) -> str:
+        count = new_kernels(self.since)
+        return f"first call on MLX: {count} kernel{'' if count == 1 else 's'} compiled"
