@@ -113,18 +113,24 @@ CONSTRUCTORS = {
 """``scalar`` to ``tensor7``, and ``dvector`` and the like with their dtype's letter in front."""
 
 
-def _plural(kind: str) -> Callable[..., list[Tensor]]:
-    def construct(*names: Any, dtype: Any = None) -> list[Tensor]:
-        if len(names) == 1 and isinstance(names[0], int):
-            names = (None,) * names[0]
-        return [CONSTRUCTORS[kind](name, dtype=dtype) for name in names]
+def _plural(kind: str) -> Callable[..., Any]:
+    def construct(*names: Any, dtype: Any = None) -> Any:
+        if names and isinstance(names[0], int):
+            return [CONSTRUCTORS[kind](dtype=dtype) for _ in range(names[0])]
+        each = names[0] if len(names) == 1 else names
+        made = [CONSTRUCTORS[kind](name, dtype=dtype) for name in each]
+        return made[0] if len(made) == 1 else made
 
     construct.__name__ = construct.__qualname__ = plural(kind)
     construct.__doc__ = f"""Several inputs as ``{kind}`` makes them.
 
     Args:
-        names: Their names, or a single number: how many.
+        names: Their names, one by one or in a list; or a single string, each letter of which is a
+            name; or a number: how many.
         dtype: That of all of them; that of ``{kind}`` by default.
+
+    Returns:
+        A list of inputs; for a single name the input itself.
     """
     return construct
 
@@ -139,8 +145,8 @@ def plural(kind: str) -> str:
     return kind[:-2] + "ices" if kind.endswith("matrix") else kind + "s"
 
 
-PLURALS = {plural(kind): _plural(kind) for kind in CONSTRUCTORS if "tensor" not in kind}
-"""``scalars`` to ``matrices``, and ``dvectors`` and the like with their dtype's letter in front."""
+PLURALS = {plural(kind): _plural(kind) for kind in CONSTRUCTORS}
+"""``scalars`` to ``tensor7s``, and ``dvectors`` and the like with their dtype's letter in front."""
 
 
 # Arrays of one value.

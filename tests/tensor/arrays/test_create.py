@@ -52,7 +52,18 @@ def test_plurals_make_several_by_name_or_number() -> None:
     assert [x.name for x in gt.scalars("a", "b")] == ["a", "b"]
     assert [x.type.shape for x in gt.rows(2)] == [(1, None)] * 2
     assert [x.dtype for x in gt.vectors("a", "b", dtype="int8")] == ["int8", "int8"]
-    assert len(gt.cols(3)) == 3
+    assert [len(gt.cols(n)) for n in (0, 1, 3)] == [0, 1, 3]
+    assert [x.type.shape for x in gt.ftensor3s("ab")] == [(None,) * 3] * 2
+
+
+def test_a_single_string_names_an_input_by_each_letter() -> None:
+    assert [x.name for x in gt.matrices("xyz")] == ["x", "y", "z"]
+    assert [x.name for x in gt.scalars(["beta", "mu"])] == ["beta", "mu"]
+
+
+def test_a_single_name_makes_the_input_itself() -> None:
+    x = gt.vectors("x")
+    assert (x.name, gt.vectors(["x_0"]).name, x.ndim) == ("x", "x_0", 1)
 
 
 def test_a_tensor_takes_a_shape_or_a_rank() -> None:
