@@ -111,8 +111,9 @@ def test_gradient_is_the_module_of_barriers_too() -> None:
 # PyTensor's arguments, after the arrays that come first.
 
 PYTENSOR = {
-    "graphc.OpFromGraph": "inputs outputs inline=False lop_overrides=None grad_overrides "
-    "rop_overrides=None connection_pattern strict=False name=None destroy_map",
+    "graphc.OpFromGraph": "inputs outputs inline=False pullback=None pushforward=None "
+    "lop_overrides=None grad_overrides rop_overrides=None connection_pattern "
+    "strict=False name=None destroy_map",
     "graphc.as_op": "itypes otypes infer_shape=None",
     "graphc.wrap_jax": "jax_function=None allow_eval",
     "graphc.wrap_py": "itypes otypes infer_shape=None",
@@ -123,7 +124,7 @@ PYTENSOR = {
     "graphc.Mode": "linker optimizer db",
     "graphc.Out": "variable borrow=False",
     "graphc.Rop": "f wrt eval_points disconnected_outputs='raise' return_disconnected='zero' "
-    "use_op_rop_implementation",
+    "use_op_rop_implementation=False",
     "graphc.clone_replace": "output replace=None rebuild_strict",
     "graphc.foldl": "fn sequences outputs_info non_sequences=None mode=None name=None "
     "return_updates=True",
@@ -145,7 +146,8 @@ PYTENSOR = {
     "mode=None name=None return_updates=True",
     "graphc.pullback": "f wrt cotangents consider_constant=None disconnected_inputs='raise' "
     "return_disconnected='zero'",
-    "graphc.pushforward": "f wrt tangents disconnected_outputs='raise' return_disconnected='zero'",
+    "graphc.pushforward": "f wrt tangents disconnected_outputs='raise' return_disconnected='zero' "
+    "use_op_pushforward=False",
     "graphc.reduce": "fn sequences outputs_info non_sequences=None go_backwards=False mode=None "
     "name=None return_updates=True",
     "graphc.scan": "fn sequences=None outputs_info=None non_sequences=None n_steps=None "

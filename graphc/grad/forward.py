@@ -83,6 +83,7 @@ def pushforward(
     tangents: Any,
     disconnected_outputs: Disconnected = "raise",
     return_disconnected: ReturnDisconnected = "zero",
+    use_op_pushforward: bool = False,
 ) -> Any:
     """The tangents of arrays given those of others: the Jacobian times vectors.
 
@@ -93,6 +94,8 @@ def pushforward(
         disconnected_outputs: ``"raise"``, ``"warn"`` or ``"ignore"`` where one of ``f`` does not
             depend on ``wrt``.
         return_disconnected: ``"zero"`` for zeros there, ``"none"`` for None.
+        use_op_pushforward: PyTensor's; each operation's own rule is used in any case, and where it
+            has none, its pullback twice.
 
     Returns:
         An array of the shape and dtype of ``f``, or a list.
@@ -132,6 +135,7 @@ def Rop(  # noqa: N802 (PyTensor's name)
     eval_points: Any,
     disconnected_outputs: Disconnected = "raise",
     return_disconnected: ReturnDisconnected = "zero",
+    use_op_rop_implementation: bool = False,
 ) -> Any:
     """``pushforward`` under its older name; arguments as for that, ``eval_points`` the tangents."""
     return pushforward(f, wrt, eval_points, disconnected_outputs, return_disconnected)

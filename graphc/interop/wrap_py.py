@@ -12,6 +12,7 @@ import numpy as np
 from graphc.errors import ArgumentError, DTypeError, OperationError, ShapeError
 from graphc.ir import Node, Op, TensorType, TupleType, picks
 from graphc.loop.each import over_each
+from graphc.tensor.arrays.create import CONSTRUCTORS
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
 Lengths = tuple[int | None, ...]
@@ -136,16 +137,17 @@ def wrap_py(
     for each element.
 
     Args:
-        itypes: The types of its arguments, such as ``gt.TensorType("float64", (None, 3))``; one by
-            itself, or a list.
+        itypes: The types of its arguments, such as ``gt.TensorType("float64", (None, 3))``, or
+            constructors of inputs, such as ``gt.dmatrix``; one by itself, or a list.
         otypes: The same of its results.
         infer_shape: Takes the shapes of the arguments, tuples of lengths, None where one is not
             known, and gives that of the result, or a list of those of several results. JAX needs
-            it where the lengths of ``otypes`` are not all known.
+            it where the lengths of ``otypes`` are not all known. PyTensor's form, a function of
+            ``fgraph``, ``node`` and a list of the shapes, is taken too; the first two are None.
 
     Returns:
-        What decorates the function. It then takes symbolic arrays and gives one, or a list if
-        ``otypes`` is one.
+        What decorates the function. It then takes symbolic arrays and gives one, or a list of
+        several.
 
     Raises:
         ArgumentError: What is no type or no function; when called, another number of arrays.
@@ -165,17 +167,16 @@ def wrap_py(
         [4.0, 0.0, 2.0]
     """
     takes, gives = _types("itypes", itypes), _types("otypes", otypes)
-    several = isinstance(otypes, list | tuple)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(function):
             raise ArgumentError(f"wrap_py: {function!r} is not a function.", "Give a function.")
-        op = PythonCall(function, takes, gives, infer_shape)
+        op = PythonCall(function, takes, gives, _of_lengths(infer_shape))
 
         @functools.wraps(function)
         def call(*arguments: Any) -> Any:
             found = picks(Node.make(op, *_arguments(op, arguments)))
-            return found if several else found[0]
+            return found[0] if len(found) == 1 else found
 
         return call
 
@@ -183,14 +184,27 @@ def wrap_py(
 
 
 def _types(what: str, given: Any) -> tuple[TensorType, ...]:
-    found = tuple(given) if isinstance(given, list | tuple) else (given,)
+    each = given if isinstance(given, list | tuple) else [given]
+    found = tuple(x().type if x in CONSTRUCTORS.values() else x for x in each)
     for type in found:
         if not isinstance(type, TensorType):
             raise ArgumentError(
                 f"wrap_py: {what} has {type!r}, which is not a type.",
-                "Write gt.TensorType(dtype, shape), or give x.type.",
+                "Write gt.TensorType(dtype, shape), gt.dmatrix or the like, or give x.type.",
             )
     return found
+
+
+def _of_lengths(infer_shape: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """A function from the shapes of the arguments, also where PyTensor's form is given."""
+    code = getattr(infer_shape, "__code__", None)
+    if infer_shape is None or code is None or code.co_varnames[:2] != ("fgraph", "node"):
+        return infer_shape
+    return functools.partial(_in_pytensors_form, infer_shape)
+
+
+def _in_pytensors_form(infer_shape: Callable[..., Any], *lengths: Lengths) -> Any:
+    return infer_shape(None, None, list(lengths))
 
 
 def _arguments(op: PythonCall, given: Sequence[Any]) -> list[Tensor]:

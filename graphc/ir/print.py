@@ -88,7 +88,12 @@ def _held(node: Node, name: str) -> Iterator[tuple[Node, str]]:
             title = ""
 
 
-def dprint(graph: Any, *, depth: int = -1, file: TextIO | str | None = None) -> str | None:
+def dprint(
+    graph: Any,
+    depth: int = -1,
+    print_type: bool = False,
+    file: TextIO | str | None = None,
+) -> str | None:
     """Print a graph as a tree, each node once; a repeated node is its id and dots.
 
     A name that was set for what is computed, ``y.name = "y"``, stands behind the id.
@@ -97,6 +102,7 @@ def dprint(graph: Any, *, depth: int = -1, file: TextIO | str | None = None) -> 
         graph: A node, several, a graph, or a compiled function, of which the rewritten graph is
             shown.
         depth: How many levels to show; all by default.
+        print_type: PyTensor's; types are shown in any case.
         file: Where to write, standard output by default; ``"str"`` returns the text instead.
 
     Example:

@@ -29,27 +29,29 @@ class OpFromGraph:
         outputs: What it gives, made of the inputs, of shared variables and of constants.
         inline: Whether the graph takes the operation's place when it is compiled. If not, it stays
             one operation, which is rewritten by itself, and plans and printed graphs show its name.
-        lop_overrides: Its gradient: a function of the inputs, the outputs and the outputs'
+        pullback: Its gradient: a function of the inputs, the outputs and the outputs'
             gradients, each a list, which gives a list of the inputs' gradients, None where there
             is none. Another ``OpFromGraph`` takes the same arrays one by one. A list has such a
             function for each input, which gives that input's gradient; where it is None, the
             gradient is that of the graph.
-        rop_overrides: Its derivative in forward mode: a function of the inputs and their tangents,
+        pushforward: Its derivative in forward mode: a function of the inputs and their tangents,
             None where there is none, or a list of such functions, one for each output. By default
-            it follows from ``lop_overrides``.
+            it follows from ``pullback``.
+        lop_overrides: An older name of ``pullback``.
+        rop_overrides: An older name of ``pushforward``.
         strict: Refuse shared variables that are not among the inputs.
         name: What printed graphs and messages call it.
 
     Raises:
         ArgumentError: Inputs or outputs that are not symbolic arrays, or an input that comes twice;
-            derivatives of another number than the inputs or outputs.
+            derivatives of another number than the inputs or outputs, or under both names.
         MissingInputError: An output depends on an input that is not among the inputs.
 
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x, y, z = gt.scalars("x", "y", "z")
         >>> doubled = lambda inputs, outputs, gradients: 2 * inputs[2] * gradients[0]
-        >>> op = graphc.OpFromGraph([x, y, z], [x + y * z], lop_overrides=[None, doubled, None])
+        >>> op = graphc.OpFromGraph([x, y, z], [x + y * z], pullback=[None, doubled, None])
         >>> slopes = graphc.grad(op(x, y, z), [x, y, z])
         >>> f = graphc.function([x, y, z], slopes, mode="NUMPY", on_unused_input="ignore")
         >>> [float(g) for g in f(2.0, 3.0, 4.0)]
@@ -62,6 +64,8 @@ class OpFromGraph:
         outputs: Sequence[Any],
         *,
         inline: bool = True,
+        pullback: Override = None,
+        pushforward: Override = None,
         lop_overrides: Override = None,
         rop_overrides: Override = None,
         strict: bool = False,
@@ -73,12 +77,14 @@ class OpFromGraph:
         self.name = name or type(self).__name__
         self._check(strict=strict)
         self._own: Overrides | None = None
-        if lop_overrides is not None or rop_overrides is not None:
+        lop = _either("pullback", pullback, "lop_overrides", lop_overrides)
+        rop = _either("pushforward", pushforward, "rop_overrides", rop_overrides)
+        if lop is not None or rop is not None:
             self._own = Overrides(
                 Graph([*self.inputs, *self._outside], self.outputs),
                 len(self.inputs),
-                _frozen("lop_overrides", lop_overrides, len(self.inputs)),
-                _frozen("rop_overrides", rop_overrides, len(self.outputs)),
+                _frozen("pullback", lop, len(self.inputs)),
+                _frozen("pushforward", rop, len(self.outputs)),
             )
 
     def _check(self, *, strict: bool) -> None:
@@ -140,6 +146,15 @@ def _listed(what: str, given: Any) -> list[Tensor]:
     if not isinstance(given, list | tuple) or not all(isinstance(x, Tensor) for x in given):
         raise ArgumentError(f"OpFromGraph: {what}={given!r}: expected a list of symbolic arrays.")
     return list(given)
+
+
+def _either(name: str, given: Override, older: str, also: Override) -> Override:
+    """A derivative under its name or an older one."""
+    if given is not None and also is not None:
+        raise ArgumentError(
+            f"OpFromGraph: {name}= and {older}= are the same.", f"Give {name}= alone."
+        )
+    return also if given is None else given
 
 
 def _frozen(name: str, override: Any, number: int) -> Any:

@@ -65,6 +65,13 @@ def test_it_has_an_older_name() -> None:
     assert graphc.Rop(x**2, x, y) is graphc.pushforward(x**2, x, y)
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_asking_for_rules_of_its_own_changes_nothing(own: bool) -> None:
+    pushed = graphc.pushforward(x**2, x, y)
+    assert graphc.pushforward(x**2, x, y, use_op_pushforward=own) is pushed
+    assert graphc.Rop(x**2, x, y, use_op_rop_implementation=own) is pushed
+
+
 @pytest.mark.parametrize(("returned", "none"), [("zero", False), ("none", True)])
 def test_an_output_without_influence(returned: Any, none: bool) -> None:
     with pytest.raises(DisconnectedInputError):

@@ -74,6 +74,12 @@ def test_more_projections_can_be_asked_for() -> None:
     graphc.verify_grad(square(2.0), [POINT], n_tests=3, rng=np.random.default_rng(3))
 
 
+def test_an_argument_without_influence_has_the_gradient_zero() -> None:
+    graphc.verify_grad(lambda x, y: x**2, [POINT, POINT])
+    graphc.verify_grad(gt.zeros_like, [POINT])
+    graphc.verify_grad(lambda x: gt.constant(2.0), [POINT])
+
+
 @pytest.mark.parametrize("point", [np.arange(3), POINT + 1j, POINT.astype("float16")])
 def test_a_point_that_is_not_real_floating_is_refused(point: Any) -> None:
     with pytest.raises(GradientError, match="point"):

@@ -158,6 +158,25 @@ def test_lengths_are_told_by_infer_shape() -> None:
     assert two(gt.vector(), gt.scalar())[1].type.shape == (2, None)
 
 
+def test_constructors_stand_for_types_and_one_result_is_an_array() -> None:
+    def shapes(fgraph: Any, node: Any, given: Any) -> Any:
+        assert fgraph is node is None
+        return [given[1]]
+
+    @graphc.as_op(itypes=[gt.dmatrix, gt.dvector], otypes=[gt.dvector], infer_shape=shapes)
+    def solved(a: Any, b: Any) -> Any:
+        return np.linalg.solve(a, b)
+
+    a, b = gt.dmatrix("a", shape=(2, 2)), gt.dvector("b")
+    y = solved(a, b)
+    assert y.type == gt.TensorType("float64", (None,))
+    (found,) = run([a, b], [y], "NUMPY", [[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0])
+    assert found.tolist() == [1.0, 0.5]
+    with graphc.config.change_flags(floatX="float32"):
+        single = graphc.as_op(itypes=gt.vector, otypes=gt.scalar)(lambda x: x.sum())
+        assert single(gt.fvector()).dtype == "float32"
+
+
 # Errors.
 
 

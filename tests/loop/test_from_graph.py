@@ -153,9 +153,7 @@ def test_one_gradient_of_several_may_be_its_own(inline: bool, backend: str) -> N
     def doubled(inputs: Any, outputs: Any, gradients: Any) -> Any:
         return 2 * inputs[2] * gradients[0]
 
-    op = graphc.OpFromGraph(
-        [X, Y, Z], [X + Y * Z], lop_overrides=[None, doubled, None], inline=inline
-    )
+    op = graphc.OpFromGraph([X, Y, Z], [X + Y * Z], pullback=[None, doubled, None], inline=inline)
     slopes = graphc.grad(op(X, Y, Z), [X, Y, Z])
     assert [float(g) for g in run([X, Y, Z], slopes, backend, *POINT)] == [1.0, 8.0, 3.0]
 
@@ -193,7 +191,7 @@ def test_forward_mode_follows_from_the_gradient_or_is_its_own() -> None:
 
     ones = gt.ones_like(X)
     by_lop = graphc.OpFromGraph([X], [X**2], lop_overrides=own)
-    by_both = graphc.OpFromGraph([X], [X**2], lop_overrides=own, rop_overrides=tangents)
+    by_both = graphc.OpFromGraph([X], [X**2], pullback=own, pushforward=tangents)
     by_each = graphc.OpFromGraph([X], [X**2, X], rop_overrides=[tangents_of_one, None])
     ys = [by_lop(X), by_both(X), *by_each(X)]
     found = run([X], graphc.Rop(ys, X, ones), "NUMPY", 2.0)
@@ -295,7 +293,9 @@ def test_what_is_wrong_is_told() -> None:
         with pytest.raises(error):
             graphc.OpFromGraph(inputs, outputs)
     with pytest.raises(ArgumentError, match="2 functions for 1"):
-        graphc.OpFromGraph([X], [X], lop_overrides=[None, None])
+        graphc.OpFromGraph([X], [X], pullback=[None, None])
+    with pytest.raises(ArgumentError, match="are the same"):
+        graphc.OpFromGraph([X], [X], pushforward=[None], rop_overrides=[None])
     with pytest.raises(ArgumentError, match="not a function"):
         graphc.OpFromGraph([X], [X], lop_overrides=[1])
     op = graphc.OpFromGraph([v], [v.sum()], name="op")
