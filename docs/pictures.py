@@ -1,0 +1,72 @@
+"""Draw the pictures of the tutorials into ``images``, from what their examples computed.
+
+Run ``python docs/pictures.py`` after a tutorial changed, or with the names of some:
+``python docs/pictures.py kalman``. Each picture is a function here; it is given the variables that
+the examples of its page leave behind.
+"""
+
+from __future__ import annotations
+
+import doctest
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "tutorials"
+PICTURES = ROOT / "docs" / "images"
+
+Names = dict[str, Any]
+
+
+def session(page: str) -> Names:
+    """The variables after the examples of a page, whose output is not looked at: the tests do."""
+    text = (PAGES / f"{page}.md").read_text(encoding="utf-8")
+    lines = ["" if line.lstrip().startswith("```") else line for line in text.splitlines()]
+    names: Names = {"__name__": "__main__"}
+    with redirect_stdout(StringIO()):
+        for example in doctest.DocTestParser().get_examples("\n".join(lines)):
+            try:
+                exec(compile(example.source, page, "single"), names)
+            except Exception:
+                if example.exc_msg is None:
+                    raise
+    return names
+
+
+def kalman(figure: Any, names: Names) -> None:
+    """The flow of the Nile, the filtered level and its band."""
+    years, level, margin = names["years"][1:], names["level"], 1.96 * np.sqrt(names["variance"])
+    axes = figure.subplots()
+    axes.fill_between(years, level - margin, level + margin, color="tab:blue", alpha=0.15)
+    axes.plot(years, level, color="tab:blue", label="filtered level, 95 % band")
+    axes.plot(names["years"], names["flow"], "o-", color="gray", markersize=3, linewidth=0.5)
+    axes.set(xlabel="year", ylabel="flow of the Nile (10⁸ m³)")
+    axes.legend(loc="upper right", frameon=False)
+
+
+DRAWN: dict[str, Callable[[Any, Names], None]] = {"kalman": kalman}
+"""What draws the picture of each page."""
+
+
+def draw(page: str) -> Path:
+    """The picture of a page, as an SVG file that is the same whenever it is drawn."""
+    import matplotlib as mpl  # noqa: PLC0415 (an extra: the tests import this file without it)
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    mpl.rcParams.update({"svg.hashsalt": page, "svg.fonttype": "path"})
+    figure = Figure(figsize=(6.4, 3.4), layout="constrained")
+    DRAWN[page](figure, session(page))
+    picture = PICTURES / f"{page}.svg"
+    figure.savefig(picture, metadata={"Date": None}, facecolor="white")
+    return picture
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or DRAWN:
+        draw(name)
