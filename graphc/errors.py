@@ -11,6 +11,7 @@ from graphc.site import user_line
 __all__ = [
     "AmbiguousHandlerError",
     "ArgumentError",
+    "AxisError",
     "BoundsError",
     "CapturedConstantWarning",
     "CheckError",
@@ -63,8 +64,15 @@ class GraphcError(Exception):
         return f"{text}   {self.where}" if self.where else text
 
 
-class ShapeError(GraphcError, ValueError):
-    """Shapes that do not fit each other, or an axis that does not exist."""
+class ShapeError(GraphcError, ValueError, TypeError):
+    """Shapes, or numbers of axes, that do not fit each other.
+
+    A type includes a shape, so this is a TypeError as well as a ValueError.
+    """
+
+
+class AxisError(ShapeError, IndexError):
+    """An axis that does not exist, or that is repeated; NumPy's is an IndexError too."""
 
 
 class RuntimeShapeError(ShapeError):
@@ -75,7 +83,7 @@ class DTypeError(GraphcError, TypeError):
     """A dtype that an operation, or an input of a function, does not accept."""
 
 
-class ArgumentError(GraphcError, TypeError):
+class ArgumentError(GraphcError, TypeError, ValueError):
     """An argument of the wrong number, name, kind or rank."""
 
 

@@ -14,6 +14,7 @@ import graphc
 import graphc.tensor as gt
 from graphc.errors import (
     ArgumentError,
+    AxisError,
     BoundsError,
     DisconnectedInputError,
     DTypeError,
@@ -68,12 +69,12 @@ BUILT: list[Row] = [
     (lambda: gt.arange(0, 5, 0), ShapeError, ValueError, ("the step is 0",)),
     (lambda: x[::0], ShapeError, ValueError, ("x: float64[?]", "step 0")),
     # Axes.
-    (lambda: x.sum(axis=1), ShapeError, ValueError, ("sum: no axis 1 in an array of 1 axes", "Use -1 to 0")),
-    (lambda: s.max(axis=0), ShapeError, ValueError, ("max: no axis 0", "A 0-d array has no axes")),
-    (lambda: m.sum(axis=(0, 0)), ShapeError, ValueError, ("an axis is repeated in (0, 0)",)),
+    (lambda: x.sum(axis=1), AxisError, IndexError, ("sum: no axis 1 in an array of 1 axes", "Use -1 to 0")),
+    (lambda: s.max(axis=0), AxisError, IndexError, ("max: no axis 0", "A 0-d array has no axes")),
+    (lambda: m.sum(axis=(0, 0)), AxisError, IndexError, ("an axis is repeated in (0, 0)",)),
     (lambda: x.sum(axis=1.0), DTypeError, TypeError, ("expected Python integers as axes, got 1.0",)),
     (lambda: m.transpose(0, 0), ShapeError, ValueError, ("transpose(m: float64[?, ?], (0, 0))", "the axes are not a permutation")),
-    (lambda: gt.swapaxes(m, 0, 5), ShapeError, ValueError, ("no axis 5", "Use -2 to 1")),
+    (lambda: gt.swapaxes(m, 0, 5), AxisError, IndexError, ("no axis 5", "Use -2 to 1")),
     (lambda: m.dimshuffle(0, "y"), DTypeError, TypeError, ("dimshuffle", "'y'")),
     # Indices.
     (lambda: x3[5], BoundsError, IndexError, ("Index 5 is outside axis 0 of x3: float64[3], of length 3",)),

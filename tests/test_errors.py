@@ -88,3 +88,15 @@ def test_a_copy_keeps_the_line(again: Callable[[Any], Any], where: str) -> None:
         where,
     )
     assert str(made) == str(error)
+
+
+def test_an_error_is_of_the_built_in_kinds_that_numpy_and_pytensor_raise() -> None:
+    x = gt.vector("x", shape=(3,))
+    for kind in (ValueError, TypeError):
+        with pytest.raises(kind, match="lengths differ"):
+            x + gt.vector("y", shape=(4,))
+        with pytest.raises(kind, match="unknown order"):
+            gt.ravel(x, order="K")
+    for kind in (ValueError, TypeError, IndexError):
+        with pytest.raises(kind, match="no axis 1"):
+            x.sum(1)

@@ -389,3 +389,40 @@ def test_every_row_of_differences_is_complete() -> None:
         cells = [cell.strip() for cell in row.strip("|").split("|")]
         assert len(cells) == 4
         assert all(cells)
+
+
+def test_results_of_several_arrays_are_lists_as_in_pytensor() -> None:
+    v, a = gt.vector("v"), gt.matrix("a")
+    several = [
+        *(gt.linalg.svd(a), gt.linalg.qr(a), gt.linalg.eig(a), gt.linalg.eigh(a)),
+        *(gt.linalg.lu(a), gt.linalg.lu_factor(a), gt.linalg.lstsq(a, v)),
+        *(gt.linalg.schur(a), gt.linalg.qz(a, a), gt.unique(v, return_index=True)),
+        *(
+            gt.max_and_argmax(a, 0),
+            gt.meshgrid(v, v),
+            gt.ogrid[0:2, 0:3],
+            gt.broadcast_arrays(v, a),
+        ),
+        *(gt.split(v, [1, 2]), gt.vectors("a", "b")),
+    ]
+    assert {type(found) for found in several} == {list}
+
+
+def test_floatx_is_a_dtype_wherever_one_is_taken() -> None:
+    x, key = gt.ivector("x"), gt.random.key(0)
+    with graphc.config.change_flags(floatX="float32"):
+        made = [
+            *(gt.zeros(3, "floatX"), gt.ones(3, dtype="floatX"), gt.full(3, 2, dtype="floatX")),
+            *(gt.zeros_like(x, "floatX"), gt.eye(3, dtype="floatX"), gt.arange(3, dtype="floatX")),
+            *(gt.linspace(0, 1, 5, dtype="floatX"), gt.tri(3, dtype="floatX"), x.astype("floatX")),
+            *(gt.constant([1, 2], dtype="floatX"), gt.as_tensor(1, dtype="floatX")),
+            *(x.sum(dtype="floatX"), x.mean(dtype="floatX"), gt.cumsum(x, dtype="floatX")),
+            *(gt.tensor("y", dtype="floatX", shape=()), gt.TensorType("floatX", (2,))("z")),
+            *(gt.vector("v", dtype="floatX"), gt.to_one_hot(x, 3, dtype="floatX")),
+            *(
+                gt.random.normal(size=3, rng=key, dtype="floatX"),
+                gt.identity_like(x[None], "floatX"),
+            ),
+        ]
+        assert {y.dtype for y in made} == {"float32"}
+        assert graphc.shared(np.zeros(3, graphc.config.floatX)).dtype == "float32"

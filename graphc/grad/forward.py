@@ -12,6 +12,7 @@ from graphc.errors import ArgumentError, GradientError, UnsupportedOperationErro
 from graphc.grad.reverse import (
     Disconnected,
     ReturnDisconnected,
+    contained,
     cotangents,
     disconnected,
     like,
@@ -89,7 +90,7 @@ def pushforward(
 
     Args:
         f: An array, or a list of arrays.
-        wrt: A floating or complex array of their graph, or a list.
+        wrt: A floating or complex array of their graph, or a list or tuple.
         tangents: How each of ``wrt`` moves, of its shape.
         disconnected_outputs: ``"raise"``, ``"warn"`` or ``"ignore"`` where one of ``f`` does not
             depend on ``wrt``.
@@ -98,7 +99,7 @@ def pushforward(
             has none, its pullback twice.
 
     Returns:
-        An array of the shape and dtype of ``f``, or a list.
+        An array of the shape and dtype of ``f``, or a list or tuple.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -107,12 +108,11 @@ def pushforward(
         >>> moved.eval({x: [3.0, 4.0]}, mode="NUMPY").tolist()
         [6.0, 80.0]
     """
-    xs, _ = listed(wrt)
+    xs = listed(wrt)
     ts = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
     if len(xs) != len(ts):
         raise ArgumentError(f"{len(xs)} arrays and {len(ts)} tangents.")
-    several = isinstance(f, list | tuple)
-    ys = [as_tensor(y) for y in (f if several else [f])]
+    ys = [as_tensor(y) for y in (f if isinstance(f, list | tuple) else [f])]
     given: dict[Node, Tensor] = {}
     for x, t in zip(xs, ts, strict=True):
         t = as_tensor(t)
@@ -126,7 +126,7 @@ def pushforward(
         else t
         for y, t in zip(ys, pushed, strict=True)
     ]
-    return result if several else result[0]
+    return contained(f, result)
 
 
 def Rop(  # noqa: N802 (PyTensor's name)

@@ -8,7 +8,15 @@ from typing import Any
 
 from graphc.errors import GradientError
 from graphc.grad.forward import pushforward
-from graphc.grad.reverse import Disconnected, cotangents, disconnected, grad, listed, typed_like
+from graphc.grad.reverse import (
+    Disconnected,
+    contained,
+    cotangents,
+    disconnected,
+    grad,
+    listed,
+    typed_like,
+)
 from graphc.ir import is_complex, is_inexact
 from graphc.tensor import as_tensor, broadcast_to, eye, reshape
 from graphc.tensor.arrays.vectorize import batched
@@ -26,13 +34,13 @@ def jacobian(
 
     Args:
         expression: A real floating array of any rank.
-        wrt: A real floating array of its graph, or a list.
+        wrt: A real floating array of its graph, or a list or tuple.
         consider_constant: Parts of the graph that let nothing through.
         disconnected_inputs: As for ``grad``; zeros where ignored.
         vectorize: Jacobians are vectorised in any case; the argument is PyTensor's.
 
     Returns:
-        An array of the expression's shape followed by that of ``wrt``, or a list.
+        An array of the expression's shape followed by that of ``wrt``, or a list or tuple.
 
     Raises:
         GradientError: A dtype that is not real floating.
@@ -44,7 +52,7 @@ def jacobian(
         [[2.0, 0.0], [0.0, 4.0]]
     """
     y = as_tensor(expression)
-    xs, several = listed(wrt)
+    xs = listed(wrt)
     if not is_inexact(y.dtype) or is_complex(y.dtype) or any(is_complex(x.dtype) for x in xs):
         raise GradientError(
             f"The Jacobian of {y!r}: expected real floating arrays.",
@@ -64,7 +72,7 @@ def jacobian(
             result.append(broadcast_to(zero, shape))
         else:
             result.append(reshape(next(slopes), shape))
-    return result if several else result[0]
+    return contained(wrt, result)
 
 
 def hessian(
@@ -77,7 +85,7 @@ def hessian(
 
     Args:
         cost: A real floating scalar.
-        wrt: A real floating array of its graph, or a list.
+        wrt: A real floating array of its graph, or a list or tuple.
         consider_constant: Parts of the graph that let nothing through.
         disconnected_inputs: As for ``grad``; zeros where ignored. A cost that is linear in an
             array has the Hessian 0.
@@ -91,13 +99,13 @@ def hessian(
         >>> graphc.hessian((x**3).sum(), x).eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
         [[6.0, 0.0], [0.0, 12.0]]
     """
-    xs, several = listed(wrt)
+    xs = listed(wrt)
     slopes = grad(cost, xs, consider_constant, disconnected_inputs)
     blocks = [
         jacobian(g, x, consider_constant, disconnected_inputs="ignore")
         for g, x in zip(slopes, xs, strict=True)
     ]
-    return blocks if several else blocks[0]
+    return contained(wrt, blocks)
 
 
 def hessian_vector_product(cost: Any, wrt: Any, p: Any, **grad_kwargs: Any) -> Any:
@@ -105,12 +113,12 @@ def hessian_vector_product(cost: Any, wrt: Any, p: Any, **grad_kwargs: Any) -> A
 
     Args:
         cost: A real floating scalar.
-        wrt: A real floating array of its graph, or a list.
+        wrt: A real floating array of its graph, or a list or tuple.
         p: The vector, one for each array, of its shape.
         grad_kwargs: Passed to ``grad``.
 
     Returns:
-        An array of the shape of ``wrt``, or a list.
+        An array of the shape of ``wrt``, or a list or tuple.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -119,7 +127,7 @@ def hessian_vector_product(cost: Any, wrt: Any, p: Any, **grad_kwargs: Any) -> A
         >>> moved.eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
         [6.0, 120.0]
     """
-    xs, several = listed(wrt)
+    xs = listed(wrt)
     slopes = grad(cost, xs, **grad_kwargs)
     moved = pushforward(slopes, xs, p, disconnected_outputs="ignore")
-    return moved if several else moved[0]
+    return contained(wrt, moved)

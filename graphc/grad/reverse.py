@@ -114,10 +114,16 @@ def like(moved: Tensor, x: Node) -> Tensor:
     return moved if moved.type is type else specify_shape(cast(moved, type.dtype), type.shape)
 
 
-def listed(wrt: Any) -> tuple[list[Tensor], bool]:
-    """The arrays to differentiate with respect to as a list, and whether they were a list."""
-    several = isinstance(wrt, list | tuple)
-    xs = list(wrt) if several else [wrt]
+def contained(given: Any, results: Sequence[Any]) -> Any:
+    """Results in the container in which something was given: a list, a tuple, or none."""
+    if isinstance(given, list | tuple):
+        return list(results) if isinstance(given, list) else tuple(results)
+    return results[0]
+
+
+def listed(wrt: Any) -> list[Tensor]:
+    """The arrays to differentiate with respect to as a list."""
+    xs = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
     for x in xs:
         if not isinstance(x, Tensor):
             raise GradientError(
@@ -129,7 +135,7 @@ def listed(wrt: Any) -> tuple[list[Tensor], bool]:
                 f"A derivative with respect to {x!r}, whose dtype is not continuous.",
                 "Declare it floating, or cast it and differentiate with respect to the cast array.",
             )
-    return xs, several
+    return xs
 
 
 def disconnected(
@@ -166,7 +172,7 @@ def grad(
 
     Args:
         cost: A real floating scalar; None with ``known_grads``.
-        wrt: A floating or complex array of the graph, or a list of them.
+        wrt: A floating or complex array of the graph, or a list or tuple of them.
         consider_constant: Parts of the graph that let no gradient through.
         disconnected_inputs: ``"raise"``, ``"warn"`` or ``"ignore"`` where the cost does not
             depend on an array of ``wrt``.
@@ -175,7 +181,7 @@ def grad(
         return_disconnected: ``"zero"`` for zeros there, ``"none"`` for None.
 
     Returns:
-        An array of the shape and dtype of ``wrt``, or a list of them.
+        An array of the shape and dtype of ``wrt``, or a list or tuple of them, as ``wrt`` is.
 
     Raises:
         GradientError: The cost is not a real floating scalar, or ``wrt`` is not floating.
@@ -187,7 +193,7 @@ def grad(
         >>> graphc.grad((x**3).sum(), x).eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
         [3.0, 12.0]
     """
-    xs, several = listed(wrt)
+    xs = listed(wrt)
     given: dict[Node, Tensor] = {}
     if cost is not None:
         cost = as_tensor(cost)
@@ -205,7 +211,7 @@ def grad(
         _missing(given, x, disconnected_inputs, return_disconnected, what) if g is None else g
         for x, g in zip(xs, found, strict=True)
     ]
-    return result if several else result[0]
+    return contained(wrt, result)
 
 
 def _missing(
@@ -264,14 +270,14 @@ def pullback(
 
     Args:
         f: An array, or a list of arrays.
-        wrt: A floating or complex array of their graph, or a list.
+        wrt: A floating or complex array of their graph, or a list or tuple.
         cotangents: One for each of ``f``, of its shape.
         consider_constant: Parts of the graph that let nothing through.
         disconnected_inputs: As for ``grad``.
         return_disconnected: As for ``grad``.
 
     Returns:
-        An array of the shape and dtype of ``wrt``, or a list.
+        An array of the shape and dtype of ``wrt``, or a list or tuple.
 
     Example:
         >>> import graphc, graphc.tensor as gt

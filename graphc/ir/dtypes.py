@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc.config import config
 from graphc.errors import DTypeError
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -41,16 +42,18 @@ def _named(dtype: Any) -> str | None:
 
 
 def dtype_name(dtype: Any) -> str:
-    """Return the name of anything that NumPy accepts as a dtype.
+    """Return the name of anything that NumPy accepts as a dtype, or of ``config.floatX``.
 
     Raises:
         DTypeError: Strings, objects, dates and records have no place in a symbolic array.
 
     Example:
         >>> import numpy as np
-        >>> dtype_name(np.float32), dtype_name(int), dtype_name("complex128")
-        ('float32', 'int64', 'complex128')
+        >>> dtype_name(np.float32), dtype_name(int), dtype_name("floatX")
+        ('float32', 'int64', 'float64')
     """
+    if isinstance(dtype, str) and dtype == "floatX":
+        return config.floatX
     name = _named(dtype)
     if name is None:
         raise DTypeError(

@@ -84,7 +84,7 @@ def float_dtype(values: Sequence[Any]) -> str:
 
 
 def own_float_dtype(title: str, values: Sequence[Any], dtype: Any) -> str:
-    name = float_dtype(values) if dtype is None or dtype == "floatX" else dtype_name(dtype)
+    name = float_dtype(values) if dtype is None else dtype_name(dtype)
     if not is_float(name):
         raise DTypeError(
             f"{title}: draws are real floating numbers, not {name}.", "Cast the draw with astype."

@@ -15,7 +15,7 @@ from graphc.tensor.arrays.rearrange import roll
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
 from graphc.tensor.core.elementwise import cast, conj, equal, maximum, where
 from graphc.tensor.core.shape import entries, length, shifted_axes
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function, known_axes
 from graphc.tensor.signal.pad import pad
 
 __all__ = [
@@ -269,7 +269,8 @@ def _targets(op: str, x: Tensor, s: Any, axes: Axis) -> list[tuple[int, Any]]:
     if axes is None:
         count = x.ndim if s is None else len(s)
         axes = tuple(range(x.ndim - count, x.ndim))
-    axes = (axes,) if isinstance(axes, int) else tuple(axes)
+    axes = known_axes(axes)
+    axes = axes if isinstance(axes, tuple) else (axes,)
     axes_of(op, axes, x.ndim)
     sizes = [None] * len(axes) if s is None else list(s)
     if len(sizes) != len(axes):

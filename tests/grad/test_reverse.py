@@ -293,11 +293,21 @@ def test_second_derivatives_at_awkward_points_are_finite(what: str) -> None:
 # Arguments.
 
 
-def test_several_gradients_come_as_a_list() -> None:
+def test_derivatives_come_in_the_container_of_their_variables() -> None:
     x, y = gt.vectors(2)
-    cost = (x * y).sum()
+    cost = (x * y).sum() ** 2
     assert [g.type for g in graphc.grad(cost, [x, y])] == [x.type, y.type]
-    assert isinstance(graphc.grad(cost, (x,)), list)
+    for kind in (list, tuple):
+        xs = kind([x, y])
+        for found in (
+            graphc.grad(cost, xs),
+            graphc.jacobian(x * y, xs),
+            graphc.hessian(cost, xs),
+            graphc.hessian_vector_product(cost, xs, [x, y]),
+            graphc.Lop(x * y, xs, x),
+            graphc.Rop(kind([x * y, x]), x, y),
+        ):
+            assert type(found) is kind
     assert isinstance(graphc.grad(cost, x), Tensor)
 
 

@@ -69,7 +69,7 @@ def tensor(name: Any = None, *, dtype: Any = None, shape: Any = None, ndim: Any 
         name, dtype = None, name
     if (shape is None) == (ndim is None):
         raise ShapeError("tensor: expected either shape or ndim.")
-    if dtype is None or dtype == "floatX":
+    if dtype is None:
         dtype = config.floatX
     return TensorType(dtype, (None,) * ndim if shape is None else shape)(name)  # type: ignore[no-any-return]
 

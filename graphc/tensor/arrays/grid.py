@@ -183,7 +183,7 @@ def geomspace(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
 @function
 def meshgrid(
     *xi: Any, copy: bool = True, sparse: bool = False, indexing: Literal["xy", "ij"] = "xy"
-) -> tuple[Tensor, ...]:
+) -> list[Tensor]:
     """Return the coordinates of a grid's points, an array for each axis.
 
     Args:
@@ -208,7 +208,7 @@ def meshgrid(
     made = []
     for i, x in enumerate(_vectors("meshgrid", xi)):
         made.append(expand_dims(x, [axis for axis in range(ndim) if axis != order[i]]))
-    return tuple(made if sparse else broadcast_arrays(*made))
+    return made if sparse else broadcast_arrays(*made)
 
 
 def _vectors(op: str, xs: Sequence[Any]) -> list[Tensor]:
@@ -283,7 +283,7 @@ class Grid:
 
     A slice is as for ``arange``; an imaginary step ``5j`` means so many values, the stop among
     them. Bounds may be symbolic scalars. A full grid is one array with an axis in front for the
-    coordinates, an open one a tuple of arrays of length 1 on all axes but their own; of a single
+    coordinates, an open one a list of arrays of length 1 on all axes but their own; of a single
     slice, both are a vector.
 
     Attributes:

@@ -15,7 +15,7 @@ from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.core.axes import slice_at_axis, swapaxes
 from graphc.tensor.core.elementwise import cast, maximum
 from graphc.tensor.core.shape import length, ravel, shape as shape_of
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function, known_axes
 
 
 @function
@@ -43,7 +43,8 @@ def roll(x: Any, shift: Any, axis: Axis = None) -> Tensor:
         flat = roll(ravel(x), _total(_listed(shift)), 0)
         return flat if x.ndim == 1 else flat.reshape(shape_of(x))
     shifts = _listed(shift)
-    axes = list(axis) if isinstance(axis, list | tuple) else [axis]
+    axis = known_axes(axis)
+    axes = list(axis) if isinstance(axis, tuple) else [axis]
     if len(shifts) != len(axes) and 1 not in {len(shifts), len(axes)}:
         raise ShapeError(
             f"roll: got {len(shifts)} shifts for {len(axes)} axes.",

@@ -485,7 +485,7 @@ def merge_axes(x: Tensor, axes: Sequence[int]) -> Tensor:
 
 
 @function
-def max_and_argmax(x: Any, axis: Axis = None, keepdims: bool = False) -> tuple[Tensor, Tensor]:
+def max_and_argmax(x: Any, axis: Axis = None, keepdims: bool = False) -> list[Tensor]:
     """Return the largest value over axes and its index among them in row-major order.
 
     Args:
@@ -494,7 +494,7 @@ def max_and_argmax(x: Any, axis: Axis = None, keepdims: bool = False) -> tuple[T
         keepdims: Keep the reduced axes, of length 1.
 
     Returns:
-        An array of x's dtype and one of int64, both without ``axis``.
+        A list of an array of x's dtype and one of int64, both without ``axis``.
 
     Raises:
         ShapeError: x has no such axis, or a slice is empty.
@@ -507,7 +507,7 @@ def max_and_argmax(x: Any, axis: Axis = None, keepdims: bool = False) -> tuple[T
     """
     x = as_tensor(x)
     axes = axes_of("max_and_argmax", axis, x.ndim)
-    return max(x, axes, keepdims), argmax(x, axes, keepdims)
+    return [max(x, axes, keepdims), argmax(x, axes, keepdims)]
 
 
 def as_floating(x: Any, dtype: Any = None) -> Tensor:

@@ -105,7 +105,7 @@ def unique(  # noqa: PLR0913 (NumPy's arguments)
         found = Node.make(Unique(axis), x)
         rest = [Tensor.make(Pick(i), found) for i in range(3)]
         values = take(x, rest[0], axis)
-    results = (values, *[y for y, wanted in zip(rest, asked, strict=True) if wanted])
+    results = [values, *[y for y, wanted in zip(rest, asked, strict=True) if wanted]]
     return results if any(asked) else values
 
 

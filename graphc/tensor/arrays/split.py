@@ -120,7 +120,7 @@ def split(x: Any, splits_size: Any, *, n_splits: int | None = None, axis: int = 
         [float64[1, 2], float64[4, 2]]
     """
     x = as_tensor(x)
-    (at,) = axes_of("split", int(axis), x.ndim)
+    (at,) = axes_of("split", axis, x.ndim)
     if isinstance(splits_size, Tensor) and splits_size.ndim == 1 and n_splits is not None:
         if splits_size.type.shape == (None,):
             splits_size = [splits_size[i] for i in range(n_splits)]

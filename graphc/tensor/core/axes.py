@@ -12,7 +12,7 @@ from graphc.errors import ShapeError
 from graphc.ir import Node, Op, TensorType
 from graphc.ir.line import ATOM, Code, Writer
 from graphc.tensor.core.shape import shifted_axes
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function, known_axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
     if axes is None:
         order = tuple(range(x.ndim))[::-1]
     else:
-        order = tuple(axes_of("transpose", a, x.ndim)[0] for a in axes)
+        order = tuple(axes_of("transpose", a, x.ndim)[0] for a in known_axes(axes))
         if len(order) != x.ndim or len(set(order)) != x.ndim:
             raise ShapeError(f"transpose({x!r}, {tuple(axes)}): the axes are not a permutation.")
     return x if order == tuple(range(x.ndim)) else Tensor.make(Transpose(order), x)
@@ -125,7 +125,8 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
 
 
 def _listed(axes: Any) -> list[int]:
-    return list(axes) if isinstance(axes, list | tuple) else [axes]
+    axes = known_axes(axes)
+    return list(axes) if isinstance(axes, tuple) else [axes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,8 @@ def expand_dims(x: Any, axis: Axis) -> Tensor:
         float64[1, ?, 1]
     """
     x = as_tensor(x)
-    ndim = x.ndim + (len(axis) if isinstance(axis, list | tuple) else 1)
+    axis = known_axes(axis)
+    ndim = x.ndim + (len(axis) if isinstance(axis, tuple) else 1)
     axes = axes_of("expand_dims", axis, ndim) if axis is not None else ()
     return Tensor.make(ExpandDims(axes), x) if axes else x
 

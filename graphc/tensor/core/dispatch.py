@@ -24,6 +24,7 @@ OTHER_NAMES = {
     "degrees": "rad2deg",
     "radians": "deg2rad",
     "copy": "tensor_copy",
+    "norm": "norm_as_in_numpy",
     "expit": "sigmoid",
     "log_expit": "log_sigmoid",
     "psi": "digamma",

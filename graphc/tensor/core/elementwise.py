@@ -15,7 +15,6 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from graphc.ir import (
     Check,
@@ -859,7 +858,7 @@ def cast(x: Any, dtype: Any) -> Tensor:
         [1, -1]
     """
     x = as_tensor(x)
-    name = config.floatX if dtype == "floatX" else dtype_name(dtype)
+    name = dtype_name(dtype)
     return x if x.dtype == name else Tensor.make(Cast(name), x)
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from graphc.config import config
-from graphc.errors import DTypeError, ShapeError, SymbolicValueError
+from graphc.errors import AxisError, DTypeError, ShapeError, SymbolicValueError
 from graphc.ir import (
     TINY,
     Constant,
@@ -322,6 +322,10 @@ class Tensor(Node):
         """Return the same elements with the last axes merged, so that ``ndim`` are left."""
         return TABLE["flatten"](self, ndim)  # type: ignore[no-any-return]
 
+    def norm(self, L: float = 2, axis: Axis = None, keepdims: bool = False) -> Tensor:  # noqa: N803
+        """Return ``sum(abs(x)**L, axis)**(1/L)``: all elements are one vector by default."""
+        return TABLE["vector_norm"](self, axis=axis, keepdims=keepdims, ord=L)  # type: ignore[no-any-return]
+
     def copy(self, name: str | None = None) -> Tensor:
         """Return the array itself: a symbolic array never changes, so it needs no copy."""
         return self
@@ -392,7 +396,7 @@ METHODS = (
     "argmin", "argpartition", "argsort", "ceil", "choose", "clip", "compress", "conj", "conjugate",
     "cos", "cosh", "cumprod", "cumsum", "deg2rad", "diagonal", "dot", "exp", "exp2", "expm1",
     "fill", "floor", "log", "log10", "log1p", "log2", "max", "mean", "min", "nonzero",
-    "nonzero_values", "norm", "ones_like", "partition", "prod", "ptp", "rad2deg", "ravel", "repeat",
+    "nonzero_values", "ones_like", "partition", "prod", "ptp", "rad2deg", "ravel", "repeat",
     "round", "searchsorted", "sin", "sinh", "sort", "sqrt", "squeeze", "std", "sum", "swapaxes",
     "take", "tan", "tanh", "trace", "trunc", "var", "zeros_like",
 )  # fmt: skip
@@ -615,21 +619,34 @@ def axes_of(op: str, axis: Axis, ndim: int) -> tuple[int, ...]:
     """Return axes as distinct, sorted, non-negative integers; None means all.
 
     Raises:
-        ShapeError: An axis does not exist, or is repeated.
+        AxisError: An axis does not exist, or is repeated.
+        DTypeError: An axis is not an integer that is known.
     """
     if axis is None:
         return tuple(range(ndim))
-    wanted = (axis,) if not isinstance(axis, list | tuple) else tuple(axis)
+    known = known_axes(axis)
+    wanted = known if isinstance(known, tuple) else (known,)
     axes = []
     for a in wanted:
         if isinstance(a, bool) or not isinstance(a, int | np.integer):
             raise DTypeError(f"{op}: expected Python integers as axes, got {a!r}.")
         if not -ndim <= a < ndim:
-            raise ShapeError(
+            raise AxisError(
                 f"{op}: no axis {a} in an array of {ndim} axes.",
                 f"Use {-ndim} to {ndim - 1}." if ndim else "A 0-d array has no axes.",
             )
         axes.append(int(a) % ndim)
     if len(set(axes)) != len(axes):
-        raise ShapeError(f"{op}: an axis is repeated in {wanted}.")
+        raise AxisError(f"{op}: an axis is repeated in {wanted}.")
     return tuple(sorted(axes))
+
+
+def known_axes(axis: Any) -> Any:
+    """Axes with integers in place of constants and of NumPy's arrays, and a tuple for a list."""
+    if isinstance(axis, list | tuple):
+        return tuple(map(known_axes, axis))
+    if isinstance(axis, Tensor) and isinstance(axis.op, Constant):
+        axis = axis.op.value
+    if isinstance(axis, np.ndarray | np.generic) and axis.dtype.kind in "iu":
+        return known_axes(axis.tolist())
+    return axis

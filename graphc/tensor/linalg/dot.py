@@ -18,7 +18,7 @@ from graphc.tensor.arrays.reduce import AxisComposite
 from graphc.tensor.core.axes import expand_dims, moveaxis, squeeze, transpose
 from graphc.tensor.core.elementwise import broadcast_shapes, cast, conj, widened
 from graphc.tensor.core.shape import ravel, shifted_axes
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, function, operands
+from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, function, known_axes, operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,6 +468,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
         5
     """
     (a, b), _ = operands("tensordot", (a, b))
+    axes = known_axes(axes)
     if isinstance(axes, int):
         n = axes
         if not 0 <= n <= a.ndim or n > b.ndim:

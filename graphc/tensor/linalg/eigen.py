@@ -210,7 +210,8 @@ def eigh(
     b: Any = None,
     lower: bool = True,
     UPLO: str | None = None,  # noqa: N803 (NumPy's name)
-) -> tuple[Tensor, Tensor]:
+    driver: str | None = None,
+) -> list[Tensor]:
     """Return eigenvalues and eigenvectors of Hermitian matrices: ``a @ v = v * w``.
 
     The vectors of equal eigenvalues are not unique. The gradient is right there for functions that
@@ -224,14 +225,15 @@ def eigh(
             identity. If one is not positive definite, all is NaN.
         lower: Whether the lower triangle of both is read, else the upper one.
         UPLO: ``"L"`` or ``"U"``: the same by NumPy's name.
+        driver: LAPACK's routine by SciPy's name; each backend has one of its own.
 
     Returns:
-        ``w``, real and ascending, and ``v``, a column for each. Both are NaN of a matrix that holds
-        NaN or infinity.
+        A list of ``w``, real and ascending, and ``v``, a column for each. Both are NaN of a matrix
+        that holds NaN or infinity.
 
     Raises:
         ShapeError: The matrices are not square.
-        ArgumentError: There is no such ``UPLO``.
+        ArgumentError: There is no such ``UPLO``, or no such driver for as many matrices.
 
     Example:
         >>> import graphc.tensor as gt
@@ -239,13 +241,21 @@ def eigh(
         >>> w.eval(mode="NUMPY").round(12).tolist()
         [1.0, 3.0]
     """
+    _check_driver(driver, b is not None)
     if b is None:
         x, dtype = as_matrices("eigh", a)
         made = picks(Node.make(Eigh(), _lower("eigh", x, lower, UPLO)))
-        return rounded_back(made[0], dtype), rounded_back(made[1], dtype)
+        return [rounded_back(y, dtype) for y in made]
     whitened, factor, dtype = _whitened("eigh", a, b, lower, UPLO)
     w, v = picks(Node.make(Eigh(), whitened))
-    return rounded_back(w, dtype), rounded_back(solved_adjoint(factor, v), dtype)
+    return [rounded_back(w, dtype), rounded_back(solved_adjoint(factor, v), dtype)]
+
+
+def _check_driver(driver: str | None, generalized: bool) -> None:
+    known = ("gv", "gvd", "gvx") if generalized else ("ev", "evd", "evr", "evx")
+    if driver is not None and driver not in known:
+        names = " or ".join(map(repr, known))
+        raise ArgumentError(f"eigh: unknown driver={driver!r}.", f"Leave it out, or use {names}.")
 
 
 @function
@@ -280,7 +290,7 @@ def _whitened(op: str, a: Any, b: Any, lower: bool, uplo: str | None) -> tuple[T
 
 
 @function
-def eig(x: Any) -> tuple[Tensor, Tensor]:
+def eig(x: Any) -> list[Tensor]:
     """Return eigenvalues and eigenvectors of square matrices: ``x @ v = v * w``.
 
     Args:
@@ -288,8 +298,8 @@ def eig(x: Any) -> tuple[Tensor, Tensor]:
             computed in float32.
 
     Returns:
-        ``w`` and ``v``, a column for each, of length 1 and with its largest element real. Both are
-        complex, whatever x is, and NaN for a matrix that holds NaN or infinity.
+        A list of ``w`` and ``v``, a column for each, of length 1 and with its largest element real.
+        Both are complex, whatever x is, and NaN for a matrix that holds NaN or infinity.
 
     Raises:
         ShapeError: The matrices are not square.
@@ -301,7 +311,7 @@ def eig(x: Any) -> tuple[Tensor, Tensor]:
         [1j, -1j]
     """
     w, v = picks(Node.make(Eig(), as_matrices("eig", x)[0]))
-    return w, v
+    return [w, v]
 
 
 @function

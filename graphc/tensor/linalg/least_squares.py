@@ -228,7 +228,7 @@ def pinv(x: Any, hermitian: bool = False, *, rcond: Any = None, rtol: Any = None
 
 
 @function
-def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def lstsq(a: Any, b: Any, rcond: Any = None) -> list[Tensor]:
     """Return the y with the smallest sum of squares ``|a @ y - b|``; of several, the shortest.
 
     Gradients with respect to a and b are right wherever small changes preserve the rank, also
@@ -270,7 +270,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> tuple[Tensor, Tensor, Tensor, Te
         left = left[..., : where(as_tensor(m) > n, length(left, -1), 0)]
     rank = sum(cast(_large(s, ratio), "int64"), -1)
     y = squeeze(y, y.ndim - 1) if is_vector else y
-    return rounded_back(y, dtype), rounded_back(left, dtype), rank, rounded_back(s, dtype)
+    return [rounded_back(y, dtype), rounded_back(left, dtype), rank, rounded_back(s, dtype)]
 
 
 @function

@@ -220,7 +220,7 @@ def lu(
     check_finite: bool = True,
     p_indices: bool = False,
     overwrite_a: bool = False,
-) -> tuple[Tensor, ...]:
+) -> list[Tensor]:
     """Return matrices as products ``P @ L @ U``: a permutation, a lower and an upper triangle.
 
     Args:
@@ -255,11 +255,11 @@ def lu(
     up = cast(triu(packed[..., :k, :]), dtype)
     back = argsort(order, -1)
     if permute_l:
-        return permute_rows(low, back), up
+        return [permute_rows(low, back), up]
     if p_indices:
-        return cast(back, "int32"), low, up
+        return [cast(back, "int32"), low, up]
     rows = broadcast_to(eye(n, dtype=_real(dtype)), (*lengths(packed)[:-2], n, n))
-    return permute_rows(rows, back), low, up
+    return [permute_rows(rows, back), low, up]
 
 
 def _real(dtype: str) -> str:
@@ -267,9 +267,7 @@ def _real(dtype: str) -> str:
 
 
 @function
-def lu_factor(
-    a: Any, *, check_finite: bool = True, overwrite_a: bool = False
-) -> tuple[Tensor, Tensor]:
+def lu_factor(a: Any, *, check_finite: bool = True, overwrite_a: bool = False) -> list[Tensor]:
     """Return the arguments of ``lu_solve``: both triangles in one array, and the row exchanges.
 
     Args:
@@ -289,7 +287,7 @@ def lu_factor(
     """
     (a,), dtype = in_floats("lu_factor", a)
     packed, exchanges, _ = factors(a)
-    return cast(packed, dtype), exchanges
+    return [cast(packed, dtype), exchanges]
 
 
 @function

@@ -13,9 +13,12 @@ from graphc.tensor.arrays.reduce import any, max, min, sum
 from graphc.tensor.core.axes import expand_dims, moveaxis, squeeze
 from graphc.tensor.core.elementwise import abs, cast, equal, not_equal, sqrt, square, where
 from graphc.tensor.core.exponential import power
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import TABLE, Axis, Tensor, as_tensor, axes_of, function, known_axes
 from graphc.tensor.linalg.spectra import as_matrices, rounded_back
 from graphc.tensor.linalg.svd import Svdvals
+
+INFINITIES = {"inf": math.inf, "-inf": -math.inf}
+"""Orders as strings."""
 
 
 @function
@@ -26,14 +29,16 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
 
     Args:
         x: Any shape; real or complex. Integers become float64.
-        ord: Of vectors, None or 2 for the root of the sum of squares, 1 for the sum of magnitudes,
+        ord: Infinity may be the string ``"inf"``, or ``"-inf"``.
+            Of vectors, None or 2 for the root of the sum of squares, 1 for the sum of magnitudes,
             ``inf`` and ``-inf`` for the largest and smallest magnitude, 0 for how many are not
             zero, any other number p for ``sum(|x|**p)**(1/p)``. Of matrices, None or ``"fro"`` for
             the root of the sum of squares, 1 and -1 for the largest and smallest sum of magnitudes
             of a column, ``inf`` and ``-inf`` of a row, 2 and -2 for the largest and smallest
             singular value, ``"nuc"`` for the sum of all.
-        axis: The axis of the vectors, or the two of the matrices' rows and columns. By default all
-            axes are one vector where ``ord`` is None, and x is a vector or a matrix elsewhere.
+        axis: The axis of the vectors, or the two of the matrices' rows and columns; by default the
+            last two axes are matrices, and the only one of a vector is a vector. (NumPy takes more
+            than two axes as one vector; here ``vector_norm`` does.)
         keepdims: Keep the reduced axes, of length 1.
 
     Returns:
@@ -41,7 +46,8 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
 
     Raises:
         ArgumentError: ``ord`` is none of these.
-        ShapeError: x has no such axes, or they are not a vector and no matrix.
+        AxisError: x has no such axes.
+        ShapeError: They are not a vector and no matrix.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -50,11 +56,13 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
         [0.0, 0.0]
     """
     x = _floating(x)
-    if axis is None and (ord is None or x.ndim == 1):
-        return _finished(_vector_norm(abs(x), ord, tuple(range(x.ndim))), x.ndim, keepdims)
-    wanted = range(x.ndim) if axis is None else axis if isinstance(axis, list | tuple) else [axis]
+    given = range(builtins.max(x.ndim - 2, 0), x.ndim) if axis is None else known_axes(axis)
+    wanted = [given] if isinstance(given, int) else given
     axes = tuple(axes_of("norm", a, x.ndim)[0] for a in wanted)
     axes_of("norm", axes, x.ndim)
+    ord = INFINITIES.get(ord, ord) if isinstance(ord, str) else ord
+    if len(axes) == 1 and x.ndim > 1 and ord in ("fro", "f"):
+        ord = None
     if len(axes) == 1 or ord is None:
         made = _vector_norm(abs(x), ord, axes)
     elif len(axes) == 2:
@@ -65,6 +73,16 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
             "Pass one or two of them as axis=; vector_norm takes several as one vector.",
         )
     return _finished(made, axes, keepdims)
+
+
+def _as_in_numpy(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """``np.linalg.norm`` of a symbolic array: without ``ord`` and ``axis``, all is one vector."""
+    if ord is None and axis is None:
+        return vector_norm(x, keepdims=keepdims)
+    return norm(x, ord, axis, keepdims)
+
+
+TABLE["norm_as_in_numpy"] = _as_in_numpy
 
 
 @function

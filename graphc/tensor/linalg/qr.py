@@ -254,7 +254,7 @@ def qr(
     x, dtype = as_matrices("qr", A)
     made = _packed(x, bool(pivoting)) if mode == "raw" else _factors(x, MODES[mode], bool(pivoting))
     made = [rounded_back(y, dtype) for y in made]
-    return tuple(made) if len(made) > 1 else made[0]
+    return made if len(made) > 1 else made[0]
 
 
 def _factors(x: Tensor, mode: str, pivoting: bool) -> list[Tensor]:

@@ -194,7 +194,7 @@ def schur(
     A: Any,  # noqa: N803 (PyTensor's name)
     output: str = "real",
     sort: str | None = None,
-) -> tuple[Tensor, Tensor]:
+) -> list[Tensor]:
     """Return square matrices as ``z @ t @ z.H``: z is unitary, t upper triangular.
 
     Args:
@@ -224,7 +224,7 @@ def schur(
     x, dtype = as_matrices("schur", A)
     x = cast(x, complex_of(x.dtype)) if output == "complex" else x
     t, z = picks(Node.make(Schur() if sort is None else SortedSchur(sort), x))
-    return rounded_back(t, dtype), rounded_back(z, dtype)
+    return [rounded_back(t, dtype), rounded_back(z, dtype)]
 
 
 @function
@@ -234,7 +234,7 @@ def qz(
     output: str = "real",
     sort: str | None = None,
     return_eigenvalues: bool = False,
-) -> tuple[Tensor, ...]:
+) -> list[Tensor]:
     """Return pairs of square matrices as ``q @ aa @ z.H``, ``q @ bb @ z.H``, with q and z unitary.
 
     Args:
@@ -264,7 +264,7 @@ def qz(
     if output == "complex" and not is_complex(a.dtype):
         a, b = cast(a, complex_of(a.dtype)), cast(b, complex_of(b.dtype))
     aa, bb, *values, q, z = [rounded_back(y, dtype) for y in picks(Node.make(QZ(sort), a, b))]
-    return (aa, bb, *values, q, z) if return_eigenvalues else (aa, bb, q, z)
+    return [aa, bb, *values, q, z] if return_eigenvalues else [aa, bb, q, z]
 
 
 @function
@@ -273,7 +273,7 @@ def ordqz(
     B: Any,  # noqa: N803
     sort: str | None = None,
     output: str = "real",
-) -> tuple[Tensor, ...]:
+) -> list[Tensor]:
     """Return ``qz`` with ordered eigenvalues: ``aa``, ``bb``, ``alpha``, ``beta``, ``q``, ``z``.
 
     Arguments and errors as for ``qz``.

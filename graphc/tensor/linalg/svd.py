@@ -160,8 +160,8 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
         compute_uv: Return all three; otherwise the singular values alone.
 
     Returns:
-        ``u``, ``s`` and ``vh``, or ``s``; the singular values are real and descending. All are NaN
-        for a matrix that holds NaN or infinity.
+        A list of ``u``, ``s`` and ``vh``, or ``s``; the singular values are real and descending.
+        All are NaN for a matrix that holds NaN or infinity.
 
     Raises:
         ShapeError: a has fewer than two axes.
@@ -175,7 +175,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     x, dtype = as_matrices("svd", a)
     if not compute_uv:
         return rounded_back(Tensor.make(Svdvals(), x), dtype)
-    return tuple(rounded_back(y, dtype) for y in picks(Node.make(SVD(bool(full_matrices)), x)))
+    return [rounded_back(y, dtype) for y in picks(Node.make(SVD(bool(full_matrices)), x))]
 
 
 @function

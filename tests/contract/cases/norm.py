@@ -12,7 +12,7 @@ INF = np.inf
 
 FAMILIES: dict[str, dict[str, Case]] = {
     "norm": {
-        "of all": Case(gt.norm, (X,), FLOATS, np.linalg.norm),
+        "of all": Case(gt.vector_norm, (X,), FLOATS, np.linalg.vector_norm),
         "vector_norm": Case(
             lambda x: gt.vector_norm(x, axis=(0, 2), ord=3), (X,), FLOATS,
             lambda x: np.linalg.vector_norm(x, axis=(0, 2), ord=3),

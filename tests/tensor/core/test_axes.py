@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphc.tensor as gt
-from graphc.errors import ShapeError
+from graphc.errors import DTypeError, ShapeError
 from tests.tensor.agreement import check_agrees
 
 M = np.arange(6.0).reshape(2, 3)
@@ -89,3 +89,37 @@ def test_what_has_no_such_axes_is_refused_with_the_users_line(what: str) -> None
     with pytest.raises(ShapeError, match=message) as caught:
         make()
     assert "test_axes.py:" in str(caught.value)
+
+
+AXES = {
+    "a constant": gt.constant(0),
+    "a 0-d array": np.array(0),
+    "a NumPy integer": np.int8(0),
+    "constants": [gt.constant(0)],
+    "a vector": np.array([0]),
+    "a constant vector": gt.constant([0]),
+}
+
+
+@pytest.mark.parametrize("what", AXES)
+def test_axes_may_be_constants(what: str) -> None:
+    axis, x = AXES[what], gt.tensor("x", shape=(2, 3))
+    assert x.sum(axis) is x.sum(0)
+    assert gt.expand_dims(x, axis) is gt.expand_dims(x, 0)
+    assert gt.moveaxis(x, axis, -1) is gt.moveaxis(x, 0, -1)
+    assert gt.roll(x, 1, axis) is gt.roll(x, 1, 0)
+    assert gt.fft.fftn(x, axes=axis) is gt.fft.fftn(x, axes=(0,))
+    if isinstance(axis, list) or axis.ndim:
+        return
+    assert gt.concatenate([x, x], axis) is gt.concatenate([x, x], 0)
+    assert gt.join(axis, x, x) is gt.join(0, x, x)
+    assert gt.stack([x, x], axis) is gt.stack([x, x], 0)
+    assert gt.split(x, [1, 1], axis=axis)[0] is gt.split(x, [1, 1])[0]
+    assert gt.argmax(x, axis) is gt.argmax(x, 0)
+    assert gt.linalg.norm(x, axis=axis) is gt.linalg.norm(x, axis=0)
+    assert gt.transpose(x, [gt.constant(1), axis]) is x.T
+
+
+def test_an_axis_that_is_no_constant_is_refused() -> None:
+    with pytest.raises(DTypeError, match="expected Python integers as axes"):
+        gt.vector("x").sum(gt.iscalar("axis"))

@@ -228,3 +228,13 @@ def test_what_has_no_eigenvalues_is_refused() -> None:
     f = graphc.function([x], linalg.eigvalsh(x), "NUMPY")
     with pytest.raises(ShapeError):
         f(np.zeros((2, 3)))
+
+
+def test_a_driver_of_lapack_changes_nothing() -> None:
+    a = gt.matrix("a")
+    for driver in (None, "ev", "evd", "evr", "evx"):
+        assert gt.linalg.eigh(a, driver=driver)[0] is gt.linalg.eigh(a)[0]
+    assert gt.linalg.eigh(a, a, driver="gvd")[0] is gt.linalg.eigh(a, a)[0]
+    for driver, b in (("gv", None), ("evd", a), ("geev", None)):
+        with pytest.raises(ArgumentError, match="unknown driver"):
+            gt.linalg.eigh(a, b, driver=driver)

@@ -54,12 +54,31 @@ def test_without_an_axis_vectors_and_matrices_are_told_apart() -> None:
         check_agrees(lambda x, p=p: gt.norm(x, p), lambda x, p=p: np.linalg.norm(x, p), ARRAY[0, 0])
     for p in MATRIX_ORDERS:
         check_agrees(lambda x, p=p: gt.norm(x, p), lambda x, p=p: np.linalg.norm(x, p), ARRAY[0])
-    for keep in (True, False):
+    for p in ("inf", "-inf"):
         check_agrees(
-            lambda x, keep=keep: gt.norm(x, keepdims=keep),
-            lambda x, keep=keep: np.linalg.norm(x, keepdims=keep),
-            ARRAY,
+            lambda x, p=p: gt.norm(x, p), lambda x, p=p: np.linalg.norm(x, float(p)), ARRAY[0]
         )
+
+
+@pytest.mark.parametrize("p", MATRIX_ORDERS)
+@pytest.mark.parametrize("keep", [True, False])
+def test_without_an_axis_a_stack_has_a_norm_of_each_matrix(p: Any, keep: bool) -> None:
+    """As in PyTensor; NumPy takes all of it as one vector, or refuses it."""
+    check_agrees(
+        lambda x: gt.linalg.norm(x, p, keepdims=keep),
+        lambda x: np.stack([np.linalg.norm(one, p, keepdims=keep) for one in x]),
+        ARRAY,
+    )
+
+
+def test_numpys_own_function_and_the_method_take_all_elements() -> None:
+    check_agrees(np.linalg.norm, np.linalg.norm, ARRAY)
+    check_agrees(
+        lambda x: x.norm(3, axis=(0, 1)),
+        lambda x: np.linalg.vector_norm(x, ord=3, axis=(0, 1)),
+        ARRAY,
+    )
+    check_agrees(lambda x: x.norm(2), np.linalg.norm, ARRAY[0])
 
 
 def test_vector_norm_and_matrix_norm_are_numpys() -> None:
@@ -113,7 +132,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "of vectors, a word": (lambda: gt.norm(X, "nuc"), ArgumentError, "not a norm of vectors"),
     "of matrices, 3": (lambda: gt.norm(M, 3), ArgumentError, "not a norm of matrices"),
     "of three axes": (
-        lambda: gt.norm(T, 1),
+        lambda: gt.norm(T, 1, axis=(0, 1, 2)),
         ShapeError,
         "3 axes are neither a vector nor a matrix",
     ),
