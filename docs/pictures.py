@@ -50,7 +50,20 @@ def kalman(figure: Any, names: Names) -> None:
     axes.legend(loc="upper right", frameon=False)
 
 
-DRAWN: dict[str, Callable[[Any, Names], None]] = {"kalman": kalman}
+def performance(figure: Any, names: Names) -> None:
+    """The time of each call, by whether its length was new."""
+    lengths, times = names["lengths"], 1000 * np.array(names["seconds"])
+    new = np.array([n not in lengths[:i] for i, n in enumerate(lengths)])
+    place = np.arange(len(lengths))
+    axes = figure.subplots()
+    for chosen, label in ((new, "first call of a length: compiles"), (~new, "later call")):
+        axes.bar(place[chosen], times[chosen], label=label)
+    axes.set(yscale="log", xlabel="length of the argument", ylabel="milliseconds")
+    axes.set_xticks(place, [str(n) for n in lengths])
+    axes.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))
+
+
+DRAWN: dict[str, Callable[[Any, Names], None]] = {"kalman": kalman, "performance": performance}
 """What draws the picture of each page."""
 
 
