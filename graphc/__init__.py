@@ -12,10 +12,6 @@ Example:
 
 from typing import TYPE_CHECKING
 
-# PyTensor's names of the modules; `graphc.grad` is the function.
-import graphc.grad as gradient
-import graphc.tensor.core.assertion as raise_op
-import graphc.tensor.core.print as printing
 from graphc import errors, lazy
 from graphc.config import config
 from graphc.errors import CapturedConstantWarning, RecompileWarning
@@ -56,6 +52,10 @@ from graphc.tensor.core.print import Print
 from graphc.tensor.core.runtime import runtime
 
 if TYPE_CHECKING:
+    # PyTensor's paths of the modules; `graphc.grad` is the function.
+    import graphc.grad as gradient
+    import graphc.tensor.core.assertion as raise_op
+    import graphc.tensor.core.print as printing
     from graphc import (
         attention as attention,
         capture as capture,
@@ -134,6 +134,65 @@ lazy.provide(
     "graphc.attention.jax_arrays",
     names={"graphc.link.jax.attention": "check_kept flex_attention mask_tables mask_values"},
 )
+
+# The paths of PyTensor's modules: the names of these modules.
+lazy.add_paths(
+    {
+        "graphc": "graphc.configdefaults graphc.ifelse graphc.scan graphc.scan.basic "
+        "graphc.scan.utils graphc.scan.views",
+        "graphc.compile": "graphc.compile.builders graphc.compile.io graphc.compile.ops "
+        "graphc.compile.sharedvalue",
+        "graphc.grad": "graphc.gradient",
+        "graphc.graph": "graphc.graph.basic graphc.graph.op graphc.graph.replace "
+        "graphc.graph.traversal graphc.graph.type",
+        "graphc.optimize": "graphc.tensor.optimize",
+        "graphc.random": "graphc.random.basic graphc.random.type graphc.random.utils "
+        "graphc.random.variable graphc.tensor.random graphc.tensor.random.basic "
+        "graphc.tensor.random.type graphc.tensor.random.utils graphc.tensor.random.variable",
+        "graphc.tensor": "graphc.tensor.basic graphc.tensor.blas graphc.tensor.einsum "
+        "graphc.tensor.elemwise graphc.tensor.extra_ops graphc.tensor.functional "
+        "graphc.tensor.interpolate graphc.tensor.math graphc.tensor.pad graphc.tensor.reshape "
+        "graphc.tensor.shape graphc.tensor.sharedvar graphc.tensor.sort graphc.tensor.subtensor "
+        "graphc.tensor.type graphc.tensor.variable",
+        "graphc.tensor.linalg graphc.tensor": "graphc.tensor.nlinalg graphc.tensor.slinalg "
+        "graphc.tensor.linalg.constructors graphc.tensor.linalg.decomposition "
+        "graphc.tensor.linalg.products graphc.tensor.linalg.solvers graphc.tensor.linalg.summary",
+        "graphc.tensor.signal": "graphc.tensor.signal.conv",
+        "": "graphc.graph graphc.printing graphc.raise_op",
+    }
+)
+lazy.provide(
+    "graphc.compile",
+    names={
+        "graphc.compile.shared": "SharedVariable=Shared",
+        "graphc.errors": "UnusedInputError",
+        "graphc.interop.wrap_py": "as_op wrap_py",
+        "graphc.loop": "OpFromGraph",
+    },
+)
+lazy.provide(
+    "graphc.gradient",
+    names={
+        "graphc.grad": "pushforward_through_pullback=pushforward",
+        "graphc.tensor.arrays.vectorize": "vectorize_graph",
+    },
+)
+lazy.provide(
+    "graphc.graph",
+    names={
+        "graphc.compile.specification": "clone_replace graph_replace=clone_replace",
+        "graphc.ir": "Op Type Variable=Node ancestors explicit_graph_inputs graph_inputs",
+        "graphc.tensor.arrays.vectorize": "vectorize_graph",
+    },
+)
+lazy.provide(
+    "graphc.printing",
+    names={
+        "graphc.ir": "debugprint=dprint dprint pp=pprint pprint",
+        "graphc.tensor.core.print": "Print",
+    },
+)
+lazy.provide("graphc.raise_op", names={"graphc.tensor.core.assertion": "Assert CheckAndRaise"})
 
 __version__ = "0.1.0"
 

@@ -1,6 +1,7 @@
 """Names of modules that are imported when they are first used (PEP 562).
 
 A higher layer can provide a lower one with names: the lower layer does not import what is above it.
+A path is a module without a file, which has names of others.
 
 Example:
     >>> provide("graphc.example", names={"math": "sqrt tau"})
@@ -11,12 +12,22 @@ Example:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from opcode import opmap
+from types import FrameType, ModuleType, NoneType
 from typing import Any
 
 SOURCES: dict[str, dict[str, tuple[str, str | None]]] = {}
 """For each module and name: the module that has it and its name there, None for that module."""
+
+
+PATHS: dict[str, tuple[str, ...]] = {}
+"""For each path: the modules that it has the names of, in order."""
+
+IMPORT_FROM = opmap["IMPORT_FROM"]
+"""The instruction of ``from module import name`` that reads the name."""
 
 
 def provide(
@@ -27,12 +38,15 @@ def provide(
     Args:
         module: The module's full name; it need not be imported either.
         modules: Modules by their full names, provided under the last part.
-        names: For each other module by its full name: names in it, separated by spaces.
+        names: For each other module by its full name: names in it, separated by spaces; where the
+            module is to have another name for something, ``other=name``.
     """
     sources = SOURCES.setdefault(module, {})
     sources.update((path.rpartition(".")[2], (path, None)) for path in modules)
     for path, listed in (names or {}).items():
-        sources.update((name, (path, name)) for name in listed.split())
+        for item in listed.split():
+            name, _, own = item.partition("=")
+            sources[name] = (path, own or name)
 
 
 def provided(module: str, name: str) -> Any:
@@ -59,6 +73,9 @@ def attributes(
 
     def __getattr__(name: str) -> Any:  # noqa: N807 (it becomes the module's)
         if name not in sources:
+            path = f"{module}.{name}"
+            if path in PATHS:
+                return sys.modules[path]
             problem = f"module {module!r} has no attribute {name!r}"
             raise AttributeError(problem, name=name, obj=sys.modules[module])
         namespace[name] = value = provided(module, name)
@@ -68,6 +85,68 @@ def attributes(
         return sorted({*namespace, *sources})
 
     return __getattr__, __dir__
+
+
+class Path(ModuleType):
+    """A module without a file that has the names of others, which are imported on first use."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return dir(self)
+        path = self.__name__
+        if f"{path}.{name}" in PATHS:
+            return sys.modules[f"{path}.{name}"]
+        for found in self._found(name):
+            self.__dict__[name] = found
+            return found
+        problem = (
+            f"{path} has no {name!r}. docs/migrating.md says where PyTensor's names are, and why "
+            "some are missing."
+        )
+        if _is_from_import(sys._getframe(1)):
+            raise ImportError(problem, name=path)
+        raise AttributeError(problem, name=name, obj=self)
+
+    def _found(self, name: str) -> Iterator[Any]:
+        """What has a public name, in the modules whose names these are."""
+        if name.startswith("_"):
+            return
+        if name in SOURCES.get(self.__name__, ()):
+            yield provided(self.__name__, name)
+        for source in PATHS[self.__name__]:
+            module = import_module(source)
+            value = getattr(module, name, None)
+            # A file of the folder may have the name of a function of another one.
+            if name in module.__all__ or not isinstance(value, ModuleType | NoneType):
+                yield value
+
+    def __dir__(self) -> list[str]:
+        modules = [import_module(source) for source in PATHS[self.__name__]]
+        names = (name for module in modules for name in module.__all__)
+        return sorted({*SOURCES.get(self.__name__, ()), *names})
+
+
+def _is_from_import(frame: FrameType) -> bool:
+    """Whether a frame is at ``from module import name``, which hides any AttributeError."""
+    return frame.f_code.co_code[frame.f_lasti] == IMPORT_FROM
+
+
+def add_paths(listed: Mapping[str, str]) -> None:
+    """Let modules be imported by other paths too; nothing is imported yet.
+
+    A path may end as a function is called: ``from graphc.scan import until`` finds the path, and
+    ``graphc.scan`` stays the function, as nothing sets an attribute of a module.
+
+    Args:
+        listed: For modules by their full names, separated by spaces: the paths that have their
+            names, separated by spaces. A name is looked for in the modules in that order, after
+            those that ``provide`` gives the path.
+    """
+    for modules, paths in listed.items():
+        for path in paths.split():
+            PATHS[path] = tuple(modules.split())
+            sys.modules[path] = made = Path(path, f"PyTensor's path of names of {modules}.")
+            made.__spec__ = ModuleSpec(path, None)
 
 
 def load_all() -> None:

@@ -16,7 +16,7 @@ import pytest
 import graphc
 import graphc.random
 import graphc.tensor as gt
-from graphc.lazy import SOURCES, attributes, provide, provided
+from graphc.lazy import PATHS, SOURCES, attributes, provide, provided
 
 MODULES = [graphc, gt, graphc.random]
 
@@ -30,7 +30,8 @@ def run(script: str) -> str:
 def loaded_by(script: str) -> set[str]:
     """The modules that a script loads in a fresh interpreter, beside NumPy's and Python's own."""
     report = "import sys, json, numpy; before = set(sys.modules)\n{}\n"
-    report += "print(json.dumps(sorted({{*sys.modules}} - before)))"
+    report += "found = {{*sys.modules}} - before\n"
+    report += "print(json.dumps([x for x in found if hasattr(sys.modules[x], '__file__')]))"
     found = json.loads(run(report.format(script)).splitlines()[-1])
     return {name for name in found if name.split(".")[0] not in sys.stdlib_module_names}
 
@@ -140,5 +141,66 @@ print(graphc.gradient.__name__, graphc.printing.__name__, graphc.raise_op.__name
 """
     assert run(script).split() == [
         *("function", "function", "Config"),
-        *("graphc.grad", "graphc.tensor.core.print", "graphc.tensor.core.assertion"),
+        *("graphc.gradient", "graphc.printing", "graphc.raise_op"),
     ]
+
+
+# Paths of modules without a file.
+
+
+HOMES = (
+    *("graphc", "graphc.compile", "graphc.errors", "graphc.ir", "graphc.grad", "graphc.optimize"),
+    *("graphc.random", "graphc.tensor", "graphc.tensor.linalg", "graphc.tensor.signal"),
+)
+RENAMED = {
+    "SharedVariable",
+    "Variable",
+    "debugprint",
+    "graph_replace",
+    "pp",
+    "pushforward_through_pullback",
+}
+
+
+def test_every_path_has_names_which_are_those_of_other_modules() -> None:
+    homes = [import_module(name) for name in HOMES]
+    for path in PATHS:
+        module = import_module(path)
+        assert dir(module)
+        for name in dir(module):
+            own = [getattr(home, name, None) for home in homes]
+            assert name in RENAMED or getattr(module, name) in own
+    assert import_module("graphc.compile.sharedvalue").SharedVariable is graphc.compile.Shared
+    assert import_module("graphc.graph.basic").Variable is graphc.ir.Node
+
+
+WAYS = """
+from graphc.tensor.random.utils import RandomStream
+import graphc, graphc.scan, graphc.tensor.shape, graphc.tensor.random.utils, graphc.compile.builders
+import graphc.tensor.nlinalg as nlinalg
+from graphc.scan import foldl, scan, until
+from graphc.gradient import grad
+from graphc.tensor.math import sum as total
+from graphc.compile import UnusedInputError, as_op
+from graphc.tensor.slinalg import *
+
+assert graphc.random.RandomStream is RandomStream
+assert graphc.tensor.random.utils.RandomStream is RandomStream
+assert graphc.scan is scan and graphc.until is until and graphc.foldl is foldl
+assert graphc.tensor.shape([1]).type.shape == (1,) and graphc.tensor.sum is total
+assert graphc.compile.builders.OpFromGraph is graphc.OpFromGraph and as_op is graphc.as_op
+assert nlinalg.det is graphc.tensor.linalg.det and solve is graphc.tensor.linalg.solve
+assert graphc.errors.UnusedInputError is UnusedInputError and graphc.gradient.grad is grad
+"""
+
+
+def test_a_path_may_be_imported_first_and_functions_stay_functions() -> None:
+    run(WAYS)
+
+
+def test_a_name_that_a_path_has_not_points_at_the_page() -> None:
+    with pytest.raises(ImportError, match=r"graphc.tensor.math has no 'exq'. docs/migrating.md"):
+        exec("from graphc.tensor.math import exq")
+    assert not hasattr(import_module("graphc.tensor.math"), "exq")
+    with pytest.raises(AttributeError, match=r"graphc.graph has no 'exq'. docs/migrating.md"):
+        _ = import_module("graphc.graph").exq

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import graphc
 from graphc.tensor.arrays.create import CONSTRUCTORS
 
 ROOT = Path(__file__).parents[1]
@@ -23,10 +23,11 @@ NAMED = {
 
 def found(name: str) -> Any:
     """What has PyTensor's name in graphc; None where nothing has."""
-    value: Any = graphc
-    for part in name.split(".")[1:]:
-        value = getattr(value, part, None)
-    return value
+    path, _, last = name.replace("pytensor", "graphc", 1).rpartition(".")
+    try:
+        return getattr(import_module(path), last, None)
+    except ModuleNotFoundError:
+        return None
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -43,7 +44,8 @@ FUNCTIONS = {
 DIFFERENT = {
     ("pytensor.In", "value"),  # a marker stands for nothing
     ("pytensor.map", "return_updates"),
-    ("pytensor.scan", "return_updates"),
+    *((f"pytensor.{name}", "return_updates") for name in ("scan", "scan.foldl", "scan.foldr")),
+    ("pytensor.scan.reduce", "return_updates"),
     ("pytensor.tensor.jacobian", "vectorize"),
     ("pytensor.tensor.take_along_axis", "axis"),
 }

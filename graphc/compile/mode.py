@@ -195,6 +195,11 @@ def get_mode(mode: str | Mode | None) -> Mode:
     return _plain(given)
 
 
+def get_default_mode() -> Mode:
+    """The mode of functions that are given none: that of ``config.mode``."""
+    return get_mode(None)
+
+
 @cache
 def _plain(name: str) -> Mode:
     """The mode of a backend with its defaults; cached, as it costs as much as a small graph."""

@@ -42,7 +42,15 @@ from graphc.ir.op import Check, Op, encode, is_own_class
 from graphc.ir.print import dprint, pprint, preview, tree
 from graphc.ir.slot import Slot
 from graphc.ir.types import Shape, TensorType, TupleType, Type
-from graphc.ir.walk import dependent, ordered, reached, unfolded
+from graphc.ir.walk import (
+    ancestors,
+    dependent,
+    explicit_graph_inputs,
+    graph_inputs,
+    ordered,
+    reached,
+    unfolded,
+)
 
 __all__ = [
     "DTYPES",
@@ -66,15 +74,18 @@ __all__ = [
     "TensorType",
     "TupleType",
     "Type",
+    "ancestors",
     "check",
     "check_same_interface",
     "dependent",
     "dprint",
     "dtype_name",
     "encode",
+    "explicit_graph_inputs",
     "flatten",
     "flatten_like",
     "gathered",
+    "graph_inputs",
     "is_complex",
     "is_container",
     "is_float",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TypeVar
 
-from graphc.ir.node import Node
+from graphc.ir.node import Constant, Input, Leaf, Node
 
 T = TypeVar("T")
 
@@ -46,6 +46,46 @@ def reached(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[
             found[node] = None
             stack += [x for x in following(node) if x not in found][::-1]
     return found
+
+
+def ancestors(graphs: Iterable[Node], blockers: Iterable[Node] = ()) -> Iterator[Node]:
+    """Yield all nodes that some nodes are computed from, and these, each once.
+
+    Args:
+        graphs: The nodes.
+        blockers: Where the walk ends; these are yielded too.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = gt.scalar("x")
+        >>> [node.op.name for node in ancestors([gt.exp(-x)])]
+        ['exp', 'negative', 'x']
+    """
+    ends = set(blockers)
+    yield from reached(graphs, lambda node: () if node in ends else node.inputs)
+
+
+def graph_inputs(graphs: Iterable[Node], blockers: Iterable[Node] = ()) -> Iterator[Node]:
+    """Yield those that nothing computes: inputs, shared variables and constants.
+
+    Args:
+        graphs: What they are inputs of.
+        blockers: Where the walk ends.
+    """
+    found = ancestors(graphs, blockers)
+    yield from (node for node in found if isinstance(node.op, Input | Leaf | Constant))
+
+
+def explicit_graph_inputs(graphs: Iterable[Node] | Node) -> Iterator[Node]:
+    """Yield the inputs without a value of their own, which a function must be given.
+
+    Args:
+        graphs: What they are inputs of, one node or several.
+    """
+    given = [graphs] if isinstance(graphs, Node) else graphs
+    yield from (
+        node for node in graph_inputs(given) if isinstance(node.op, Input) and not node.op.is_shared
+    )
 
 
 def ordered(

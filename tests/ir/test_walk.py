@@ -6,8 +6,19 @@ from typing import Any
 
 import pytest
 
+import graphc
 import graphc.tensor as gt
-from graphc.ir import Node, dependent, ordered, reached, toposort, unfolded
+from graphc.ir import (
+    Node,
+    ancestors,
+    dependent,
+    explicit_graph_inputs,
+    graph_inputs,
+    ordered,
+    reached,
+    toposort,
+    unfolded,
+)
 
 DEEP = 5_000
 """Deeper than Python's recursion limit."""
@@ -94,3 +105,13 @@ def test_a_meaning_made_of_itself_is_refused(by: Any) -> None:
     x = gt.scalar("x")
     with pytest.raises(ValueError, match="endless: tanh"):
         meanings({gt.tanh(x): by(x)}, gt.sqrt(gt.tanh(x)))
+
+
+def test_the_inputs_of_a_graph_are_what_nothing_computes() -> None:
+    x, w, c = gt.scalar("x"), graphc.shared(1.0, "w"), gt.constant(3.0)
+    inner = gt.exp(x)
+    y = inner * w + c
+    assert {*ancestors([y])} == {y, inner * w, inner, x, w, c}
+    assert {*graph_inputs([y])} == {x, w, c}
+    assert {*ancestors([y], blockers=[inner])} == {y, inner * w, inner, w, c}
+    assert {*explicit_graph_inputs([y])} == {*explicit_graph_inputs(y)} == {x}
