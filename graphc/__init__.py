@@ -50,6 +50,11 @@ from graphc.tensor.arrays.vectorize import vectorize, vectorize_graph
 from graphc.tensor.core.assertion import Assert, CheckAndRaise
 from graphc.tensor.core.print import Print
 from graphc.tensor.core.runtime import runtime
+from graphc.tensor.core.tensor import as_tensor
+
+# Other names that PyTensor has for the same.
+as_symbolic = as_tensor
+pp = pprint
 
 if TYPE_CHECKING:
     # PyTensor's paths of the modules; `graphc.grad` is the function.
@@ -192,6 +197,16 @@ lazy.provide(
         "graphc.tensor.core.print": "Print",
     },
 )
+lazy.provide(
+    "graphc.tensor.type",
+    names={
+        "graphc.ir.dtypes": "all_dtypes=DTYPES complex_dtypes=COMPLEX continuous_dtypes=CONTINUOUS "
+        "discrete_dtypes=DISCRETE float_dtypes=FLOATS int_dtypes=SIGNED integer_dtypes=INTEGERS "
+        "uint_dtypes=UNSIGNED",
+    },
+)
+for _path in ("random", "tensor.random"):
+    lazy.provide(f"graphc.{_path}.type", names={"graphc.random": "random_generator_type=rng"})
 lazy.provide("graphc.raise_op", names={"graphc.tensor.core.assertion": "Assert CheckAndRaise"})
 
 __version__ = "0.1.0"
@@ -213,6 +228,7 @@ __all__ = [
     "Rop",
     "Shared",
     "as_op",
+    "as_symbolic",
     "check",
     "clone_replace",
     "cond",
@@ -240,6 +256,7 @@ __all__ = [
     "loop",
     "map",
     "mark_internal",
+    "pp",
     "pprint",
     "printing",
     "pullback",

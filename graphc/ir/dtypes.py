@@ -10,11 +10,15 @@ import numpy as np
 from graphc.config import config
 from graphc.errors import DTypeError
 
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+SIGNED = ("int8", "int16", "int32", "int64")
+UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+INTEGERS = (*SIGNED, *UNSIGNED)
+DISCRETE = ("bool", *INTEGERS)
 FLOATS = ("bfloat16", "float16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
-INEXACT = frozenset((*FLOATS, *COMPLEX))
-DTYPES = ("bool", *INTEGERS, *FLOATS, *COMPLEX)
+CONTINUOUS = (*FLOATS, *COMPLEX)
+INEXACT = frozenset(CONTINUOUS)
+DTYPES = (*DISCRETE, *CONTINUOUS)
 
 
 @cache
