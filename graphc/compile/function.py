@@ -8,7 +8,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property, partial
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,6 +52,9 @@ from graphc.ir import Graph, Node, TensorType, flatten, flatten_like, rebuild, r
 from graphc.link import CompileContext, Executable, Program
 from graphc.tensor import Tensor
 from graphc.tensor.core.captured import end_of_trace
+
+if TYPE_CHECKING:
+    from graphc.compile.profile import Profile
 
 
 def function(  # noqa: PLR0913 (PyTensor's arguments)
@@ -462,6 +465,52 @@ class Function:
         leaves = [self.leaves[i].op.array for i in own.slots]  # type: ignore[attr-defined]
         values = self._values(self._converted(self._arranged(args, kwargs)))
         return verified(repr(self), self.mode, own.program, self.requested, values, leaves)
+
+    def profile(self, /, *args: Any, repeat: int = 5, fused: bool = True, **kwargs: Any) -> Profile:
+        """Call the function with the clock running, and show where the time goes.
+
+        The program is rewritten and compiled anew, and called several times. NUMPY times each
+        operation, also in the steps of loops; JAX each fusion that it compiled, by its profiler;
+        MLX each compiled segment. Shared variables are read, and not updated.
+
+        Args:
+            args: The arguments, as for a call.
+            repeat: The number of calls that are measured; times are those of one call.
+            fused: False: JAX and MLX compute and time each operation by itself.
+            kwargs: The arguments passed by name; inputs called ``repeat`` and ``fused`` need their
+                position.
+
+        Returns:
+            A profile, with a row for the operations of each line: time, calls and bytes. The last
+            row is the time that is in no other. ``save("profile.html")`` draws it.
+
+        Raises:
+            ArgumentError: A wrong argument, as for a call; or ``repeat`` is no positive integer.
+            CheckError: A condition of the graph does not hold.
+
+        Example:
+            >>> import graphc, graphc.tensor as gt
+            >>> a = gt.matrix("a")
+            >>> f = graphc.function([a], gt.exp(a @ a).sum(), name="f", mode="NUMPY")
+            >>> f.profile([[1.0, 2.0], [3.0, 4.0]])
+            function f in mode NUMPY: NumPy ..., on the host
+            5 calls of ... (... without measurement): each operation timed
+                  time      %   calls     bytes  line      operation
+            ...
+             ... elsewhere
+             ... total
+            compiled in ...
+        """
+        # Most programs never need it.
+        from graphc.compile.profile import profiled  # noqa: PLC0415
+
+        values = self._converted(self._arranged(args, kwargs))
+        leaves = [x.op.array for x in self.leaves]  # type: ignore[attr-defined]
+        inputs = self._values(values)
+        try:
+            return profiled(repr(self), self._signature, leaves, inputs, repeat, fused=fused)
+        except GraphcError as error:
+            raise self._explained(error, values) from error.__cause__
 
     # Copying.
 

@@ -5,7 +5,9 @@ Errors in them name the user's lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -46,6 +48,25 @@ class Step:
     compute: Callable[..., Any]
     operands: tuple[int, ...]
     place: int
+
+
+Observer = Callable[[Node, Callable[..., Any]], Callable[..., Any]]
+"""Takes a node and the function that computes it, and gives what is run in its place."""
+
+_observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
+
+
+@contextmanager
+def observed(observer: Observer) -> Iterator[None]:
+    """A context in which programs are made of what an observer gives, as profiles need it.
+
+    So are the programs of steps and branches that a backend makes while it traces.
+    """
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
 
 
 class Program:
@@ -125,7 +146,7 @@ class Program:
                 raise _located(error, step.node, operands) from error
 
     def _write(self) -> None:
-        places, lengths = self.places, _Lengths()
+        places, lengths, observer = self.places, _Lengths(), _observer.get()
         for node in self.arguments:
             places[node] = len(places)
         for node in self.graph.nodes:
@@ -137,7 +158,9 @@ class Program:
                 continue
             operands = tuple([places[x] for x in node.inputs])
             checks = lengths.open(node)
-            self.steps.append(Step(node, checks, self._computing(node), operands, place))
+            compute = self._computing(node)
+            compute = compute if observer is None else observer(node, compute)
+            self.steps.append(Step(node, checks, compute, operands, place))
 
     def _computing(self, node: Node) -> Callable[..., Any]:
         if self.host is not None and node in self.host.nodes:

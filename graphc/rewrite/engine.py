@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,13 +74,19 @@ class Chooser:
         return {step: tuple(rules) for step, rules in found.items()}
 
 
-def _applied(rule: Rule, node: Node) -> Node | None:
+def applied(rule: Rule, node: Node) -> Node | None:
     """Apply a rule to a node; its name is added to an error."""
     try:
         return rule.apply(node)
     except Exception as error:
         error.add_note(f"The rule {rule.name} was at {node!r}, {node.where}.")
         raise
+
+
+Apply = Callable[[Rule, Node], Node | None]
+
+APPLY: ContextVar[Apply] = ContextVar("apply", default=applied)
+"""The function by which sweeps apply a rule to a node; a profile has one that is timed."""
 
 
 class Sweep:
@@ -104,6 +111,7 @@ class Sweep:
         self.recording = recording
         self._pass = step
         self._rules = rules
+        self._apply = APPLY.get()
         self._done: dict[Node, Node] = {}
         self._became: dict[Node, tuple[Node, Rule | None]] = {}
 
@@ -174,7 +182,7 @@ class Sweep:
             with derived_from(node.site):
                 for rule in rules:
                     self.attempts += 1
-                    found = _applied(rule, new)
+                    found = self._apply(rule, new)
                     if found is not None and found is not new:
                         self._note(rule, new, found)
                         return found, rule
