@@ -94,9 +94,29 @@ class TensorType(Type):
                 cls._known[key] = known
         return known
 
-    def __call__(self, name: str | None = None) -> Any:
-        """Return a new symbolic input of this type."""
-        return self.node_class.input(self, name)
+    def __call__(self, name: str | None = None, *, shape: Any = None) -> Any:
+        """Return a new symbolic input of this type.
+
+        Args:
+            name: Its name.
+            shape: Lengths that the type leaves unknown.
+
+        Raises:
+            ShapeError: The type has another rank or another length.
+        """
+        if shape is None:
+            return self.node_class.input(self, name)
+        made = self.with_shape(shape)
+        if not self.admits(made):
+            raise ShapeError(
+                f"expected a shape of {self!r}, got {shape}.",
+                "Use gt.tensor(shape=...) for any shape.",
+            )
+        return self.node_class.input(made, name)
+
+    def clone(self, dtype: Any = None, shape: Any = None) -> TensorType:
+        """Return the type with another dtype or shape."""
+        return TensorType(dtype or self.dtype, self.shape if shape is None else shape)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TensorType, (self.dtype, self.shape)

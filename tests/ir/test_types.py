@@ -92,3 +92,9 @@ def test_only_a_static_length_of_one_broadcasts() -> None:
     made = TensorType("float32", (None, 3, 1))
     assert made.broadcastable == (False, False, True)
     assert not made.is_static
+
+
+def test_a_clone_has_another_dtype_or_shape() -> None:
+    x = TensorType("float64", (None, 3))
+    assert x.clone() is x
+    assert x.clone(dtype="int8", shape=(2, 3)) is TensorType("int8", (2, 3))

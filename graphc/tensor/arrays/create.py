@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -76,24 +77,16 @@ def tensor(name: Any = None, *, dtype: Any = None, shape: Any = None, ndim: Any 
 
 def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
     shape = RANKS[kind]
+    if fixed is not None:
+        return TensorType(fixed, shape)
 
-    if fixed is None:
+    def construct(name: str | None = None, *, dtype: Any = None, shape: Any = shape) -> Tensor:
+        _check_rank(kind, shape)
+        return tensor(name, dtype=dtype or config.floatX, shape=shape)
 
-        def construct(name: str | None = None, *, dtype: Any = None, shape: Any = shape) -> Tensor:
-            _check_rank(kind, shape)
-            return tensor(name, dtype=dtype or config.floatX, shape=shape)
-    else:
-
-        def construct(name: str | None = None, *, dtype: Any = fixed, shape: Any = shape) -> Tensor:
-            _check_rank(kind, shape)
-            return tensor(name, dtype=fixed, shape=shape)
-
-    letter = next((x for x, dtype in LETTERS.items() if dtype == fixed), "")
-    construct.__name__ = construct.__qualname__ = letter + kind
+    construct.__name__ = construct.__qualname__ = kind
     lengths = ", ".join("?" if n is None else str(n) for n in shape)
-    construct.__doc__ = (
-        f"A symbolic input of type {fixed or 'floatX'}[{lengths}]; ``shape`` may state lengths."
-    )
+    construct.__doc__ = f"A symbolic input of type floatX[{lengths}]; ``shape`` may state lengths."
     return construct
 
 
@@ -110,15 +103,15 @@ CONSTRUCTORS = {
     for kind in RANKS
     for letter, dtype in [("", None), *LETTERS.items()]
 }
-"""``scalar`` to ``tensor7``, and ``dvector`` and the like with their dtype's letter in front."""
+"""``scalar`` to ``tensor7``; with their dtype's letter in front, types, which make inputs too."""
 
 
 def _plural(kind: str) -> Callable[..., Any]:
     def construct(*names: Any, dtype: Any = None) -> Any:
+        one = CONSTRUCTORS[kind] if dtype is None else partial(CONSTRUCTORS[kind], dtype=dtype)
         if names and isinstance(names[0], int):
-            return [CONSTRUCTORS[kind](dtype=dtype) for _ in range(names[0])]
-        each = names[0] if len(names) == 1 else names
-        made = [CONSTRUCTORS[kind](name, dtype=dtype) for name in each]
+            return [one() for _ in range(names[0])]
+        made = [one(name) for name in (names[0] if len(names) == 1 else names)]
         return made[0] if len(made) == 1 else made
 
     construct.__name__ = construct.__qualname__ = plural(kind)
@@ -127,7 +120,7 @@ def _plural(kind: str) -> Callable[..., Any]:
     Args:
         names: Their names, one by one or in a list; or a single string, each letter of which is a
             name; or a number: how many.
-        dtype: That of all of them; that of ``{kind}`` by default.
+        dtype: That of all of them; that of ``{kind}`` by default, which a letter in front fixes.
 
     Returns:
         A list of inputs; for a single name the input itself.

@@ -31,7 +31,7 @@ def test_a_constructor_makes_what_its_name_says(letter: str, kind: str) -> None:
     construct = getattr(gt, letter + kind)
     x = construct("x")
     assert (x.dtype, x.type.shape, x.name) == (LETTERS[letter], SHAPES[kind], "x")
-    assert construct.__name__ == letter + kind
+    assert construct is x.type if letter else construct.__name__ == kind
 
 
 def test_floatx_is_the_dtype_of_constructors_without_a_letter() -> None:
@@ -46,6 +46,9 @@ def test_a_constructor_takes_lengths_and_a_dtype() -> None:
     assert gt.matrix("m", dtype="int8").dtype == "int8"
     with pytest.raises(ShapeError, match="expected a shape of 2 axes"):
         gt.matrix(shape=(3,))
+    assert gt.dmatrix("m", shape=(2, None)).type.shape == (2, None)
+    with pytest.raises(ShapeError, match=r"expected a shape of float64\[1, \?\]"):
+        gt.drow(shape=(2, 3))
 
 
 def test_plurals_make_several_by_name_or_number() -> None:
