@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         attention as attention,
         capture as capture,
         compile as compile,
+        draw as draw,
         implicit as implicit,
         interop as interop,
         link as link,
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from graphc.compile.recompile import mark_internal, recompile
     from graphc.compile.shared import Shared, shared
     from graphc.compile.specification import check, clone_replace
+    from graphc.draw.show import show
     from graphc.interop.wrap import wrap_jax
     from graphc.interop.wrap_py import as_op, wrap_py
     from graphc.rewrite.explain import explain
@@ -92,6 +94,7 @@ else:
             "graphc.capture",
             "graphc.compile",
             "graphc.compile.events",
+            "graphc.draw",
             "graphc.implicit",
             "graphc.interop",
             "graphc.link",
@@ -107,6 +110,7 @@ else:
             "graphc.compile.recompile": "mark_internal recompile",
             "graphc.compile.shared": "Shared shared",
             "graphc.compile.specification": "check clone_replace",
+            "graphc.draw.show": "show",
             "graphc.interop.wrap": "wrap_jax",
             "graphc.interop.wrap_py": "as_op wrap_py",
             "graphc.rewrite.explain": "explain",
@@ -125,6 +129,10 @@ lazy.provide(
     names={"graphc.compile.streams": "RandomStream SharedGenerator default_rng shared_rng"},
 )
 lazy.provide("graphc.tensor.core.tensor", names={"graphc.compile.evaluate": "evaluate"})
+lazy.provide("graphc.compile.function", names={"graphc.draw.show": "repr_html show"})
+lazy.provide("graphc.ir.node", names={"graphc.draw.show": "repr_html"})
+lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
+lazy.provide("graphc.tensor.core.print", names={"graphc.draw.show": "pydotprint"})
 
 # These folders handle arrays of any library, and import none.
 lazy.provide(
@@ -267,6 +275,7 @@ __all__ = [
     "runtime",
     "scan",
     "shared",
+    "show",
     "switch_case",
     "until",
     "vectorize",

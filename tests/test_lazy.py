@@ -62,8 +62,10 @@ f([1.0, 2.0])
 
 
 @pytest.mark.parametrize("mode", graphc.link.names())
-def test_a_first_function_loads_no_implicit_arrays_and_no_attention_of_jax(mode: str) -> None:
-    folders = ("graphc.link.jax.implicit", "graphc.link.jax.attention")
+def test_a_first_function_loads_no_implicit_arrays_no_attention_of_jax_no_drawing(
+    mode: str,
+) -> None:
+    folders = ("graphc.link.jax.implicit", "graphc.link.jax.attention", "graphc.draw")
     assert not [name for name in loaded_by(FIVE.format(mode)) if name.startswith(folders)]
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,18 @@ from graphc.errors import (
     GraphcError,
     RecompileError,
 )
-from graphc.ir import Graph, Node, TensorType, flatten, flatten_like, rebuild, replaced, wholes
+from graphc.ir import (
+    Graph,
+    Node,
+    TensorType,
+    flatten,
+    flatten_like,
+    paths,
+    rebuild,
+    replaced,
+    wholes,
+)
+from graphc.lazy import provided
 from graphc.link import CompileContext, Executable, Program
 from graphc.tensor import Tensor
 from graphc.tensor.core.captured import end_of_trace
@@ -385,6 +397,37 @@ class Function:
 
     def __repr__(self) -> str:
         return f"function {self.name}" if self.name else f"function({self._parameters()})"
+
+    @property
+    def gives(self) -> list[str]:
+        """What each output of the graphs is; new values of shared variables come last."""
+        outputs = self._spec.outputs
+        found = [] if outputs is None else paths(outputs, "output")
+        return [*found, *(f"new value of {x.op.name}" for x, _ in self._spec.updates)]
+
+    def show(
+        self,
+        path: str | Path | None = None,
+        *,
+        limit: int = 400,
+        browser: bool | None = None,
+    ) -> Path:
+        """Draw the graph on a page of HTML, as rewritten and as written: see ``graphc.show``.
+
+        Args:
+            path: The file to write, by default a new one among the system's temporary files.
+            limit: How many nodes are drawn, those nearest to the outputs.
+            browser: Whether to open the page in a browser; by default, if no path is given and
+                Python runs in a terminal.
+
+        Returns:
+            The path of the page.
+        """
+        shown: Path = provided(__name__, "show")(self, path, limit=limit, browser=browser)
+        return shown
+
+    def _repr_html_(self) -> str:
+        return provided(__name__, "repr_html")(self)  # type: ignore[no-any-return]
 
     def plan(self) -> Plan:
         """The plan of the program: its steps, with dtypes and the user's lines, and its rewrites.

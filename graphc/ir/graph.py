@@ -9,6 +9,7 @@ from typing import Any
 
 from graphc.errors import FrozenError, MissingInputError
 from graphc.ir.node import Input, Leaf, Node, Parameter, Wiring, rebuilt, toposort, wired
+from graphc.lazy import provided
 
 
 class Graph:
@@ -68,6 +69,9 @@ class Graph:
     def __repr__(self) -> str:
         types = (", ".join(repr(x.type) for x in nodes) for nodes in (self.inputs, self.outputs))
         return f"Graph({') -> ('.join(types)}), {len(self.nodes)} nodes"
+
+    def _repr_html_(self) -> str:
+        return provided(__name__, "repr_html")(self)  # type: ignore[no-any-return]
 
     def __reduce__(self) -> tuple[Any, ...]:
         # One flat list for all, so that inputs and outputs share their nodes again.

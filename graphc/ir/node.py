@@ -16,6 +16,7 @@ from graphc.ir.dtypes import dtype_name, numpy_dtype
 from graphc.ir.line import ATOM, NEGATIVE, Code, Writer
 from graphc.ir.op import Op, distinct, encode, is_plain, type_by_plain
 from graphc.ir.types import TensorType, TupleType, Type
+from graphc.lazy import provided
 from graphc.site import Site, derived_from, here, where
 
 LINE = 100
@@ -171,6 +172,9 @@ class Node:
 
     def __repr__(self) -> str:
         return _shown(self, LINE)
+
+    def _repr_html_(self) -> str:
+        return provided(__name__, "repr_html")(self)  # type: ignore[no-any-return]
 
     def __copy__(self) -> Self:
         return self

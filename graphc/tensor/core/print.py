@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from graphc import lazy
 from graphc.ir import Node, Op, TensorType
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
@@ -81,3 +82,6 @@ class Print(Op):
 
     def unwritten(self) -> Any:
         return self.global_fn
+
+
+__getattr__, __dir__ = lazy.attributes(globals())

@@ -1,0 +1,234 @@
+"""``show``, ``pydotprint`` and the pictures in notebooks: what users call to see a graph."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeGuard
+
+from graphc.draw.dot import dot
+from graphc.draw.model import Boxes, Drawing, nearest
+from graphc.draw.svg import drawn_size, svg
+from graphc.draw.viewer import page
+from graphc.errors import ArgumentError
+from graphc.ir import Graph, Node, tree
+
+IN_NOTEBOOK = 150
+"""How many nodes a notebook draws of a graph that is displayed without being asked for."""
+
+MOST = 400
+"""How many nodes are drawn by default."""
+
+LINES = 400
+"""How many lines of text stand for a drawing where scripts are switched off."""
+
+LOWEST, HIGHEST = 190, 620
+"""How high a picture in a notebook is, in pixels."""
+
+
+class Compiled(Protocol):
+    """A function, which knows the graph as written and as rewritten.
+
+    Attributes:
+        requested: The graph before any rule.
+        graph: The graph after all rules.
+        gives: What each output of both is.
+    """
+
+    requested: Graph
+
+    @property
+    def graph(self) -> Graph: ...
+
+    @property
+    def gives(self) -> Sequence[str]: ...
+
+
+Drawable = Graph | Node | Compiled | Iterable[Node]
+
+
+def show(
+    graph: Drawable,
+    path: str | Path | None = None,
+    *,
+    limit: int = MOST,
+    browser: bool | None = None,
+) -> Path:
+    """Draw a graph on a page of HTML, to pan, zoom and search; loops and branches open.
+
+    A notebook displays the page. Each box is a node, with its type below it and the line of your
+    program that made it; edges run downwards, from operands to results.
+
+    Args:
+        graph: A symbolic array, several, a graph, or a compiled function, which is drawn as
+            rewritten and as written.
+        path: The file to write, by default a new one among the system's temporary files.
+        limit: How many nodes are drawn, those nearest to the outputs.
+        browser: Whether to open the page in a browser; by default, if no path is given and Python
+            runs in a terminal.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        ArgumentError: What is given is not a graph.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> path = graphc.show(gt.tanh(x).sum())
+        >>> path.suffix
+        '.html'
+    """
+    html, height = _page(graph, limit)
+    asked = path
+    if path is None:
+        with tempfile.NamedTemporaryFile(prefix="graphc-", suffix=".html", delete=False) as file:
+            path = file.name
+    path = Path(path)
+    path.write_text(html, encoding="utf-8")
+    if _notebook_displays(_frame(html, height)):
+        return path
+    if browser or (browser is None and asked is None and sys.stdout.isatty()):
+        webbrowser.open(path.resolve().as_uri())
+    return path
+
+
+def repr_html(graph: Graph | Node | Compiled) -> str:
+    """Return a picture for a notebook: at most 150 nodes, made without compiling anything."""
+    return _frame(*_page(graph, IN_NOTEBOOK, rewritten=False))
+
+
+def pydotprint(  # noqa: PLR0913 (PyTensor's arguments)
+    fct: Drawable,
+    outfile: str | Path | None = None,
+    *,
+    format: Literal["svg", "dot"] | None = None,
+    max_label_size: int = 70,
+    scan_graphs: bool = False,
+    print_output_file: bool = True,
+    return_image: bool = False,
+    limit: int = MOST,
+) -> str | None:
+    """Write a drawing of a graph to a file of SVG, or of dot for Graphviz.
+
+    Args:
+        fct: A compiled function, whose rewritten graph is drawn, a symbolic array, several, or a
+            graph.
+        outfile: The file; ``graph`` with the format's suffix by default.
+        format: ``"svg"`` or ``"dot"``; that of the file's suffix by default, SVG without one.
+        max_label_size: How many characters a line in a box has before it is cut by dots.
+        scan_graphs: Whether to draw the steps of loops, and other graphs within the graph.
+        print_output_file: Print the file's name.
+        return_image: Return the text instead of writing a file.
+        limit: How many nodes are drawn, those nearest to the outputs.
+
+    Returns:
+        The text with ``return_image``, else None.
+
+    Raises:
+        ArgumentError: Another format, or what is given is not a graph.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> print(graphc.printing.pydotprint(gt.exp(x), format="dot", return_image=True))
+        digraph {
+        ...
+        n_0 -> n_1 [label="float64[?]"];
+        }
+    """
+    kind = format or (Path(outfile).suffix[1:] if outfile else "svg") or "svg"
+    if kind not in {"svg", "dot"}:
+        raise ArgumentError(
+            f"pydotprint: no format {kind!r}.",
+            "Use 'svg' or 'dot'; Graphviz makes others of dot, as in `dot -Tpng graph.dot`.",
+        )
+    boxes = Boxes(limit, max_label_size)
+    drawing = _drawing(boxes, getattr(fct, "graph", fct), getattr(fct, "gives", ()))
+    text = (svg if kind == "svg" else dot)(boxes, drawing, opened=scan_graphs)
+    if return_image:
+        return text
+    path = Path(outfile or f"graph.{kind}")
+    path.write_text(text, encoding="utf-8")
+    if print_output_file:
+        sys.stdout.write(f"The output file is available at {path}\n")
+    return None
+
+
+def _page(graph: Drawable, limit: int, *, rewritten: bool = True) -> tuple[str, int]:
+    """A page, and how high a frame of it is in a notebook."""
+    boxes = Boxes(limit)
+    views: dict[str, tuple[Drawing, str]] = {}
+    if _is_compiled(graph):
+        if rewritten:
+            views["rewritten"] = _view(boxes, graph.graph, graph.gives)
+            boxes.allow(limit)
+        views["as written"] = _view(boxes, graph.requested, graph.gives)
+        title, ends = repr(graph), [*graph.requested.outputs]
+    else:
+        drawing, remark = _view(boxes, graph)
+        views["graph"] = drawing, remark
+        title = repr(graph) if isinstance(graph, Graph | Node) else "graph"
+        ends = [*graph.outputs] if isinstance(graph, Graph) else _nodes(graph)
+    first, _ = next(iter(views.values()))
+    lines = [*islice(tree(ends), LINES)] if len(first.boxes) < MOST else []
+    width, height = drawn_size(boxes, first)
+    scale = min(1.0, 900 / width)
+    frame = int(min(HIGHEST, max(LOWEST, height * scale + 110)))
+    return page(title, boxes, views, "\n".join(lines)), frame
+
+
+def _is_compiled(graph: Any) -> TypeGuard[Compiled]:
+    return hasattr(graph, "requested")
+
+
+def _view(boxes: Boxes, graph: Any, gives: Sequence[str] = ()) -> tuple[Drawing, str]:
+    """A drawing, and a remark on it."""
+    drawing = _drawing(boxes, graph, gives)
+    count = len(drawing.boxes)
+    if drawing.partial:
+        return drawing, f"the {count} nodes nearest to the outputs; graphc.dprint prints all"
+    return drawing, "1 node" if count == 1 else f"{count} nodes"
+
+
+def _drawing(boxes: Boxes, graph: Any, gives: Sequence[str]) -> Drawing:
+    if isinstance(graph, Graph):
+        return boxes.graph(graph, gives)
+    nodes = _nodes(graph)
+    shown, partial = nearest(nodes, boxes.left)
+    tags = [f"output {i}" for i in range(len(nodes))] if len(nodes) > 1 else ["output"]
+    return boxes.drawn(shown, nodes, tags, partial=partial)
+
+
+def _nodes(graph: Any) -> list[Node]:
+    nodes = [graph] if isinstance(graph, Node) else graph
+    nodes = list(nodes) if isinstance(nodes, Iterable) else [nodes]
+    for node in nodes:
+        if not isinstance(node, Node):
+            raise ArgumentError(
+                f"A drawing of {node!r}, which is not a graph.",
+                "Give a symbolic array, several, a graphc.Graph or a compiled function.",
+            )
+    return nodes
+
+
+def _frame(html: str, height: int) -> str:
+    # In a frame of its own, the page's styles and keys are not those of the notebook.
+    style = f"width: 100%; height: {height}px; border: 0"
+    return f'<iframe srcdoc="{escape(html)}" style="{style}"></iframe>'
+
+
+def _notebook_displays(html: str) -> bool:
+    """Display a picture if this is a notebook, and return whether it is one."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if getattr(shell, "kernel", None) is None:
+        return False
+    shell.display_pub.publish({"text/html": html, "text/plain": "a graph"})  # type: ignore[union-attr]
+    return True
