@@ -132,7 +132,6 @@ lazy.provide("graphc.tensor.core.tensor", names={"graphc.compile.evaluate": "eva
 lazy.provide("graphc.compile.function", names={"graphc.draw.show": "repr_html show"})
 lazy.provide("graphc.ir.node", names={"graphc.draw.show": "repr_html"})
 lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
-lazy.provide("graphc.tensor.core.print", names={"graphc.draw.show": "pydotprint"})
 
 # These folders handle arrays of any library, and import none.
 lazy.provide(
@@ -201,6 +200,7 @@ lazy.provide(
 lazy.provide(
     "graphc.printing",
     names={
+        "graphc.draw.show": "pydotprint",
         "graphc.ir": "debugprint=dprint dprint pp=pprint pprint",
         "graphc.tensor.core.print": "Print",
     },

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from graphc import lazy
 from graphc.ir import Node, Op, TensorType
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
@@ -82,6 +81,3 @@ class Print(Op):
 
     def unwritten(self) -> Any:
         return self.global_fn
-
-
-__getattr__, __dir__ = lazy.attributes(globals())
