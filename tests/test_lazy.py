@@ -151,8 +151,15 @@ print(graphc.gradient.__name__, graphc.printing.__name__, graphc.raise_op.__name
 
 
 HOMES = (
-    *("graphc", "graphc.compile", "graphc.errors", "graphc.graph", "graphc.grad", "graphc.ir"),
-    *("graphc.optimize", "graphc.random", "graphc.tensor", "graphc.tensor.linalg"),
+    *(
+        "graphc",
+        "graphc.compile",
+        "graphc.draw.show",
+        "graphc.errors",
+        "graphc.graph",
+        "graphc.grad",
+    ),
+    *("graphc.ir", "graphc.optimize", "graphc.random", "graphc.tensor", "graphc.tensor.linalg"),
     "graphc.tensor.signal",
 )
 
