@@ -27,6 +27,7 @@ from graphc.grad import (
     jacobian,
     pullback,
     pushforward,
+    subgraph_grad,
     verify_grad,
     zero_grad,
 )
@@ -276,6 +277,7 @@ __all__ = [
     "scan",
     "shared",
     "show",
+    "subgraph_grad",
     "switch_case",
     "until",
     "vectorize",

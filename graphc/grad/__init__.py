@@ -6,7 +6,7 @@ An operation has its own pullback; the functions here follow the graph.
 from graphc.grad.barriers import disconnected_grad, grad_clip, grad_scale, zero_grad
 from graphc.grad.forward import Rop, pushforward
 from graphc.grad.jacobian import hessian, hessian_vector_product, jacobian
-from graphc.grad.reverse import Lop, grad, pullback
+from graphc.grad.reverse import Lop, grad, pullback, subgraph_grad
 from graphc.grad.verify import verify_grad
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "jacobian",
     "pullback",
     "pushforward",
+    "subgraph_grad",
     "verify_grad",
     "zero_grad",
 ]

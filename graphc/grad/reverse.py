@@ -314,6 +314,51 @@ def Lop(  # noqa: N802 (PyTensor's name)
     )
 
 
+def subgraph_grad(
+    wrt: Sequence[Any],
+    end: Sequence[Any],
+    start: Mapping[Any, Any] | None = None,
+    cost: Any = None,
+    details: bool = False,
+) -> Any:
+    """The gradients of one part of a graph, with those to begin the part before it with.
+
+    Args:
+        wrt: The arrays of this part to differentiate with respect to.
+        end: Where this part begins: what lies before these arrays is left out.
+        start: Gradients of the parts behind, by the arrays of this part where they arrive.
+        cost: A scalar of this part, whose gradient is added.
+        details: Whether to return the gradients from ``start`` and from ``cost`` by themselves too.
+
+    Returns:
+        Two lists, of gradients with respect to ``wrt`` and to ``end``; with ``details`` two more,
+        each of those with respect to both, or None.
+
+    Raises:
+        ArgumentError: Neither ``start`` nor ``cost``.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x, w, v = gt.scalars("x", "w", "v")
+        >>> h = gt.tanh(w * x)
+        >>> (by_v,), (by_h,) = subgraph_grad([v], [h], cost=(v * h) ** 2)
+        >>> (by_w,), _ = subgraph_grad([w], [x], start={h: by_h})
+        >>> by_w is graphc.grad((v * h) ** 2, w)
+        True
+    """
+    if start is None and cost is None:
+        raise ArgumentError("subgraph_grad: neither start nor cost.", "Give one of them, or both.")
+    xs = [*wrt, *end]
+    behind, own = (
+        None if y is None and known is None else grad(y, xs, end, "ignore", known_grads=known)
+        for y, known in ((None, start), (cost, None))
+    )
+    each = [found for found in (behind, own) if found is not None]
+    total = [sum(parts[1:], parts[0]) for parts in zip(*each, strict=True)]
+    gradients = total[: len(wrt)], total[len(wrt) :]
+    return (*gradients, behind, own) if details else gradients
+
+
 def typed_like(x: Node, name: str) -> Tensor:
     """A new input of a node's type."""
     made: TensorType = x.type

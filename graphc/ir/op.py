@@ -65,6 +65,15 @@ class Op:
     So is what LAPACK or SciPy has and the backends' libraries lack.
     """
 
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "make_node" in vars(cls):
+            raise InvalidGraphError(
+                f"{cls.__qualname__} has make_node, which nothing calls here.",
+                "Give it infer(*types), perform(*values) and pullback(g, y, *inputs) instead, as "
+                "docs/operations.md shows, or decorate a function with graphc.wrap_py.",
+            )
+
     @property
     def name(self) -> str:
         """The name in messages and printed graphs."""

@@ -523,3 +523,23 @@ def test_a_gradient_makes_no_node_that_it_does_not_use(loss: Callable[..., Any])
     used = [node for node in toposort([gradient]) if node.serial > first]
     assert used
     assert len(used) == last - first - 1
+
+
+def test_gradients_of_the_parts_of_a_graph_are_those_of_the_whole() -> None:
+    x, w, v = gt.vector("x"), gt.vector("w"), gt.vector("v")
+    h = gt.tanh(w * x)
+    first, second = (h**2).sum(), (v * h).sum()
+    (by_v,), (by_h,) = graphc.gradient.subgraph_grad([v], [h], cost=second)
+    (by_w,), (by_x,), behind, own = graphc.gradient.subgraph_grad(
+        [w], [x], start={h: by_h}, cost=first, details=True
+    )
+    values = {x: [1.0, 2.0], w: [0.5, -0.25], v: [3.0, 4.0]}
+    expected = graphc.grad(first + second, [v, w, x])
+    for found, whole in zip([by_v, by_w, by_x], expected, strict=True):
+        np.testing.assert_allclose(
+            found.eval(values, mode="NUMPY"),
+            whole.eval(values, mode="NUMPY"),
+        )
+    assert [len(behind), len(own)] == [2, 2]
+    with pytest.raises(ArgumentError, match="neither start nor cost"):
+        graphc.gradient.subgraph_grad([w], [x])

@@ -136,3 +136,8 @@ def test_the_type_rule_of_a_users_operation_is_asked_each_time() -> None:
 
     kept = [Tensor.make(Asked(), gt.vector()) for _ in range(2)]
     assert len(asked) == len(kept)
+
+
+def test_an_operation_in_pytensors_form_is_refused_where_it_is_defined() -> None:
+    with pytest.raises(InvalidGraphError, match=r"make_node.*\n.*infer.*operations.md.*test_op.py"):
+        type("Doubled", (Op,), {"make_node": lambda self, x: x})
