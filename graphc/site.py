@@ -71,6 +71,20 @@ def frames_up() -> int:
     return level
 
 
+def is_users_call(wrappers: str) -> bool:
+    """Whether the user's code called the function that asks the caller, maybe through a wrapper.
+
+    Args:
+        wrappers: The file whose functions are wrappers, such as methods.
+    """
+    if _origin.site is not None:
+        return False
+    frame: FrameType | None = sys._getframe(3)
+    while frame is not None and frame.f_code.co_filename == wrappers:
+        frame = frame.f_back
+    return frame is not None and not is_own(frame)
+
+
 class derived_from:  # noqa: N801 (reads as a statement)
     """A context whose new nodes and errors have that site: of a derivative, or of a rewrite."""
 

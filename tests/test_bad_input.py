@@ -124,7 +124,7 @@ BUILT: list[Row] = [
     (lambda: graphc.grad(x, x), GradientError, TypeError, ("x: float64[?], which is not a scalar", ".sum()", "graphc.jacobian")),
     (lambda: graphc.grad(n, x), GradientError, TypeError, ("n: int64[]", "not real floating")),
     (lambda: graphc.grad(z.sum(), z), GradientError, TypeError, ("complex128", "magnitude")),
-    (lambda: graphc.grad(s * n, n), GradientError, TypeError, ("with respect to n: int64[]", "not continuous", "cast it")),
+    (lambda: graphc.jacobian(s * n, n), GradientError, TypeError, ("with respect to n: int64[]", "not continuous", "cast it")),
     (lambda: graphc.grad(s, 3), GradientError, TypeError, ("with respect to 3", "not a symbolic array")),
     (lambda: graphc.grad(s, x), DisconnectedInputError, ValueError, ("does not depend on x: float64[?]", "disconnected_inputs='ignore'")),
     (lambda: graphc.jacobian(z, x), GradientError, TypeError, ("z: complex128[?]", ".real and .imag")),

@@ -126,6 +126,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     swaps = givens_of(givens)
     pairs = updates_of(updates, swaps)
     nodes: list[Any] = [as_output(y) for y in flatten(outputs)] if outputs is not None else []
+    written = nodes
     nodes = replaced(nodes, swaps) if swaps else nodes
     outputs = None if outputs is None else opened_outputs(outputs, nodes, ins)
     spec = FunctionSpec(
@@ -134,7 +135,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     check_givens(swaps, ends, ins)
     together = [[x.variable for x in flatten(whole)] for whole in wholes(spec.inputs)]
-    check_inputs(ins, ends, on_unused_input, implicit, together)
+    check_inputs(ins, ends, on_unused_input, implicit, together, written)
     end_of_trace()
     return Function(spec)
 

@@ -22,9 +22,11 @@ from graphc.ir import (
     Input,
     Leaf,
     Node,
+    all_read,
     flatten,
     gathered,
     is_complex,
+    read_by,
     rebuild,
     refuse_missing,
     replaced,
@@ -201,10 +203,13 @@ def check_inputs(
     on_unused: OnUnused,
     implicit: Sequence[ImplicitTensor] = (),
     wholes: Sequence[Sequence[Node]] = (),
+    written: Sequence[Node] = (),
 ) -> None:
     """Raise where inputs are missing, occur twice or are not used.
 
-    Of the fields of an implicit array, or of another object, one that is used is enough.
+    An input is used where the expression reads it as it was written, before ``givens`` too, if only
+    for a shape that is known or a derivative that is constant. Of the fields of an implicit array,
+    or of another object, one that is used is enough.
     """
     if on_unused not in {"raise", "warn", "ignore"}:
         raise ArgumentError(f"on_unused_input={on_unused!r}: expected 'raise', 'warn' or 'ignore'.")
@@ -217,6 +222,8 @@ def check_inputs(
     missing = [x for x in needed if isinstance(x.op, Input) and not isinstance(x, Shared)]
     refuse_missing(missing, variables)
     used = {x for node in needed for x in node.inputs}.union(outputs)
+    if on_unused != "ignore" and not given <= used:
+        used |= all_read([*outputs, *written]) | {x for x in given if x in read_by(x)}
     together = [*[x.inputs for x in implicit], *wholes]
     used.update(*[values for values in together if not used.isdisjoint(values)])
     for x in variables:

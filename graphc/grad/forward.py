@@ -13,14 +13,24 @@ from graphc.grad.reverse import (
     Disconnected,
     ReturnDisconnected,
     contained,
+    continuous,
     cotangents,
     disconnected,
     like,
-    listed,
     summed,
     typed_like,
 )
-from graphc.ir import Node, Pick, TupleType, gathered, is_inexact, picks, replaced, toposort
+from graphc.ir import (
+    Node,
+    Pick,
+    TupleType,
+    gathered,
+    is_inexact,
+    note_reads,
+    picks,
+    replaced,
+    toposort,
+)
 from graphc.site import derived_from
 from graphc.tensor import Tensor, as_tensor
 from graphc.tensor.core.shape import Length, Shape
@@ -108,7 +118,7 @@ def pushforward(
         >>> moved.eval({x: [3.0, 4.0]}, mode="NUMPY").tolist()
         [6.0, 80.0]
     """
-    xs = listed(wrt)
+    xs = continuous(wrt)
     ts = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
     if len(xs) != len(ts):
         raise ArgumentError(f"{len(xs)} arrays and {len(ts)} tangents.")
@@ -126,6 +136,7 @@ def pushforward(
         else t
         for y, t in zip(ys, pushed, strict=True)
     ]
+    note_reads(result, [*ys, *given, *given.values()])
     return contained(f, result)
 
 

@@ -11,13 +11,13 @@ from graphc.grad.forward import pushforward
 from graphc.grad.reverse import (
     Disconnected,
     contained,
+    continuous,
     cotangents,
     disconnected,
     grad,
-    listed,
     typed_like,
 )
-from graphc.ir import is_complex, is_inexact
+from graphc.ir import is_complex, is_inexact, note_reads
 from graphc.tensor import as_tensor, broadcast_to, eye, reshape
 from graphc.tensor.arrays.vectorize import batched
 from graphc.tensor.core.shape import lengths
@@ -52,7 +52,7 @@ def jacobian(
         [[2.0, 0.0], [0.0, 4.0]]
     """
     y = as_tensor(expression)
-    xs = listed(wrt)
+    xs = continuous(wrt)
     if not is_inexact(y.dtype) or is_complex(y.dtype) or any(is_complex(x.dtype) for x in xs):
         raise GradientError(
             f"The Jacobian of {y!r}: expected real floating arrays.",
@@ -72,6 +72,7 @@ def jacobian(
             result.append(broadcast_to(zero, shape))
         else:
             result.append(reshape(next(slopes), shape))
+    note_reads(result, [y, *xs])
     return contained(wrt, result)
 
 
@@ -99,7 +100,7 @@ def hessian(
         >>> graphc.hessian((x**3).sum(), x).eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
         [[6.0, 0.0], [0.0, 12.0]]
     """
-    xs = listed(wrt)
+    xs = continuous(wrt)
     slopes = grad(cost, xs, consider_constant, disconnected_inputs)
     blocks = [
         jacobian(g, x, consider_constant, disconnected_inputs="ignore")
@@ -127,7 +128,7 @@ def hessian_vector_product(cost: Any, wrt: Any, p: Any, **grad_kwargs: Any) -> A
         >>> moved.eval({x: [1.0, 2.0]}, mode="NUMPY").tolist()
         [6.0, 120.0]
     """
-    xs = listed(wrt)
+    xs = continuous(wrt)
     slopes = grad(cost, xs, **grad_kwargs)
     moved = pushforward(slopes, xs, p, disconnected_outputs="ignore")
     return contained(wrt, moved)

@@ -8,12 +8,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from itertools import islice
 from typing import Any, Literal
 
 from graphc.errors import ArgumentError, DisconnectedInputError, GradientError
-from graphc.ir import Node, Pick, TensorType, dependent, gathered, is_float, is_inexact, toposort
+from graphc.grad.integers import readings
+from graphc.ir import (
+    Node,
+    Pick,
+    TensorType,
+    dependent,
+    gathered,
+    is_float,
+    is_inexact,
+    note_reads,
+    toposort,
+)
 from graphc.site import derived_from, frames_up
-from graphc.tensor import Tensor, as_tensor, cast, ones_like, where as select, zeros_like
+from graphc.tensor import Tensor, add, as_tensor, cast, ones_like, real, where as select, zeros_like
 from graphc.tensor.core.elementwise import repeated_like, split_mask
 from graphc.tensor.core.specify import specify_shape
 
@@ -130,6 +143,13 @@ def listed(wrt: Any) -> list[Tensor]:
                 f"A derivative with respect to {x!r}, which is not a symbolic array.",
                 "Use the inputs, shared variables or other parts of the graph.",
             )
+    return xs
+
+
+def continuous(wrt: Any) -> list[Tensor]:
+    """The arrays as a list, where each has a continuous dtype."""
+    xs = listed(wrt)
+    for x in xs:
         if not is_inexact(x.dtype):
             raise GradientError(
                 f"A derivative with respect to {x!r}, whose dtype is not continuous.",
@@ -152,7 +172,11 @@ def disconnected(
         raise DisconnectedInputError(message, "Leave it out, or pass disconnected_inputs='ignore'.")
     if inputs == "warn":
         warnings.warn(message, stacklevel=frames_up())
-    return zeros_like(x) if returned == "zero" else None
+    return _zeros(x) if returned == "zero" else None
+
+
+def _zeros(x: Tensor) -> Tensor:
+    return zeros_like(x, x.dtype if is_inexact(x.dtype) else "floatX")
 
 
 def grad(
@@ -172,7 +196,8 @@ def grad(
 
     Args:
         cost: A real floating scalar; None with ``known_grads``.
-        wrt: A floating or complex array of the graph, or a list or tuple of them.
+        wrt: An array of the graph, or a list or tuple of them. One of integers or bool has the
+            gradient of its casts to floating dtypes, and zeros where it is read otherwise.
         consider_constant: Parts of the graph that let no gradient through.
         disconnected_inputs: ``"raise"``, ``"warn"`` or ``"ignore"`` where the cost does not
             depend on an array of ``wrt``.
@@ -181,10 +206,12 @@ def grad(
         return_disconnected: ``"zero"`` for zeros there, ``"none"`` for None.
 
     Returns:
-        An array of the shape and dtype of ``wrt``, or a list or tuple of them, as ``wrt`` is.
+        An array of the shape and dtype of ``wrt``, or a list or tuple of them, as ``wrt`` is. With
+        respect to integers it is floating.
 
     Raises:
-        GradientError: The cost is not a real floating scalar, or ``wrt`` is not floating.
+        GradientError: The cost is not a real floating scalar, or a loop or an operation of yours
+            reads integers of ``wrt``.
         DisconnectedInputError: The cost does not depend on an array of ``wrt``.
 
     Example:
@@ -205,13 +232,35 @@ def grad(
         g = as_tensor(g)
         _check_cotangent(node, g)
         given[node] = _added(given.get(node), like(g, node))
-    found = cotangents(given, xs, _constants(consider_constant))
+    found = _gradients(given, xs, _constants(consider_constant))
     what = "The cost" if cost is not None else "What known_grads names"
     result = [
         _missing(given, x, disconnected_inputs, return_disconnected, what) if g is None else g
         for x, g in zip(xs, found, strict=True)
     ]
+    note_reads(result, [*given, *given.values(), *xs])
     return contained(wrt, result)
+
+
+def _gradients(
+    given: Mapping[Node, Tensor], xs: Sequence[Tensor], constants: list[Node]
+) -> list[Tensor | None]:
+    """The gradient with respect to each array; None where it is disconnected."""
+    of_integers = readings(given, xs, constants)
+    if not of_integers:
+        return cotangents(given, xs, constants)
+    wrt = [y for x in xs for y in (of_integers[x].casts if x in of_integers else [x])]
+    arrived = iter(cotangents(given, wrt, constants))
+    found: list[Tensor | None] = []
+    for x in xs:
+        if x not in of_integers:
+            found.append(next(arrived))
+            continue
+        reading = of_integers[x]
+        parts = [real(g) for g in islice(arrived, len(reading.casts)) if g is not None]
+        zeros = _zeros(x) if reading.is_connected else None
+        found.append(reduce(add, parts) if parts else zeros)
+    return found
 
 
 def _missing(

@@ -40,6 +40,7 @@ from graphc.ir.node import (
 )
 from graphc.ir.op import Check, Op, encode, is_own_class
 from graphc.ir.print import dprint, pprint, preview, tree
+from graphc.ir.reads import all_read, note_folded, note_reads, read_by
 from graphc.ir.slot import Slot
 from graphc.ir.types import Shape, TensorType, TupleType, Type
 from graphc.ir.walk import (
@@ -74,6 +75,7 @@ __all__ = [
     "TensorType",
     "TupleType",
     "Type",
+    "all_read",
     "ancestors",
     "check",
     "check_same_interface",
@@ -93,6 +95,8 @@ __all__ = [
     "is_integer",
     "is_numeric",
     "is_own_class",
+    "note_folded",
+    "note_reads",
     "numpy_dtype",
     "ordered",
     "paths",
@@ -101,6 +105,7 @@ __all__ = [
     "preview",
     "promote",
     "reached",
+    "read_by",
     "real_dtype",
     "rebuild",
     "refuse_missing",

@@ -61,7 +61,10 @@ class Node:
         site: The user's line that first made it.
     """
 
-    __slots__ = ("__weakref__", "_alias", "inputs", "op", "serial", "site", "type")
+    __slots__ = (
+        *("__weakref__", "_alias", "_behind", "_reads"),
+        *("inputs", "op", "serial", "site", "type"),
+    )
 
     op: Op
     inputs: tuple[Node, ...]

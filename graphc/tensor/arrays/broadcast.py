@@ -13,7 +13,14 @@ from graphc.ir import Op, Shape as StaticShape, TensorType
 from graphc.tensor.core.assertion import CheckAndRaise
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import broadcast_shapes, equal, summed
-from graphc.tensor.core.shape import entries, length, lengths, target_shape, with_batch_length
+from graphc.tensor.core.shape import (
+    entries,
+    length,
+    lengths,
+    read_from,
+    target_shape,
+    with_batch_length,
+)
 from graphc.tensor.core.tensor import Tensor, as_tensor, constant, function
 
 
@@ -196,7 +203,7 @@ def second(a: Any, b: Any) -> Tensor:
     """
     xs = [as_tensor(a), as_tensor(b)]
     broadcast_shapes("second", [x.type for x in xs])
-    return broadcast_to(xs[1], broadcast_lengths(xs))
+    return read_from(xs[0], broadcast_to(xs[1], broadcast_lengths(xs)))
 
 
 @function
@@ -208,7 +215,8 @@ def fill(a: Any, b: Any) -> Tensor:
         >>> gt.fill([[0, 0], [0, 0]], 5).eval(mode="NUMPY").tolist()
         [[5, 5], [5, 5]]
     """
-    return second(a, b)
+    a = as_tensor(a)
+    return read_from(a, second(a, b))
 
 
 def broadcast_lengths(xs: Sequence[Tensor], without: int = 0) -> list[int | Tensor]:

@@ -25,7 +25,7 @@ from graphc.ir import (
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import cast, equal
-from graphc.tensor.core.shape import entries, lengths, target_shape
+from graphc.tensor.core.shape import entries, lengths, read_from, target_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor, function, operands
 
 LETTERS = {
@@ -190,7 +190,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
         dtype: That of x by default.
     """
     x = as_tensor(x)
-    return full(lengths(x), cast(fill_value, dtype or x.dtype))
+    return read_from(x, full(lengths(x), cast(fill_value, dtype or x.dtype)))
 
 
 @function
@@ -203,20 +203,21 @@ def zeros_like(x: Any, dtype: Any = None) -> Tensor:
         [[0, 0], [0, 0]]
     """
     x = as_tensor(x)
-    return zeros(lengths(x), dtype or x.dtype)
+    return read_from(x, zeros(lengths(x), dtype or x.dtype))
 
 
 @function
 def ones_like(x: Any, dtype: Any = None) -> Tensor:
     """Return an array of ones of x's shape and dtype."""
     x = as_tensor(x)
-    return ones(lengths(x), dtype or x.dtype)
+    return read_from(x, ones(lengths(x), dtype or x.dtype))
 
 
 @function
 def empty_like(x: Any, dtype: Any = None) -> Tensor:
     """Return an array of zeros of x's shape and dtype: a graph has no uninitialised values."""
-    return zeros_like(x, dtype)
+    x = as_tensor(x)
+    return read_from(x, zeros_like(x, dtype))
 
 
 @function
@@ -414,7 +415,7 @@ def identity_like(x: Any, dtype: Any = None) -> Tensor:
     """Return the identity matrix of a matrix's shape and dtype."""
     x = as_tensor(x)
     n, m = lengths(x)
-    return eye(n, m, dtype=dtype or x.dtype)
+    return read_from(x, eye(n, m, dtype=dtype or x.dtype))
 
 
 @function

@@ -10,9 +10,20 @@ from typing import Any, Literal
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import Constant, Node, Op, Shape as StaticShape, TensorType, is_integer
+from graphc.ir import (
+    Constant,
+    Node,
+    Op,
+    Shape as StaticShape,
+    TensorType,
+    is_integer,
+    note_folded,
+    note_reads,
+)
 from graphc.ir.line import ATOM, Code, Writer
+from graphc.site import is_users_call
 from graphc.tensor.core.tensor import (
+    WRAPPERS,
     Tensor,
     as_tensor,
     constant,
@@ -77,6 +88,13 @@ def lengths(x: Tensor) -> list[int | Tensor]:
     return [length(x, axis) for axis in range(x.ndim)]
 
 
+def read_from(x: Tensor, result: Tensor) -> Tensor:
+    """Return a result of x's lengths; where these are static, x is recorded as read by the user."""
+    if x.type.is_static and is_users_call(WRAPPERS):
+        note_reads([result], [x])
+    return result
+
+
 @function
 def shape(x: Any) -> Tensor:
     """Return the lengths of an array, without computing the array.
@@ -94,14 +112,15 @@ def shape(x: Any) -> Tensor:
     """
     x = as_tensor(x)
     if x.type.is_static:
-        return constant(np.array(x.type.shape, np.int64), bake=True)  # type: ignore[no-any-return]
+        return read_from(x, constant(np.array(x.type.shape, np.int64), bake=True))
     return Tensor.make(Shape(), x)
 
 
 @function
 def size(x: Any) -> Tensor:
     """Return the number of elements, an int64 scalar."""
-    return as_tensor(math.prod(lengths(as_tensor(x))), dtype="int64")  # type: ignore[no-any-return]
+    x = as_tensor(x)
+    return read_from(x, as_tensor(math.prod(lengths(x)), dtype="int64"))
 
 
 @function
@@ -113,7 +132,8 @@ def shape_tuple(x: Any) -> tuple[Tensor, ...]:
         >>> shape_tuple(gt.tensor("x", shape=(3, None)))
         (3: int64[], x.shape[1]: int64[])
     """
-    return tuple(as_tensor(n, dtype="int64") for n in lengths(as_tensor(x)))
+    x = as_tensor(x)
+    return tuple(read_from(x, as_tensor(n, dtype="int64")) for n in lengths(x))
 
 
 @function
@@ -175,6 +195,7 @@ def listed(op: str, shape: Any) -> list[Any]:
     if isinstance(shape.op, Shape):
         return lengths(shape.inputs[0])  # type: ignore[arg-type]
     if isinstance(shape.op, Constant):
+        note_folded(shape)
         return shape.op.value.tolist()  # type: ignore[no-any-return]
     if shape.type.shape[0] is None:
         raise ShapeError(
@@ -209,6 +230,7 @@ def _entry(op: str, entry: Any, least: int) -> int | Tensor:
 def _known_value(x: Any, depth: int) -> Any:
     """The value of few operations on integer constants, as of ``x.shape[0] * 2``; else None."""
     if isinstance(x.op, Constant):
+        note_folded(x)
         return x.op.value
     if not depth or not x.inputs or not is_integer(getattr(x.type, "dtype", "")):
         return None

@@ -41,6 +41,9 @@ from graphc.tensor.core.dispatch import (
 from graphc.tensor.core.equality import is_elementwise
 from graphc.tensor.core.runtime import Runtime
 
+WRAPPERS = __file__
+"""The file of the methods, which call functions for the user."""
+
 TABLE: dict[str, Callable[..., Any]] = {}
 """Every public function of arrays by its name, for methods and for NumPy's dispatch."""
 
