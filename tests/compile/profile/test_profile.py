@@ -180,6 +180,21 @@ def test_where_the_profiler_of_jax_is_in_use_operations_are_timed(tmp_path: Path
     assert_adds_up(profile)
 
 
+def test_where_jax_tells_no_times_operations_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphc.link.jax.profile.events", lambda folder: ([], True))
+    x = gt.vector("x")
+    profile = graphc.function([x], gt.sort(gt.exp(x)), mode="JAX").profile(np.ones(3))
+    assert profile.method.endswith("as jax.profiler has no times of XLA's instructions here")
+    assert {"exp", "sort"} <= {row.operation for row in profile.rows}
+
+
+def test_a_trace_that_lacks_events_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphc.link.jax.fusions.MOST_EVENTS", 1)
+    x = gt.vector("x")
+    profile = graphc.function([x], gt.exp(x), mode="JAX").profile(np.ones(3))
+    assert "left out some events" in profile.method
+
+
 def profile_of_a_loop() -> Any:
     x = gt.vector("x")
     states = graphc.scan(gt.sin, outputs_info=x, n_steps=5, name="a<b")
