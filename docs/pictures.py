@@ -63,7 +63,24 @@ def performance(figure: Any, names: Names) -> None:
     axes.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))
 
 
-DRAWN: dict[str, Callable[[Any, Names], None]] = {"kalman": kalman, "performance": performance}
+def rnn(figure: Any, names: Names) -> None:
+    """The loss of each round, and predictions before and after training."""
+    left, right = figure.subplots(1, 2, width_ratios=[3, 2])
+    left.plot(names["on_jax"], label="JAX")
+    left.plot(names["on_mlx"], "o", label="MLX, three rounds")
+    left.set(yscale="log", xlabel="round", ylabel="mean squared error")
+    left.legend(frameon=False)
+    right.plot(names["targets"], names["expected"], "o", color="lightgray", markersize=3)
+    right.plot(names["targets"], names["predicted"], "o", color="tab:blue", markersize=3)
+    right.axline((0, 0), slope=1, color="black", linewidth=0.5)
+    right.set(xlabel="recent level", ylabel="prediction")
+
+
+DRAWN: dict[str, Callable[[Any, Names], None]] = {
+    "kalman": kalman,
+    "performance": performance,
+    "rnn": rnn,
+}
 """What draws the picture of each page."""
 
 
