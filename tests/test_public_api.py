@@ -236,7 +236,7 @@ PYTENSOR = {
     "graphc.tensor.min": "x axis=None keepdims=False initial",
     "graphc.tensor.moveaxis": "x source destination",
     "graphc.tensor.nan_to_num": "x nan=0.0 posinf=None neginf=None",
-    "graphc.tensor.nonzero": "x return_matrix",
+    "graphc.tensor.nonzero": "x return_matrix=False",
     "graphc.tensor.norm": "x ord=None axis=None keepdims=False",
     "graphc.tensor.ones": "shape dtype=None",
     "graphc.tensor.ones_like": "x dtype=None opt",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 from graphc.errors import ArgumentError, ShapeError
 from graphc.tensor.arrays.create import arange
@@ -16,8 +16,22 @@ from graphc.tensor.core.shape import entries, lengths, ravel
 from graphc.tensor.core.tensor import Tensor, as_tensor, function
 
 
+@overload
+def nonzero(
+    x: Any, return_matrix: Literal[False] = False, *, size: Any = None, fill_value: Any = None
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def nonzero(
+    x: Any, return_matrix: Literal[True], *, size: Any = None, fill_value: Any = None
+) -> Tensor: ...
+
+
 @function
-def nonzero(x: Any, *, size: Any = None, fill_value: Any = None) -> tuple[Tensor, ...]:
+def nonzero(
+    x: Any, return_matrix: bool = False, *, size: Any = None, fill_value: Any = None
+) -> Any:
     """Return the positions of the nonzero elements, in row-major order.
 
     Their number depends on the values, so JAX supports constants only, unless a ``size`` is
@@ -25,12 +39,13 @@ def nonzero(x: Any, *, size: Any = None, fill_value: Any = None) -> tuple[Tensor
 
     Args:
         x: At least one axis.
+        return_matrix: Return a matrix with a row for each axis instead of vectors.
         size: The number of positions to return, a Python or symbolic integer; the first ones.
         fill_value: The filler if there are fewer, 0 by default: an integer, or
             one for each axis.
 
     Returns:
-        An int64 vector for each axis, of unknown length without a ``size``.
+        A tuple with an int64 vector for each axis, of unknown length without a ``size``.
 
     Raises:
         ShapeError: x has no axis.
@@ -42,7 +57,12 @@ def nonzero(x: Any, *, size: Any = None, fill_value: Any = None) -> tuple[Tensor
         >>> places.eval(mode="NUMPY").tolist()
         [1, 3, -1]
     """
-    x = as_tensor(x)
+    places = _places(as_tensor(x), size, fill_value)
+    return stack(places) if return_matrix else places
+
+
+def _places(x: Tensor, size: Any, fill_value: Any) -> tuple[Tensor, ...]:
+    """The positions on each axis."""
     if size is None:
         if fill_value is not None:
             raise ArgumentError("nonzero: fill_value= requires size=.")

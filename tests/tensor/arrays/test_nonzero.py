@@ -75,3 +75,9 @@ def test_what_is_asked_for_wrongly_is_told() -> None:
         gt.nonzero(x, size=1, fill_value=(1, 2, 3))
     with pytest.raises(ShapeError, match="expected at least one axis"):
         gt.nonzero(gt.scalar(), size=1)
+
+
+def test_places_come_as_a_matrix_where_that_is_asked_for() -> None:
+    x = np.array([[0, 1], [2, 0]])
+    found = gt.as_tensor(x).nonzero(return_matrix=True).eval(mode="NUMPY")
+    np.testing.assert_array_equal(found, np.stack(np.nonzero(x)))
