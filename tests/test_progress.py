@@ -163,13 +163,24 @@ def test_each_backend_tells_what_it_does(mode: str, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(progress, "WORTHWHILE", -1.0)
     monkeypatch.setattr(progress._thread_local, "line", Telling())
     x = gt.vector("x")
-    f = graphc.function([x], gt.log(1 + x) * 1, mode=mode)
+    f = graphc.function([x], gt.sort(gt.log(1 + gt.exp(gt.sin(x) * gt.tanh(x)))), mode=mode)
     f(np.ones(3))
     after = len(told)
     f(np.ones(3))
     assert len(told) == after
     for text in TOLD[mode]:
         assert any(text in line for line in told), told
+
+
+def test_mlx_starts_no_thread_for_a_kernel_or_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched()
+    monkeypatch.setattr(progress._thread_local, "line", watched.line)
+    x = gt.vector("x")
+    graphc.function([x], gt.exp(x) * 3, mode="MLX")(np.ones(3))
+    assert not watched.tickers
+    states = graphc.scan(gt.sin, outputs_info=x, n_steps=40)
+    graphc.function([x], states[-1], mode="MLX")(np.ones(3))
+    assert len(watched.tickers) == 1
 
 
 def test_an_error_in_a_stage_removes_the_line(monkeypatch: pytest.MonkeyPatch) -> None:

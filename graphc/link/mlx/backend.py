@@ -76,7 +76,7 @@ def compile(
 
     # An operation of the user's may call the function that it is part of.
     lock = threading.RLock()
-    watch = Watch(spec, context)
+    watch = Watch(spec, context, is_large=segments.is_large)
 
     def in_segments(arguments: Sequence[Any]) -> Sequence[Any]:
         pairs = enumerate(arguments)

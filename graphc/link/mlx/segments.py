@@ -34,6 +34,10 @@ from graphc.tensor.core.elementwise import Elementwise
 SHORT = 8
 """A loop of no more steps is written out where it stands."""
 
+FEW = 4
+"""The operations that become one kernel or two: a thread to tell of them would cost 1 % of the time
+that MLX takes where it has the kernels already."""
+
 LARGE = 512
 """A loop of more operations than that, all its steps together, is not."""
 
@@ -187,6 +191,11 @@ class Segments:
                 if segment.is_large:
                     mx.async_eval([values[i] for i in segment.results])  # type: ignore[no-untyped-call]
         return [values[i] for i in program.outputs]
+
+    @property
+    def is_large(self) -> bool:
+        """Whether MLX may make more than a kernel or two of it."""
+        return bool(self.places.driven) or sum(self.places.sizes.values()) > FEW
 
     @property
     def direct(self) -> CompiledFunction | None:

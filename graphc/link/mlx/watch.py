@@ -31,10 +31,17 @@ def watching() -> Call | None:
 
 
 class Watch:
-    """Over the calls of one executable."""
+    """Over the calls of one executable.
 
-    def __init__(self, spec: CallSpec, context: CompileContext) -> None:
+    Args:
+        spec: How it is called.
+        context: Where compilations are recorded.
+        is_large: Whether compiling it may take seconds, which are then told.
+    """
+
+    def __init__(self, spec: CallSpec, context: CompileContext, *, is_large: bool) -> None:
         self.static = spec.static
+        self.is_large = is_large
         self.context = context
         self.is_new = True
 
@@ -74,8 +81,9 @@ class Call:
             shapes, values = self._signature()
             self.watch.context.before_compile(shapes, values)
             self.since = perf_counter()
-            self.stage = stage(_Kernels(), blocking=True)
-            self.stage.__enter__()
+            if self.watch.is_large:
+                self.stage = stage(_Kernels(), blocking=True)
+                self.stage.__enter__()
 
     def record(self) -> None:
         """Record it when it is over and nothing failed."""
