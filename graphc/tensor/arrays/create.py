@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -106,7 +106,20 @@ CONSTRUCTORS = {
 """``scalar`` to ``tensor7``; with their dtype's letter in front, types, which make inputs too."""
 
 
-def _plural(kind: str) -> Callable[..., Any]:
+class Several(Protocol):
+    """How several inputs are made at once."""
+
+    @overload
+    def __call__(self, names: int, /, *, dtype: Any = None) -> list[Tensor]: ...
+
+    @overload
+    def __call__(self, a: str, b: str, /, *names: str, dtype: Any = None) -> list[Tensor]: ...
+
+    @overload
+    def __call__(self, names: str | Sequence[str], /, *, dtype: Any = None) -> Any: ...
+
+
+def _plural(kind: str) -> Several:
     def construct(*names: Any, dtype: Any = None) -> Any:
         one = CONSTRUCTORS[kind] if dtype is None else partial(CONSTRUCTORS[kind], dtype=dtype)
         if names and isinstance(names[0], int):
