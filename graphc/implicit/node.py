@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from graphc.config import config
-from graphc.errors import ImplicitArrayError
+from graphc.errors import ImplicitArrayError, ShapeError
 from graphc.grad.reverse import cotangents
 from graphc.implicit.array import TENSOR, ImplicitArray
 from graphc.implicit.policy import enforce_policy, policy_of, whole
@@ -256,7 +256,7 @@ def _spec(cls: Any, shape: Any, dtype: Any, options: Any) -> ImplicitArray:
     try:
         made = cls.spec(wanted.shape, wanted.dtype, **options)
     except TypeError as error:
-        if isinstance(error, ImplicitArrayError):
+        if isinstance(error, ImplicitArrayError | ShapeError):
             raise
         raise ImplicitArrayError(
             f"implicit({cls.__name__}, {shape}, ...) with the options {options}: {error}",

@@ -12,8 +12,9 @@ from hypothesis import given, strategies as st
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import DTypeError, HandlerError, ImplicitArrayError
+from graphc.errors import DTypeError, HandlerError, ImplicitArrayError, ShapeError
 from graphc.implicit import (
+    CSR,
     ImplicitTensor,
     expanded,
     materializations,
@@ -172,6 +173,11 @@ def test_a_handler_of_another_type_is_told_of() -> None:
             graphc.function([w], gt.tanh(w), mode="NUMPY")
     finally:
         unregister(gt.tanh, wrong)
+
+
+def test_a_length_that_is_none_is_an_error_of_shapes() -> None:
+    with pytest.raises(ShapeError, match="-1 is not a static length"):
+        gt.implicit(CSR, (3, 4), "float64", "w", nse=-1)
 
 
 def test_a_class_without_spec_says_what_is_missing() -> None:

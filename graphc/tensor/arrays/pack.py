@@ -11,7 +11,15 @@ from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.arrays.split import parts_of
 from graphc.tensor.core.axes import expand_dims, squeeze
 from graphc.tensor.core.shape import lengths, listed, reshape, shape as shape_of
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, constant, function
+from graphc.tensor.core.tensor import (
+    Axis,
+    Tensor,
+    as_tensor,
+    axes_of,
+    constant,
+    function,
+    known_axes,
+)
 
 
 @function
@@ -31,7 +39,7 @@ def join_dims(x: Any, start_axis: int = 0, n_axes: int | None = None) -> Tensor:
         >>> join_dims(gt.tensor("x", shape=(2, 3, 4, None)), 1, 2).type
         float64[2, 12, ?]
     """
-    x = as_tensor(x)
+    x, start_axis = as_tensor(x), known_axes(start_axis)
     first = start_axis + x.ndim if start_axis < 0 else start_axis
     count = x.ndim - first if n_axes is None else n_axes
     if first < 0 or count < 0 or first + count > x.ndim:

@@ -116,6 +116,7 @@ def test_axes_may_be_constants(what: str) -> None:
     assert gt.stack([x, x], axis) is gt.stack([x, x], 0)
     assert gt.split(x, [1, 1], axis=axis)[0] is gt.split(x, [1, 1])[0]
     assert gt.argmax(x, axis) is gt.argmax(x, 0)
+    assert gt.join_dims(x, axis) is gt.join_dims(x, 0)
     assert gt.linalg.norm(x, axis=axis) is gt.linalg.norm(x, axis=0)
     assert gt.transpose(x, [gt.constant(1), axis]) is x.T
 
