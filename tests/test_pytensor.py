@@ -168,3 +168,9 @@ def test_the_remedies_of_what_bites_first_work() -> None:
     out, updates = graphc.scan(lambda t: t * 2, [x], return_updates=True)
     assert (out.type, updates) == (x.type, {})
     assert (gt.constant(1).dtype, (gt.bvector().astype("int16") + 300).dtype) == ("int64", "int16")
+
+
+def test_streams_are_as_the_page_says() -> None:
+    f = graphc.function([], gt.random.RandomStream(1).normal(), returns="numpy")
+    is_told = "`RandomStream` is the same in each call" in MIGRATING.partition("## Imports")[0]
+    assert is_told == (f() == f())
