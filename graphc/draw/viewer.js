@@ -150,7 +150,10 @@ function makeViewer(pane, data) {
     g.append(element("rect", { class: "shape", width: w, height: h }));
     if (box.k === "shared") g.append(element("rect", { class: "double", x: 3, y: 3, width: w - 6, height: h - 6 }));
     if (d.c.includes(i)) g.append(element("text", { class: "more", x: w / 2, y: -4 }, "⋯"));
-    if (mark) g.append(element("text", { class: "sign", x: -2, y: 6 }, { gone: "−", new: "+", within: "±" }[mark]));
+    if (mark) {
+      g.append(element("circle", { class: "sign", cx: 0, cy: 0, r: 7.5 }));
+      g.append(element("text", { class: "sign", x: 0, y: 4.5 }, { gone: "−", new: "+", within: "±" }[mark]));
+    }
     item.lines.forEach(([kind, text], j) => {
       const sign = kind === "name" && holder ? (isOpen ? "▾ " : "▸ ") : "";
       g.append(element("text", { class: kind, x: w / 2, y: N.padding / 2 + N.nameHeight - 5 + j * N.lineHeight }, sign + text));
@@ -210,7 +213,7 @@ function makeViewer(pane, data) {
     const { width, height } = svg.getBoundingClientRect();
     const [wide, high] = [(width - 28) / Math.max(size.width, 1), (height - 28) / Math.max(size.height, 1)];
     // Text that can be read comes before all of it in sight.
-    at.k = Math.min(1.1, Math.max(wide, Math.min(0.6, least)), Math.max(high, least));
+    at.k = Math.min(1.1, Math.max(wide, Math.min(0.45, least)), Math.max(high, least));
     at.x = (width - size.width * at.k) / 2;
     at.y = Math.max(14, (height - size.height * at.k) / 2);
     if (size.width * at.k > width) at.x = 14;
@@ -262,10 +265,10 @@ function makeViewer(pane, data) {
   }
   let turn = 0;
   return {
-    // Shows a drawing; marks are "gone" or "new" by box, and what holds a marked box is opened.
+    // Shows a drawing; marks are "gone", "new" or "within" by box. What holds a marked box is opened.
     show(d, given = {}, least = 0.85) {
       [drawing, marks, opened] = [d, given, new Set()];
-      if (d) openAll((number) => holds(boxes[number], (n) => marks[n]));
+      if (d) openAll((number) => marks[number] === "within" || holds(boxes[number], (n) => marks[n]));
       draw();
       fit(least);
     },

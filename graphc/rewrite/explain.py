@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from graphc.ir import Graph, Input, Node, pprint, toposort
+from graphc.lazy import provided
 from graphc.loop.subgraph import inlined
-from graphc.rewrite.engine import Change
-from graphc.rewrite.page import page
+from graphc.rewrite.pairing import Entry, entries, told_apart
 from graphc.rewrite.passes import PassReport, optimize
 
 WIDEST = 72
@@ -37,7 +37,8 @@ class Explanation:
 
     def html(self) -> str:
         """One page of HTML that needs nothing else: steps, changes, the graph before and after."""
-        return page(self.before, self.passes, str(self))
+        made: str = provided(__name__, "page")(self.before, self.passes, str(self))
+        return made
 
     def save(self, path: str | Path) -> Path:
         """Write the page of HTML to a file.
@@ -63,17 +64,18 @@ class Explanation:
                 f"{report.name}: {report.seconds * 1e3:.1f} ms, "
                 f"{report.before} -> {report.after} nodes"
             )
-            for change in report.records:
-                yield from _described(change)
+            for entry in entries(report.records):
+                yield from _described(entry)
         yield "result"
         yield from (f"  {pprint(node, WIDEST)}" for node in self.graph.outputs)
 
 
-def _described(change: Change) -> Iterator[str]:
-    where = change.before.where
-    yield f"  {change.rule.name}" + (f"   {where}" if where else "")
-    yield f"    {pprint(change.before, WIDEST)}"
-    yield f"    -> {pprint(change.after, WIDEST)}"
+def _described(entry: Entry) -> Iterator[str]:
+    where = entry.before.where
+    yield f"  {entry.name}" + (f"   {where}" if where else "")
+    for before, after in told_apart(entry.before, entry.after, WIDEST):
+        yield f"    {before}"
+        yield f"    -> {after}"
 
 
 @runtime_checkable

@@ -38,6 +38,31 @@ def test_each_change_has_rule_line_before_and_after() -> None:
     assert text.splitlines()[-2:] == ["result", "  log1p(x)"]
 
 
+def looped() -> gt.Tensor:
+    """The gradient of a loop, in which several rules change several loops."""
+    d = gt.scalar("d")
+    average = graphc.scan(lambda now, last: d * last + (1 - d) * now * 1.0, x, x[0])
+    return graphc.grad((average**2).sum(), d)
+
+
+def test_no_change_is_told_by_the_same_text_twice() -> None:
+    told = explain([looped(), graphc.ifelse(y.sum() > 0, gt.log(1 + x * 1), x)])
+    lines = str(told).splitlines()
+    pairs = [(a, b) for a, b in pairwise(map(str.strip, lines)) if b.startswith("-> ")]
+    assert len(pairs) > 10
+    assert [a for a, b in pairs if b == f"-> {a}"] == []
+
+
+def test_rules_that_changed_one_loop_together_are_told_together() -> None:
+    told = explain(looped())
+    names = [
+        line.split("   ")[0] for line in str(told).splitlines() if "loops_side_by_side" in line
+    ]
+    assert {*names} == {"  carries_that_agree, loops_side_by_side, unused_parts_of_loops"}
+    records = [change for report in told.passes for change in report.records]
+    assert all(change.before is not change.after for change in records)
+
+
 @pytest.mark.parametrize("asked", [node, [node], Graph([x], [node]), Graph([y, x], [node])])
 def test_arrays_lists_and_graphs_are_explained(asked: object) -> None:
     assert explain(asked).graph.outputs == (gt.log1p(x),)  # type: ignore[arg-type]
@@ -179,3 +204,76 @@ def test_a_compiled_function_is_explained_as_its_mode_has_it() -> None:
     g = graphc.function([x], node, plain)
     assert explain(g).graph.outputs == (gt.log(1 + x),)
     assert explain(g, excluding=()).graph.outputs == (gt.log1p(x),)
+
+
+# What the page draws.
+
+
+def drawn(data: Any, step: Any) -> list[list[str]]:
+    """The names in the drawings of both sides of a step."""
+    drawings = [data["drawings"][side] for side in step["sides"]]
+    return [[data["boxes"][i]["n"] for i in drawing["b"]] for drawing in drawings]
+
+
+def marked(data: Any, step: Any) -> dict[str, str]:
+    return {data["boxes"][int(i)]["n"]: mark for i, mark in step["marks"].items()}
+
+
+def test_both_sides_are_drawn_and_what_differs_is_marked() -> None:
+    data = Page(explain(node * y).html()).data
+    canonicalize = data["passes"][0]
+    assert [sorted(names) for names in drawn(data, canonicalize)] == [
+        ["1.0", "add", "log", "multiply", "multiply", "x", "y"],
+        ["1.0", "add", "log", "multiply", "x", "y"],
+    ]
+    # The sum, the logarithm and the other product do the same as before, with new operands.
+    assert [*canonicalize["marks"].values()] == ["gone"]
+    assert marked(data, canonicalize) == {"multiply": "gone"}
+    (change,) = data["passes"][1]["changes"]
+    assert [sorted(names) for names in drawn(data, change)] == [
+        ["1.0", "add", "log", "x"],
+        ["log1p", "x"],
+    ]
+    assert marked(data, change) == {"1.0": "gone", "add": "gone", "log": "gone", "log1p": "new"}
+
+
+def test_what_differs_in_the_step_of_a_loop_is_marked_there() -> None:
+    total = graphc.scan(lambda now, last: last + gt.log(1 + now), x, 0.0)[-1]
+    data = Page(explain(total, including=["stabilize", "steps_of_loops"]).html()).data
+    loops = data["passes"][0]
+    assert marked(data, loops)["log1p"] == "new"
+    assert marked(data, loops)["log"] == "gone"
+    assert marked(data, loops)["scan"] == "within"
+    for side, name in zip(loops["sides"], ("log", "log1p"), strict=True):
+        (scan,) = [box for i in data["drawings"][side]["b"] if (box := data["boxes"][i])["i"]]
+        ((title, step),) = scan["i"]
+        assert title == "step"
+        assert name in [data["boxes"][i]["n"] for i in step["b"]]
+
+
+def test_a_loop_over_changed_operands_is_not_marked() -> None:
+    data = Page(explain(looped()).html()).data
+    step = next(step for step in data["passes"] if step["name"] == "canonicalize")
+    found = marked(data, step)
+    assert found["subtract"] == "new"
+    assert "scan" not in found
+    assert all("scan" in names for names in drawn(data, step))
+
+
+def test_of_a_large_graph_what_differs_is_drawn() -> None:
+    deep = gt.log(1 + x)
+    for i in range(400):
+        deep = gt.sin(deep) + y * float(i + 2)
+    data = Page(explain([deep, x]).html()).data
+    for step in data["passes"]:
+        for names in drawn(data, step):
+            assert 0 < len(names) <= page_module.MOST_DRAWN
+    stabilize = next(step for step in data["passes"] if step["name"] == "stabilize")
+    assert "add" in drawn(data, stabilize)[0]
+
+
+def test_steps_beyond_the_most_boxes_are_told_as_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "MOST_BOXES", 10)
+    data = Page(explain(node).html()).data
+    assert data["passes"][0]["sides"]
+    assert data["passes"][1]["sides"] is None

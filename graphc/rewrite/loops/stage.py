@@ -267,5 +267,7 @@ class _Rebuild:
             after = next(y for (source, _), y in made.items() if source is loop)
             if isinstance(after.op, Pick):
                 (after,) = after.inputs
+            if after is loop:  # the others became this one
+                continue
             for rule in sorted(rules, key=lambda rule: rule.name):
                 self._stage.note(rule, loop, after)
