@@ -18,7 +18,7 @@ from graphc.loop.step import Formal
 LONGEST = 34
 """How many characters a line in a box has by default before it is cut by dots."""
 
-CODE = 160
+CODE = 100
 """About how many characters of a node's expression its box tells on demand."""
 
 DEEPEST = 12

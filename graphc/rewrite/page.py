@@ -22,10 +22,10 @@ MOST_LINES = 400
 MOST_DRAWN = 250
 """How many nodes of a graph are drawn; of a larger one, those near to what differs."""
 
-MOST_NEAR = 60
+MOST_NEAR = 40
 """How many nodes are drawn of each side of a change."""
 
-MOST_BOXES = 8000
+MOST_BOXES = 5000
 """How many nodes all drawings of a page have together; other steps are told as text."""
 
 
@@ -150,23 +150,35 @@ class _Sketches:
         left, right = (dict.fromkeys(toposort(ys)) for ys in (before, after))
         is_large = max(len(left), len(right)) > MOST_DRAWN and tuple(before) != tuple(after)
         common = left.keys() & right.keys() if is_large else frozenset()
-        return self._sides(before, after, common, MOST_DRAWN)
+        inside = [everything(ys, 10 * MOST_DRAWN, common) for ys in (before, after)]
+        return self._sides((before, after), inside, common, MOST_DRAWN)
 
     def of_change(self, before: Node, after: Node) -> dict[str, Any]:
         """Return the drawings of a node and its replacement, down to what both are made of."""
-        left, right = (everything([x], MOST_NEAR) for x in (before, after))
-        # A node that the other side is made of, as in x * 1 and x, has nothing of it to show.
-        common = left.keys() & right.keys()
-        return self._sides([before], [after], common, MOST_NEAR)
+        near = [everything([x], MOST_NEAR) for x in (before, after)]
+        # What both sides are made of has nothing to show: of x * 1 and x, that is x.
+        common = near[0].keys() & near[1].keys()
+        return self._sides(([before], [after]), near, common, MOST_NEAR)
 
     def _sides(
-        self, before: Sequence[Node], after: Sequence[Node], common: Collection[Node], most: int
+        self,
+        ends: Sequence[Sequence[Node]],
+        nodes: Sequence[Collection[Node]],
+        common: Collection[Node],
+        most: int,
     ) -> dict[str, Any]:
-        sides = [self._drawn(ys, common, most) for ys in (before, after)]
+        """Return the drawings of two graphs, and the marks of their boxes.
+
+        Args:
+            ends: The outputs of each.
+            nodes: The nodes of each, those of graphs within the graph too.
+            common: What need not be looked into.
+            most: How many nodes are drawn of each.
+        """
+        sides = [self._drawn(ys, common, most) for ys in ends]
         if None in sides:
             return {"sides": None, "marks": {}}
-        left, right = (everything(ys, 10 * most, common) for ys in (before, after))
-        found = marks(before, after, left, right)
+        found = marks(*ends, *nodes)
         numbers = ((self.boxes.number(x), mark) for x, mark in found.items())
         return {"sides": sides, "marks": {n: mark for n, mark in numbers if n is not None}}
 

@@ -14,6 +14,9 @@ from graphc.rewrite.rule import Rule
 MOST_PAIRS = 3
 """How many differences within a loop are told of one change."""
 
+MOST_ROUNDS = 5
+"""How often loops that are left are compared; each may have others among its operands."""
+
 FARTHEST = 300
 """How many pairs of nodes are compared to find what a change did."""
 
@@ -99,9 +102,7 @@ def marks(
     same: set[Node] = set()
     holders: dict[Node, str] = {}
     starts, ends = [*before], [*after]
-    known = -1
-    while len(same) > known:
-        known = len(same)
+    for _ in range(MOST_ROUNDS):
         for a, b, alike in pairs(starts, ends):
             if alike:
                 same |= {a, b}
