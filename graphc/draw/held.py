@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphc.ir import Graph, Node, pprint
+from graphc.ir.print import label
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
 
@@ -52,7 +53,12 @@ def held(node: Node) -> list[Held]:
         titles = ["if false", "if true"] if is_bool else [f"branch {i}" for i in range(len(graphs))]
     found = []
     for title, graph, places in zip(titles, graphs, passes, strict=True):
-        takes = ["" if i is None else _short(node.inputs[i]) for i in places]
+        given = [None if i is None else node.inputs[i] for i in places]
+        # A parameter that stands for one of the same name says nothing more.
+        takes = [
+            "" if x is None or label(x) == label(formal) else _short(x)
+            for formal, x in zip(graph.inputs, given, strict=True)
+        ]
         found.append(Held(title, graph, takes, [f"result {i}" for i in range(len(graph.outputs))]))
     return found
 

@@ -24,7 +24,13 @@ GAP = 22.0
 """The least distance between two boxes of a layer."""
 
 LAYER_GAP = 34.0
-"""The distance between layers, in which edges bend."""
+"""The least distance between layers, in which edges bend."""
+
+STEEP = 16.0
+"""How far aside an edge goes for each pixel that the distance between its layers grows."""
+
+HIGHEST_GAP = 90.0
+"""The most distance between layers."""
 
 STIFF = 6.0
 """How much more a long edge resists a bend than a box resists a shift."""
@@ -206,16 +212,29 @@ def placed(arrangement: Arrangement, sizes: Sequence[tuple[float, float]]) -> Pl
     centers = _centers(arrangement, widths)
     left = min((x - w / 2 for x, w in zip(centers, widths, strict=True)), default=0.0)
     centers = [x - left for x in centers]
+    gaps = _gaps(arrangement, centers)
     tops, bottoms, y = [], [], 0.0
-    for layer in arrangement.layers:
+    for layer, gap in zip(arrangement.layers, gaps, strict=True):
         tops.append(y)
         y += max((sizes[item][1] for item in layer if item < nodes), default=0.0)
         bottoms.append(y)
-        y += LAYER_GAP
+        y += gap
     width = max((x + w / 2 for x, w in zip(centers, widths, strict=True)), default=0.0)
     return Placement(
         tuple(centers), tuple(tops), tuple(bottoms), width, bottoms[-1] if bottoms else 0.0
     )
+
+
+def _gaps(arrangement: Arrangement, centers: Sequence[float]) -> list[float]:
+    """The distance below each layer: more where an edge goes far aside, or it would be flat."""
+    aside = dict.fromkeys(range(len(centers)), 0.0)
+    for link in arrangement.links:
+        far = abs(centers[link.start] - centers[link.end])
+        aside[link.start] = max(aside[link.start], far)
+    return [
+        min(HIGHEST_GAP, LAYER_GAP + max(aside[item] for item in layer) / STEEP)
+        for layer in arrangement.layers
+    ]
 
 
 def _centers(arrangement: Arrangement, widths: Sequence[float]) -> list[float]:

@@ -111,12 +111,13 @@ class Boxes:
         Args:
             graph: The graph.
             gives: What each output is, ``output 0`` and so on by default.
-            takes: What each input stands for.
+            takes: What each input stands for in a graph within another; there, inputs that no
+                output needs are left out.
         """
         gives = gives or [f"output {i}" for i in range(len(graph.outputs))]
         shown, partial = nearest(graph.outputs, self.left, set(graph.inputs))
-        room = self.left - len(shown)
-        unused = [x for x in dict.fromkeys(graph.inputs) if x not in shown]
+        known, room = set(shown), self.left - len(shown)
+        unused = [] if takes else [x for x in dict.fromkeys(graph.inputs) if x not in known]
         shown += unused[:room]
         notes = dict(zip(graph.inputs, takes, strict=True)) if takes else {}
         partial = partial or len(unused) > room

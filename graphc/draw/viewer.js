@@ -57,13 +57,14 @@ function makeViewer(pane, data) {
     const w = [...widths, ...Array(count - n).fill(0)];
     const centers = centersOf(d, w, n);
     const left = centers.reduce((a, x, i) => Math.min(a, x - w[i] / 2), Infinity);
-    const tops = [], bottoms = [];
+    const tops = [], bottoms = [], aside = w.map(() => 0);
+    for (const [start, end] of d.e) aside[start] = Math.max(aside[start], Math.abs(centers[start] - centers[end]));
     let y = 0;
     for (const layer of d.l) {
       tops.push(y);
       y += most(layer.map((item) => (item < n ? heights[item] : 0)));
       bottoms.push(y);
-      y += N.layerGap;
+      y += Math.min(N.highestGap, N.layerGap + most(layer.map((item) => aside[item])) / N.steep);
     }
     const shifted = centers.map((x) => x - left);
     return { centers: shifted, tops, bottoms, width: most(shifted.map((x, i) => x + w[i] / 2)), height: bottoms.length ? bottoms[bottoms.length - 1] : 0 };

@@ -16,7 +16,7 @@ NUMBERS = {
     "name": svg.NAME, "small": svg.SMALL, "nameHeight": svg.NAME_HEIGHT,
     "lineHeight": svg.LINE_HEIGHT, "typeHeight": svg.TYPE_HEIGHT, "padding": svg.PADDING,
     "gap": layout.GAP, "layerGap": layout.LAYER_GAP, "stiff": layout.STIFF,
-    "passes": layout.PASSES,
+    "passes": layout.PASSES, "steep": layout.STEEP, "highestGap": layout.HIGHEST_GAP,
 }  # fmt: skip
 """What the script has to know of the layout."""
 

@@ -108,6 +108,15 @@ def test_loops_branches_and_kept_graphs_are_drawn_inside_their_boxes() -> None:
     assert len(boxes_of(closed)) < len(boxes_of(root))
 
 
+def test_inputs_that_nothing_needs_are_drawn_of_a_graph_and_not_of_a_branch() -> None:
+    y, c = gt.vector("y"), gt.scalar("c")
+    boxes = Boxes(100)
+    drawing = boxes.graph(Graph([x, y, c], [graphc.ifelse(c > 0, gt.exp(x), gt.sin(x) * y)]))
+    assert {"x", "y", "c"} <= {boxes[i].name for i in drawing.boxes}
+    (branches,) = [boxes[i].inside for i in drawing.boxes if boxes[i].inside]
+    assert sorted(len(held.boxes) for _, held in branches) == [1, 1]
+
+
 def test_every_graph_that_an_operation_holds_tells_what_it_takes_and_gives() -> None:
     holders = [node for node in toposort([looped()]) if node.op.graphs()]
     assert holders
