@@ -76,10 +76,22 @@ def rnn(figure: Any, names: Names) -> None:
     right.set(xlabel="recent level", ylabel="prediction")
 
 
+def hidden_markov(figure: Any, names: Names) -> None:
+    """The chance of the loaded die, the likeliest path, and the truth in gray."""
+    axes = figure.subplots()
+    time = np.arange(len(names["truth"]))
+    axes.fill_between(time, names["truth"], step="mid", color="lightgray", label="loaded die")
+    axes.plot(names["chance"][:, 1], color="tab:blue", label="chance of the loaded die")
+    axes.step(time, 1.05 * names["path"][:, 1], color="tab:orange", where="mid", label="likeliest")
+    axes.set(xlabel="throw", ylim=(-0.02, 1.1))
+    axes.legend(frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
+
+
 DRAWN: dict[str, Callable[[Any, Names], None]] = {
     "kalman": kalman,
     "performance": performance,
     "rnn": rnn,
+    "hidden-markov": hidden_markov,
 }
 """What draws the picture of each page."""
 
@@ -89,7 +101,7 @@ def draw(page: str) -> Path:
     import matplotlib as mpl  # noqa: PLC0415 (an extra: the tests import this file without it)
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    mpl.rcParams.update({"svg.hashsalt": page, "svg.fonttype": "path"})
+    mpl.rcParams.update({"svg.hashsalt": page, "svg.fonttype": "none"})
     figure = Figure(figsize=(6.4, 3.4), layout="constrained")
     DRAWN[page](figure, session(page))
     picture = PICTURES / f"{page}.svg"
