@@ -21,6 +21,9 @@ LONGEST = 34
 CODE = 100
 """About how many characters of a node's expression its box tells on demand."""
 
+MOST_TOLD = 240
+"""How many characters any text of a box has; an operation may have thousands of operands."""
+
 DEEPEST = 12
 """How many levels of graphs within graphs are drawn."""
 
@@ -185,7 +188,7 @@ class Boxes:
                 kind=kind_of(node),
                 name=plain(name_of(node)),
                 parameters=plain(_parameters(node)),
-                type=repr(node.type),
+                type=plain(repr(node.type)),
                 where=_where(node),
                 code=plain(pprint(node, CODE)),
                 inside=inside,
@@ -255,6 +258,7 @@ def _where(node: Node) -> str | None:
     return plain(node.where)
 
 
-def plain(text: str) -> str:
-    """Return a text without characters that no XML may have, such as control characters."""
-    return "".join(c if c.isprintable() or c == "\u3000" else "\ufffd" for c in text)
+def plain(text: str, longest: int = MOST_TOLD) -> str:
+    """Return a text without what no XML may have, such as control characters, and cut by dots."""
+    shown = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return "".join(c if c.isprintable() or c == "\u3000" else "\ufffd" for c in shown)

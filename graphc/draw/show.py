@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, TypeGuard
 
 from graphc.draw.dot import dot
-from graphc.draw.model import Boxes, Drawing, nearest
+from graphc.draw.model import Boxes, Drawing, nearest, plain
 from graphc.draw.svg import drawn_size, svg
 from graphc.draw.viewer import page
 from graphc.errors import ArgumentError
@@ -26,6 +26,9 @@ MOST = 400
 
 LINES = 400
 """How many lines of text stand for a drawing where scripts are switched off."""
+
+LONGEST_TITLE = 80
+"""How many characters the title of a page has before it is cut by dots."""
 
 LOWEST, HIGHEST = 190, 620
 """How high a picture in a notebook is, in pixels."""
@@ -181,7 +184,7 @@ def _page(graph: Drawable, limit: int, *, rewritten: bool = True) -> tuple[str, 
     width, height = drawn_size(boxes, first)
     scale = min(1.0, 900 / width)
     frame = int(min(HIGHEST, max(LOWEST, height * scale + 110)))
-    return page(title, boxes, views, "\n".join(lines)), frame
+    return page(plain(title, LONGEST_TITLE), boxes, views, "\n".join(lines)), frame
 
 
 def _is_compiled(graph: Any) -> TypeGuard[Compiled]:

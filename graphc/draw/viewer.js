@@ -217,7 +217,6 @@ function makeViewer(pane, data) {
     at.k = Math.min(1.1, Math.max(wide, Math.min(0.45, least)), Math.max(high, least));
     at.x = (width - size.width * at.k) / 2;
     at.y = Math.max(14, (height - size.height * at.k) / 2);
-    if (size.width * at.k > width) at.x = 14;
     move();
   }
   function zoom(by, x, y) {

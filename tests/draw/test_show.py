@@ -96,6 +96,19 @@ def test_a_large_graph_is_drawn_in_part_and_says_so() -> None:
     assert len(html) < 300_000
 
 
+def test_an_operation_of_many_operands_has_a_short_title_and_a_short_text() -> None:
+    wide = gt.concatenate([x * float(i) for i in range(1000)])
+    html = framed(repr_html(wide))
+    title = re.search("<title>(.*)</title>", html)
+    assert title
+    assert len(title[1]) <= 80
+    assert max(len(box["c"]) for box in data_of(html)["boxes"]) <= 240
+
+
+def test_a_graph_without_nodes_is_a_page() -> None:
+    assert names(data_of(framed(repr_html(Graph([], []))))) == []
+
+
 def test_graphs_within_graphs_count_and_end_somewhere() -> None:
     def nested(level: int, y: Any) -> Any:
         inner = gt.scalar()
