@@ -87,11 +87,22 @@ def hidden_markov(figure: Any, names: Names) -> None:
     axes.legend(frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(0, 1))
 
 
+def from_jax(figure: Any, names: Names) -> None:
+    """What was observed, and the path before and after the fit."""
+    axes = figure.subplots()
+    axes.plot(names["observed"], "o", color="gray", markersize=3, label="observed")
+    axes.plot(names["before"], color="tab:orange", label="at the start")
+    axes.plot(names["after"], color="tab:blue", label="fitted")
+    axes.set(xlabel="step", ylabel="place")
+    axes.legend(frameon=False)
+
+
 DRAWN: dict[str, Callable[[Any, Names], None]] = {
     "kalman": kalman,
     "performance": performance,
     "rnn": rnn,
     "hidden-markov": hidden_markov,
+    "from-jax": from_jax,
 }
 """What draws the picture of each page."""
 
