@@ -185,12 +185,14 @@ class _Sketches:
     def _drawn(self, outputs: Sequence[Node], common: Collection[Node], most: int) -> int | None:
         """The number of a drawing; None where there are enough already."""
         nodes, partial = nearest(outputs, most, common)
-        key = (tuple(outputs), frozenset(nodes))
+        key = (tuple(outputs), frozenset(nodes), most)
         if key not in self._known:
             if len(nodes) > self.boxes.left:
                 return None
-            gives = [f"output {i}" for i in range(len(outputs))]
-            drawing = self.boxes.drawn(nodes, outputs, gives, partial=partial)
+            # The end of a change is no output of the graph.
+            ends = outputs if most == MOST_DRAWN else ()
+            gives = [f"output {i}" for i in range(len(ends))]
+            drawing = self.boxes.drawn(nodes, ends, gives, partial=partial)
             self._known[key] = len(self.drawings)
             self.drawings.append(drawing)
         return self._known[key]

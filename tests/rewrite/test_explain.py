@@ -234,6 +234,11 @@ def test_both_sides_are_drawn_and_what_differs_is_marked() -> None:
         ["1.0", "add", "log", "x"],
         ["log1p", "x"],
     ]
+    assert [data["drawings"][side]["g"] for side in change["sides"]] == [{}, {}]
+    assert [data["drawings"][side]["g"] for side in canonicalize["sides"]] == [
+        {"6": "output 0"},
+        {"5": "output 0"},
+    ]
     assert marked(data, change) == {"1.0": "gone", "add": "gone", "log": "gone", "log1p": "new"}
 
 
