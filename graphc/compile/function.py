@@ -38,6 +38,7 @@ from graphc.compile.specification import (
     as_output,
     check_givens,
     check_inputs,
+    default_updates,
     givens_of,
     signature_of,
     updates_of,
@@ -79,6 +80,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     *,
     on_unused_input: OnUnused = "raise",
     allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
     returns: Returns = "native",
 ) -> Function:
     """Compile a graph into a Python function.
@@ -96,6 +98,8 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
         on_unused_input: ``"raise"``, ``"warn"`` or ``"ignore"`` where no output needs an input.
         allow_input_downcast: True: arguments of any dtype are cast; False: none is cast to
             anything narrower; None: Python numbers are.
+        no_default_updates: True, or a list of shared variables: these keep their values, and are
+            not updated by default, as keys of a ``RandomStream`` otherwise are.
         returns: ``"native"`` for the backend's arrays, ``"numpy"`` for NumPy's.
 
     Returns:
@@ -129,6 +133,9 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     written = nodes
     nodes = replaced(nodes, swaps) if swaps else nodes
     outputs = None if outputs is None else opened_outputs(outputs, nodes, ins)
+    ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
+    variables = [x.variable for x in ins]
+    pairs += default_updates(ends, pairs, no_default_updates, swaps, variables)
     spec = FunctionSpec(
         rebuild(containers, list(ins)), outputs, pairs, get_mode(mode), name, returns
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ from graphc.errors import ArgumentError, DTypeError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.node import as_implicit
 from graphc.implicit.treedef import Treedef
-from graphc.ir import Input, TensorType, dtype_name, is_float
+from graphc.ir import Input, TensorType, dtype_name, is_float, replaced, toposort
 from graphc.link import as_numpy
 from graphc.site import frames_up
-from graphc.tensor import Tensor, constant
+from graphc.tensor import Tensor, as_tensor, constant
 from graphc.tensor.core.tensor import FILL, holds_mask
 
 
@@ -45,13 +46,14 @@ class Store:
 class SharedInput(Input):
     """An input whose value is kept between calls."""
 
-    __slots__ = ("store",)
+    __slots__ = ("default_update", "store")
 
     is_shared = True
 
     def __init__(self, type: TensorType, name: str | None, store: Store) -> None:
         super().__init__(type, name)
         self.store = store
+        self.default_update = None
 
     @property
     def name(self) -> str:
@@ -60,7 +62,11 @@ class SharedInput(Input):
     def __reduce__(self) -> tuple[Any, ...]:
         with self.store.lock:
             value = np.array(self.store.numpy(self.given_type))
-        return _shared_input, (self.given_type, self.given_name, value)
+        return _shared_input, (self.given_type, self.given_name, value), self.default_update
+
+    def __setstate__(self, default_update: Tensor | None) -> None:
+        # It reads this variable, and so comes after it.
+        self.default_update = default_update
 
 
 def _shared_input(type: TensorType, name: str | None, value: Any) -> SharedInput:
@@ -82,12 +88,45 @@ class Shared(Tensor):
 
     op: SharedInput
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "default_update":
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    @property
+    def default_update(self) -> Tensor | None:
+        """The value that functions which read it give it, unless they say otherwise; may be set.
+
+        Example:
+            >>> import graphc
+            >>> n = graphc.shared(0, name="n")
+            >>> n.default_update = n + 1
+            >>> count = graphc.function([], n, mode="NUMPY")
+            >>> int(count()), int(count())
+            (0, 1)
+        """
+        new: Tensor | None = self.op.default_update
+        return new
+
+    @default_update.setter
+    def default_update(self, new: Any) -> None:
+        self.op.default_update = None if new is None else as_tensor(new)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Shared:
         """A new variable with the present value."""
         if id(self) not in memo:
-            memo[id(self)] = shared(self.get_value(), self.name, shape=self.type.shape)
+            self._copied_to(shared(self.get_value(), self.name, shape=self.type.shape), memo)
         copied: Shared = memo[id(self)]
         return copied
+
+    def _copied_to(self, copied: Shared, memo: dict[int, Any]) -> None:
+        """Give a copy its default update, in which copies stand for all shared variables."""
+        memo[id(self)] = copied
+        new = self.default_update
+        if new is not None:
+            read = [x for x in toposort([new]) if isinstance(x, Shared)]
+            copied.default_update = replaced([new], {x: deepcopy(x, memo) for x in read})[0]
 
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
         """Return the present value.

@@ -152,6 +152,45 @@ def updates_of(updates: Any, swaps: Mapping[Node, Node]) -> tuple[tuple[Shared, 
     return tuple(result.items())
 
 
+def default_updates(
+    ends: Iterable[Node],
+    updates: Sequence[tuple[Shared, Tensor]],
+    excluded: Any,
+    swaps: Mapping[Node, Node],
+    variables: Sequence[Node],
+) -> tuple[tuple[Shared, Tensor], ...]:
+    """The default updates of shared variables that a graph reads and nothing else updates.
+
+    Args:
+        ends: The outputs and the new values of shared variables.
+        updates: The updates that were given.
+        excluded: True for all of them to stay as they are, or a list of those that do.
+        swaps: What ``givens`` replaces.
+        variables: The function's inputs.
+    """
+    if isinstance(excluded, bool | np.bool_):
+        if excluded:
+            return ()
+        excluded = ()
+    wrong = [x for x in _listed(excluded) if not isinstance(x, Shared)]
+    if wrong:
+        raise ArgumentError(
+            f"no_default_updates: {wrong[0]!r} is no shared variable.",
+            "Give True, or a list of shared variables.",
+        )
+    done = {*(x for x, _ in updates), *_listed(excluded)}
+    found: list[tuple[Shared, Tensor]] = []
+    left = list(ends)
+    while left:
+        read = [x for x in toposort(left, variables) if isinstance(x, Shared) and x not in done]
+        done.update(read)
+        new = [(x, x.default_update) for x in read]
+        pairs = updates_of([(x, y) for x, y in new if y is not None], swaps)
+        found += pairs
+        left = [y for _, y in pairs]
+    return tuple(found)
+
+
 def _by_field(variable: Any, new: Any, swaps: Mapping[Node, Node]) -> Iterable[tuple[Any, Any]]:
     """The updates of a shared variable, or of the fields of an implicit one."""
     if not isinstance(variable, ImplicitTensor):

@@ -13,6 +13,7 @@ from graphc.compile.shared import Shared, SharedInput, Store
 from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import Leaf
 from graphc.link import as_numpy
+from graphc.loop.draws import key_of_draw
 from graphc.random.generator import (
     DISTRIBUTIONS,
     KEY,
@@ -37,7 +38,7 @@ class GeneratorStore(SharedInput):
     def __reduce__(self) -> tuple[Any, ...]:
         with self.store.lock:
             value = np.array(self.store.numpy(self.given_type))
-        return _store, (value, self.given_name)
+        return _store, (value, self.given_name), self.default_update
 
 
 def _store(value: np.ndarray[Any, Any], name: str | None) -> GeneratorStore:
@@ -45,7 +46,7 @@ def _store(value: np.ndarray[Any, Any], name: str | None) -> GeneratorStore:
 
 
 class SharedGenerator(Shared, Generator):
-    """A generator whose key is kept between calls, and advanced by ``updates=`` of functions."""
+    """A generator whose key is kept between calls, and advanced by updates of functions."""
 
     __slots__ = ()
 
@@ -66,7 +67,8 @@ class SharedGenerator(Shared, Generator):
     def __deepcopy__(self, memo: dict[int, Any]) -> SharedGenerator:
         """A new generator with the present key."""
         if id(self) not in memo:
-            memo[id(self)] = SharedGenerator.make(_store(self.get_value(), self.name))
+            made = SharedGenerator.make(_store(self.get_value(), self.name))
+            self._copied_to(made, memo)
         copied: SharedGenerator = memo[id(self)]
         return copied
 
@@ -178,21 +180,20 @@ class RandomStream:
     """A stream of draws with keys from one seed, each kept in a shared variable of its own.
 
     Every distribution is a method, with its arguments except ``rng``. In a stream of an integer
-    seed, draw number i starts with the key ``fold_in(key(seed), i)``. For new draws in each call,
-    pass ``updates=stream.updates()`` to the function.
+    seed, draw number i starts with the key ``fold_in(key(seed), i)``. A function that reads a draw
+    advances its key by default, and so does each step of a loop that makes a draw.
 
     Args:
         seed: As for ``shared_rng``; a fresh one by default.
 
     Attributes:
         default_instance_seed: The seed.
-        state_updates: A pair for each draw: the shared variable, and its next key.
 
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> stream = gt.random.RandomStream(seed=3)
         >>> x = stream.integers(100, size=3)
-        >>> f = graphc.function([], x, updates=stream.updates(), mode="NUMPY")
+        >>> f = graphc.function([], x, mode="NUMPY")
         >>> first, second = f(), f()
         >>> first.tolist() == second.tolist()
         False
@@ -203,7 +204,7 @@ class RandomStream:
 
     def __init__(self, seed: Any = None) -> None:
         self.default_instance_seed = seed
-        self.state_updates: list[tuple[SharedGenerator, Tensor]] = []
+        self._generators: list[SharedGenerator] = []
         self._key = _key_of_seed(seed)
 
     def __repr__(self) -> str:
@@ -223,9 +224,15 @@ class RandomStream:
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *DISTRIBUTIONS})
 
+    @property
+    def state_updates(self) -> list[tuple[SharedGenerator, Tensor]]:
+        """A pair for each draw: the shared variable, and its next key."""
+        pairs = [(x, x.default_update) for x in self._generators]
+        return [(x, new) for x, new in pairs if new is not None]
+
     def updates(self) -> list[tuple[SharedGenerator, Tensor]]:
-        """Return the pairs for ``updates=``: each draw's shared variable and its next key."""
-        return list(self.state_updates)
+        """Return the updates that functions do by default: ``state_updates``."""
+        return self.state_updates
 
     def seed(self, seed: Any = None) -> None:
         """Set the keys of all draws to those of a seed, as if the stream were made with it.
@@ -234,7 +241,7 @@ class RandomStream:
             seed: As for ``shared_rng``; by default the seed that the stream was made with.
         """
         self._key = _key_of_seed(self.default_instance_seed if seed is None else seed)
-        for i, (generator, _) in enumerate(self.state_updates):
+        for i, generator in enumerate(self._generators):
             generator.set_value(self._draws_own(i))
 
     def gen(self, op: Callable[..., Any], *args: Any, **kwargs: Any) -> Tensor:
@@ -253,10 +260,16 @@ class RandomStream:
                 "A draw of a RandomStream has a key of its own, and takes no rng=.",
                 "Call the distribution itself: gt.random.normal(rng=...).",
             )
-        generator = shared_rng(self._draws_own(len(self.state_updates)))
+        generator = key_of_draw(self, self._new)
         following, draw = op(*args, rng=generator, return_next_rng=True, **kwargs)
-        self.state_updates.append((generator, following))
+        generator.default_update = following
         return draw  # type: ignore[no-any-return]
+
+    def _new(self) -> SharedGenerator:
+        """The shared key of the next draw."""
+        made = shared_rng(self._draws_own(len(self._generators)))
+        self._generators.append(made)
+        return made
 
     def _draws_own(self, i: int) -> np.ndarray[Any, Any]:
         """The key of draw number i."""

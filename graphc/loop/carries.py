@@ -9,6 +9,7 @@ import numpy as np
 
 from graphc.errors import GraphcError
 from graphc.ir import TensorType, is_complex, is_inexact, is_integer, toposort
+from graphc.loop.draws import Draws, taped
 from graphc.loop.step import LoopStep
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
@@ -30,17 +31,25 @@ def is_number(value: Any) -> bool:
     return type(value) in NUMBERS
 
 
-def settled(first: Sequence[Any], trace: Trace[T]) -> tuple[list[Tensor], T]:
-    """First values as arrays of the dtypes that a step keeps, and the step for these.
+def settled(first: Sequence[Any], trace: Trace[T]) -> tuple[list[Tensor], T, Draws]:
+    """First values as arrays of the dtypes that a step keeps, the step for these, and its draws.
 
     Args:
         first: Arrays, and Python's numbers. An integer as a first value is one of int32 if a step
             adds an int32 array to it, and int64 if nothing says otherwise.
         trace: Writes the step down for such first values; called again for other dtypes.
+
+    Returns:
+        Arrays; the step; and the shared keys that it draws from, with their values after it.
     """
+    with taped() as traced:
+        return _settled(_Trials(first, trace, traced))
+
+
+def _settled(trials: _Trials[T]) -> tuple[list[Tensor], T, Draws]:
+    first = trials.first
     usual = [as_tensor(kind(0)).dtype for kind in NUMBERS]
     begun = {i: usual[NUMBERS.index(type(x))] for i, x in enumerate(first) if is_number(x)}
-    trials = _Trials(first, trace)
     met = _met(trials.of(begun)[1], begun)
     if met <= {*usual}:
         return trials.of(trials.kept(begun, usual))
@@ -54,16 +63,17 @@ def settled(first: Sequence[Any], trace: Trace[T]) -> tuple[list[Tensor], T]:
 class _Trials(Generic[T]):
     """A step written down for numbers of several dtypes, for each of them once."""
 
-    def __init__(self, first: Sequence[Any], trace: Trace[T]) -> None:
-        self.first, self.trace = first, trace
-        self.done: dict[tuple[str, ...], tuple[list[Tensor], T]] = {}
+    def __init__(self, first: Sequence[Any], trace: Trace[T], traced: Callable[..., Any]) -> None:
+        self.first, self.trace, self.traced = first, trace, traced
+        self.done: dict[tuple[str, ...], tuple[list[Tensor], T, Draws]] = {}
 
-    def of(self, dtypes: Dtypes) -> tuple[list[Tensor], T]:
-        """The first values, and the step for them."""
+    def of(self, dtypes: Dtypes) -> tuple[list[Tensor], T, Draws]:
+        """The first values, the step for them, and its draws."""
         key = tuple(dtypes.values())
         if key not in self.done:
             init = [as_tensor(x, dtype=dtypes.get(i)) for i, x in enumerate(self.first)]
-            self.done[key] = init, self.trace(init)
+            step, draws = self.traced(lambda: self.trace(init))
+            self.done[key] = init, step, draws
         return self.done[key]
 
     def kept(self, dtypes: Dtypes, lowest: Sequence[str]) -> Dtypes:

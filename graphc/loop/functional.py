@@ -12,6 +12,7 @@ from graphc.loop.arguments import Count, called, number_of_steps, stopping, titl
 from graphc.loop.build import ENDLESS, build
 from graphc.loop.carries import after, fitted, is_number, settled
 from graphc.loop.checkpoint import Checkpoint, looped, segment
+from graphc.loop.draws import advanced, carrying
 from graphc.loop.loop import Loop
 from graphc.loop.step import LoopStep, stand_in
 from graphc.loop.taps import rows_of
@@ -89,14 +90,16 @@ def loop(  # noqa: PLR0913, PLR0917
         label=title,
     )
     writing = _StepOfContainers(title, step, init, xs, until)
-    first, traced = settled(writing.first, lambda init: writing.traced(init, elements))
+    first, traced, draws = settled(writing.first, lambda init: writing.traced(init, elements))
     if n == ENDLESS and traced.rows:
         raise ArgumentError(
             f"{title}: rows are stacked, and nothing says how many there can be.",
             "Give the most steps there can be: max_steps=..., or return None in place of a row.",
         )
-    found = _run(like, n, checkpoint, first, elements, traced)
-    rows = found[len(first) :]
+    begun, wider = carrying(first, traced, draws)
+    found = _run(like, n, checkpoint, begun, elements, wider)
+    advanced(draws, dict(zip(draws, found[len(first) :], strict=False)))
+    rows = found[len(begun) :]
     if until is not None:
         rows = [y[: found[-1]] for y in rows[:-1]]
     if turned:
@@ -154,10 +157,12 @@ def while_loop(
         return logical_not(goes_on(carry))
 
     writing = _StepOfContainers(title, step, init, None, ends)
-    first, traced = settled(writing.first, lambda init: writing.traced(init, []))
+    first, traced, draws = settled(writing.first, lambda init: writing.traced(init, []))
     count = choose(goes_on(_filled(init, first)), as_tensor(n, dtype="int64"), 0)
     like = Loop(Graph([], []), label=title)
-    found = build(like, n, count, first, [], traced)
+    begun, wider = carrying(first, traced, draws)
+    found = build(like, n, count, begun, [], wider)
+    advanced(draws, dict(zip(draws, found[len(first) :], strict=False)))
     return _filled(init, found[: len(first)])
 
 

@@ -12,6 +12,7 @@ from graphc.loop.arguments import called, fewest, unrolled, until
 from graphc.loop.build import build
 from graphc.loop.carries import after, fitted, is_number, settled
 from graphc.loop.checkpoint import Checkpoint, looped, segment
+from graphc.loop.draws import Draws, advanced, carrying
 from graphc.loop.loop import Loop
 from graphc.loop.step import LoopStep, stand_in
 from graphc.loop.taps import State, TappedSequence, state
@@ -45,7 +46,7 @@ class _ScanStep(LoopStep):
 
 
 @dataclass(frozen=True)
-class _ScanResults:
+class ScanResults:
     """The results of a scan.
 
     Attributes:
@@ -53,12 +54,14 @@ class _ScanResults:
         finals: For each output that has carries, its last value.
         traces: Each output at all steps; None where only the last value is returned.
         updates: The shared variables' last values.
+        draws: Those of them that a stream draws from; functions update them by default.
     """
 
     states: list[State]
     finals: list[Tensor | None]
     traces: list[Tensor | None]
     updates: dict[Any, Tensor]
+    draws: Draws = field(default_factory=dict)
 
     def shown(self) -> list[Any]:
         """The outputs."""
@@ -94,7 +97,7 @@ class Recurrence:
         truncate: int = -1,
         checkpoint: Checkpoint = None,
         unroll: int | None = None,
-    ) -> _ScanResults:
+    ) -> ScanResults:
         """The outputs of a number of steps, by default as many as the sequences have elements."""
         n = fewest([x.steps for x in self.sequences]) if n_steps is None else n_steps
         if n is None:
@@ -103,10 +106,11 @@ class Recurrence:
                 "Give n_steps, also as the most there can be where a step returns until(...).",
             )
         xs = [y for x in self.sequences for y in x.windows(n, self.backwards, n_steps is not None)]
-        init, step = settled(self.first, lambda init: self._traced(init, xs))
+        init, step, draws = settled(self.first, lambda init: self._traced(init, xs))
+        step = replace(step, updates={**draws, **step.updates})
         if self.strict:
             self._refuse_shared(step)
-        init, step = _with_updates(init, step, self.non_sequences)
+        init, step = carrying(init, step, step.updates, self.non_sequences)
         # Steps that stop count from the start.
         turned = self.backwards and bool(xs)
         if turned and step.stop is not None:
@@ -119,7 +123,9 @@ class Recurrence:
             label=self.title,
         )
         found = self._looped(like, n, checkpoint, init, xs, step)
-        return self._found(step, found, turned)
+        results = self._found(step, found, turned)
+        advanced(draws, results.updates)
+        return replace(results, draws=draws)
 
     def _traced(self, init: Sequence[Tensor], xs: Sequence[Tensor]) -> _ScanStep:
         """The step for first values of these types."""
@@ -242,7 +248,7 @@ class Recurrence:
             )
         return looped(like, k, n, init, xs, step)
 
-    def _found(self, step: _ScanStep, found: list[Tensor], turned: bool) -> _ScanResults:
+    def _found(self, step: _ScanStep, found: list[Tensor], turned: bool) -> ScanResults:
         finals: list[Tensor | None] = []
         place = 0
         for s in step.states:
@@ -258,27 +264,7 @@ class Recurrence:
             if row is not None and step.stop is not None:
                 row = row[: found[-1]]
             traces.append(flip(row, 0) if row is not None and turned else row)
-        return _ScanResults(step.states, finals, traces, updates)
-
-
-def _with_updates(
-    init: list[Tensor], step: _ScanStep, kept: Sequence[Any]
-) -> tuple[list[Tensor], _ScanStep]:
-    """A step that carries the shared variables which it updates.
-
-    Non-sequences made of these are computed before the loop, and stay as they are.
-    """
-    if not step.updates:
-        return init, step
-    carries = {x: stand_in(x, x.name) for x in step.updates}
-    swaps: dict[Node, Node] = {x: x for x in kept if isinstance(x, Node)}
-    swaps.update(carries)
-    wider = replace(
-        step,
-        carries=[*step.carries, *carries.values()],
-        nexts=[*step.nexts, *step.updates.values()],
-    )
-    return [*init, *step.updates], wider.replaced(swaps)
+        return ScanResults(step.states, finals, traces, updates)
 
 
 def _is_shared(x: Any) -> bool:

@@ -8,9 +8,8 @@ from typing import Any
 from graphc.errors import ArgumentError
 from graphc.loop.arguments import number_of_steps, titled
 from graphc.loop.checkpoint import Checkpoint
-from graphc.loop.recurrence import Recurrence
+from graphc.loop.recurrence import Recurrence, ScanResults
 from graphc.loop.taps import listed, sequence, state
-from graphc.tensor.core.tensor import Tensor
 
 
 def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
@@ -102,7 +101,7 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         backwards=bool(go_backwards),
         strict=strict,
     ).run(number_of_steps(title, n_steps), truncate_gradient, checkpoint, unroll)
-    return _arranged(title, found.shown(), found.updates, return_list, return_updates)
+    return _arranged(title, found, found.shown(), return_list, return_updates)
 
 
 def map(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
@@ -175,7 +174,7 @@ def reduce(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         listed(non_sequences),
         backwards=bool(go_backwards),
     ).run()
-    return _arranged(title, found.last(), found.updates, False, return_updates)
+    return _arranged(title, found, found.last(), False, return_updates)
 
 
 def foldl(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
@@ -240,11 +239,13 @@ def _title(name: Any, kind: str, mode: Any, profile: Any) -> str:
 
 
 def _arranged(
-    title: str, outputs: list[Any], updates: dict[Any, Tensor], as_list: bool, both: bool
+    title: str, results: ScanResults, outputs: list[Any], as_list: bool, both: bool
 ) -> Any:
-    if updates and not both:
+    updates = results.updates
+    explicit = [x for x in updates if x not in results.draws]
+    if explicit and not both:
         raise ArgumentError(
-            f"{title}: a step updates {', '.join(repr(x) for x in updates)}.",
+            f"{title}: a step updates {', '.join(repr(x) for x in explicit)}.",
             "Ask for the new values: outputs, updates = scan(..., return_updates=True), and "
             "graphc.function(..., updates=updates).",
         )

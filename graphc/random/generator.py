@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -11,6 +12,8 @@ import numpy as np
 
 from graphc.ir import Input, TensorType
 from graphc.lazy import provided
+from graphc.loop.draws import is_in_step
+from graphc.site import frames_up
 from graphc.tensor.arrays.reduce import Composite
 from graphc.tensor.core.tensor import Tensor
 
@@ -119,5 +122,12 @@ def rng(name: str | None = None) -> Generator:
 
 def fresh() -> Tensor:
     """A new key for a draw without one: a shared generator, which a higher layer has."""
+    if is_in_step():
+        warnings.warn(
+            "A draw without rng= in a step of a loop: its key stays as it is, and every step draws "
+            "the same numbers. Draw from a gt.random.RandomStream, which moves on, or give rng= a "
+            "key that the loop carries.",
+            stacklevel=frames_up(),
+        )
     made: Tensor = provided("graphc.random", "shared_rng")(seed=None, name="rng")
     return made

@@ -175,7 +175,7 @@ def test_equal_streams_give_equal_draws_and_share_a_program(mode: str) -> None:
 def test_a_stream_of_no_seed_is_fresh_each_time() -> None:
     stream = random.RandomStream()
     x = stream.uniform(size=3)
-    f = compiled(x, "NUMPY")
+    f = compiled(x, "NUMPY", no_default_updates=True)
     first = f()
     stream.seed()
     assert f().tolist() != first.tolist()
@@ -195,6 +195,158 @@ def test_any_function_with_a_key_draws_from_a_stream() -> None:
         stream.normal(rng=random.key(0))
     with pytest.raises(AttributeError, match="no distribution 'cosine'"):
         stream.cosine()
+
+
+def test_a_stream_draws_new_numbers_in_each_call_by_default(mode: str) -> None:
+    stream = random.RandomStream(11)
+    x = stream.normal(size=3)
+    f, still = compiled(x, mode), compiled(x, mode, no_default_updates=True)
+    first, second = f(), f()
+    key = theirs.fold_in(theirs.key(11), 0)
+    for found in (first, second):
+        expected = random.normal(size=3, rng=theirs.key_data(key)).eval(mode="NUMPY")
+        np.testing.assert_allclose(found, expected, 1e-12)
+        key = theirs.fold_in(key, 2**32 - 1)
+    assert still().tolist() == still().tolist() != second.tolist()
+    (rng,) = [rng for rng, _ in stream.updates()]
+    assert compiled(x, mode, no_default_updates=[rng])().tolist() == f().tolist()
+    named = compiled(x, mode, updates={rng: rng})
+    assert named().tolist() == named().tolist()
+    for _ in range(2):
+        stream.seed()
+        np.testing.assert_array_equal(f(), first)
+
+
+def test_default_updates_are_part_of_a_program_and_compile_once(mode: str) -> None:
+    def made(**options: Any) -> Any:
+        return compiled(random.RandomStream(5).uniform(size=7) ** 3, mode, **options)
+
+    f, still = made(), made(no_default_updates=True)
+    assert f().tolist() == still().tolist() == still().tolist() != f().tolist()
+    with graphc.expect_compiles(0):
+        g, quiet = made(), made(no_default_updates=True)
+        assert g().tolist() == quiet().tolist() == quiet().tolist() != g().tolist()
+
+
+def test_default_updates_may_read_other_shared_variables() -> None:
+    a, b = graphc.shared(1, name="a"), graphc.shared(10, name="b")
+    a.default_update, b.default_update = a + b, b + 1
+    f = compiled(a, "NUMPY")
+    assert [int(f()) for _ in range(3)] == [1, 11, 22]
+    assert int(b.get_value()) == 13
+    copied, pickled = copy.deepcopy(a), pickle.loads(pickle.dumps(a))
+    for other in (copied, pickled):
+        g = compiled(other, "NUMPY")
+        assert [int(g()) for _ in range(2)] == [34, 47]
+    assert (int(a.get_value()), int(b.get_value())) == (34, 13)
+    with pytest.raises(ArgumentError, match="no shared variable"):
+        compiled(a, "NUMPY", no_default_updates=[a + 1])
+
+
+def test_copies_of_functions_have_the_keys_of_streams(mode: str) -> None:
+    f = compiled(random.RandomStream(4).uniform(size=2), mode)
+    f()
+    others = copy.deepcopy(f), pickle.loads(pickle.dumps(f))
+    expected = [f().tolist() for _ in range(2)]
+    for g in others:
+        assert [g().tolist() for _ in range(2)] == expected
+
+
+def keys(seed: int, place: int, count: int) -> list[Any]:
+    """The keys of a stream's draw, one after the other, by JAX."""
+    found = [theirs.fold_in(theirs.key(seed), place)]
+    for _ in range(count - 1):
+        found.append(theirs.fold_in(found[-1], 2**32 - 1))
+    return [theirs.uniform(key, dtype="float32").item() for key in found]
+
+
+def loops(stream: Any) -> dict[str, Any]:
+    """Six draws, one in each step of a loop; the draw of two nested ones, of three and two steps.
+
+    Python's numbers begin the carries, so that steps are traced more than once.
+    """
+
+    def draw() -> Any:
+        return stream.uniform(dtype="float32")
+
+    def add_row(h: Any, _: Any) -> Any:
+        _, row = graphc.loop(lambda c, _: (c + 1, draw()), 0, n_steps=2)
+        return h + row.sum(), row
+
+    def put(pair: Any) -> Any:
+        i, row = pair
+        return i + 1, gt.set_subtensor(row[i], draw())
+
+    blank = gt.zeros(6, "float32")
+    return {
+        "scan": graphc.scan(lambda h: h + draw(), outputs_info=0, n_steps=6),
+        "map": graphc.map(lambda x: draw(), gt.arange(6)),
+        "reduce": graphc.reduce(lambda x, h: h + draw(), gt.arange(6), 0),
+        "checkpoint": graphc.scan(
+            lambda h: h + draw(), outputs_info=gt.zeros((), "float32"), n_steps=6, checkpoint=2
+        ),
+        "nested": graphc.loop(add_row, 0, n_steps=3)[1].ravel(),
+        "while_loop": graphc.while_loop(lambda c: c[0] < 6, put, (0, blank))[1],
+    }
+
+
+def test_each_step_of_a_loop_draws_new_numbers(mode: str) -> None:
+    stream = random.RandomStream(7)
+    made = loops(stream)
+    assert len(stream.updates()) == len(made)
+    f = graphc.function([], made, mode=uncompiled(mode), returns="numpy")
+    for call in range(2):
+        found = f()
+        for i, (name, x) in enumerate(found.items()):
+            expected = np.array(keys(7, i, 12)[6 * call : 6 * call + 6], "float32")
+            total = name in {"scan", "checkpoint", "reduce"}
+            expected = np.cumsum(expected) if total else expected
+            expected = expected[-1] if name == "reduce" else expected
+            np.testing.assert_allclose(x, expected, 1e-5, err_msg=name)
+
+
+def test_a_draw_made_before_a_loop_is_one_draw(mode: str) -> None:
+    x = random.RandomStream(7).uniform()
+    f = compiled(graphc.map(lambda y: x + y, gt.zeros(4)), mode)
+    first, second = f(), f()
+    assert np.ptp(first) == np.ptp(second) == 0.0
+    assert first[0] != second[0]
+
+
+def test_a_draw_in_a_branch_has_the_next_key_whichever_is_taken(mode: str) -> None:
+    flag, stream = gt.bscalar("flag"), random.RandomStream(7)
+    y = graphc.cond(flag > 0, stream.uniform, lambda: gt.constant(0.0))
+    f = graphc.function([flag], y, mode=uncompiled(mode), returns="numpy")
+    found = [float(f(np.int8(n))) for n in (1, 0, 1)]
+    g = compiled(random.RandomStream(7).uniform(), mode)
+    expected = [float(g()) for _ in range(3)]
+    np.testing.assert_allclose(found, [expected[0], 0.0, expected[2]], 1e-6)
+
+
+def test_gradients_of_loops_that_draw_are_those_of_their_numbers(mode: str) -> None:
+    scale, stream = gt.scalar("scale"), random.RandomStream(2)
+    (trace, last) = graphc.scan(
+        lambda h, t: [gt.tanh(h * stream.normal(1.0, scale)), t + h * stream.uniform()],
+        outputs_info=[1.0, 0.0],
+        n_steps=5,
+    )
+    loss = (trace**2).sum() + last[-1]
+    value, slope = (
+        graphc.function([scale], y, mode=uncompiled(mode), returns="numpy", no_default_updates=True)
+        for y in (loss, graphc.grad(loss, scale))
+    )
+    step = 1e-5 if mode != "MLX" else 1e-3
+    difference = (float(value(0.7 + step)) - float(value(0.7 - step))) / (2 * step)
+    np.testing.assert_allclose(slope(0.7), difference, 1e-2 if mode == "MLX" else 1e-6)
+    moving = graphc.function([scale], [loss, graphc.grad(loss, scale)], mode=uncompiled(mode))
+    (first, by_first), (second, by_second) = moving(0.7), moving(0.7)
+    assert float(first) != float(second)
+    assert float(by_first) != float(by_second)
+
+
+def test_the_same_draw_in_every_step_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match="every step draws the same"):
+        graphc.map(lambda x: x + random.normal(), gt.zeros(3))
 
 
 def test_a_stream_in_a_step_is_updated_by_the_scan(mode: str) -> None:
