@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dis
 import functools
+import re
 import sys
 import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 INTERNAL = "<graphc "
 """How the file names of generated code begin."""
@@ -121,3 +125,70 @@ def where(site: Site | None) -> str | None:
 def user_line() -> str | None:
     """The ``file:line`` of the user's code that is running; None where there is none."""
     return where(here())
+
+
+Targets = list[Any]
+"""The names that an assignment unpacks to; a list for a nested target, as in ``[a, b], c = x``."""
+
+
+def unpacked_to() -> Targets | None:
+    """The targets of the assignment to which the user's running line unpacks a result.
+
+    None where it unpacks none: ``a, b = f(x)`` does, ``c = f(x)`` and ``a, *b = f(x)`` do not.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_own(frame):
+        frame = frame.f_back
+    return None if frame is None else _targets(frame.f_code, frame.f_lasti)
+
+
+@functools.lru_cache(1024)
+def _targets(code: CodeType, offset: int) -> Targets | None:
+    instructions = [x for x in dis.get_instructions(code) if x.opname != "CACHE"]
+    places = [i for i, x in enumerate(instructions) if x.offset <= offset]
+    if not places:
+        return None
+    first = places[-1]
+    if instructions[first].opname.startswith("CALL"):
+        first += 1
+    while first and instructions[first - 1].opname == UNPACK:
+        first -= 1
+    if instructions[first].opname != UNPACK:
+        return None
+    return _names(_stores(instructions[first + 1 :]), instructions[first].arg or 0)
+
+
+UNPACK = "UNPACK_SEQUENCE"
+
+
+def _stores(instructions: Iterable[dis.Instruction]) -> Iterator[int | str]:
+    """The names that instructions store to; the number of targets where one unpacks."""
+    for x in instructions:
+        if x.opname == UNPACK:
+            yield x.arg or 0
+        elif x.opname == "STORE_FAST_STORE_FAST":
+            yield from x.argval
+        elif x.opname.startswith("STORE_"):
+            yield x.argval[0] if isinstance(x.argval, tuple) else str(x.argval)
+
+
+def _names(left: Iterator[int | str], count: int) -> Targets:
+    found: Targets = []
+    for x in left if count else ():
+        found.append(_names(left, x) if isinstance(x, int) else x)
+        if len(found) == count:
+            break
+    return found
+
+
+def is_named_updates(target: Any) -> bool:
+    """Whether the name of a target says that it takes a scan's updates.
+
+    Example:
+        >>> [is_named_updates(x) for x in ("updates", "_scan_updates", "updated", "total")]
+        [True, True, False, False]
+    """
+    return isinstance(target, str) and re.search(_UPDATES, target.lower()) is not None
+
+
+_UPDATES = r"(^|_)(upd(ate|t)?s(_|\d|$)|upd(ate|t)?[_\d]*$)"

@@ -10,6 +10,7 @@ from graphc.loop.arguments import number_of_steps, titled
 from graphc.loop.checkpoint import Checkpoint
 from graphc.loop.recurrence import Recurrence, ScanResults
 from graphc.loop.taps import listed, sequence, state
+from graphc.loop.unpacking import refuse_updates
 
 
 def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
@@ -250,6 +251,8 @@ def _arranged(
             "graphc.function(..., updates=updates).",
         )
     found: Any = outputs
+    if not both:
+        refuse_updates(title, outputs)
     if not as_list and len(outputs) < 2:
         found = outputs[0] if outputs else None
     return (found, updates) if both else found

@@ -18,6 +18,7 @@ from graphc.ir import (
     Constant,
     Leaf,
     Node,
+    Pick,
     TensorType,
     TupleType,
     dprint,
@@ -29,6 +30,7 @@ from graphc.ir import (
     promote,
 )
 from graphc.lazy import provided
+from graphc.site import is_named_updates, unpacked_to
 from graphc.tensor.core.captured import warn_of_captured
 from graphc.tensor.core.dispatch import (
     DIFFERENT,
@@ -189,11 +191,10 @@ class Tensor(Node):
         if not self.ndim:
             raise self._refuse("Iteration", "A 0-d array has no elements to iterate over.")
         length = self.type.shape[0]
-        if length is None:
-            raise self._refuse(
-                "Iteration",
-                "Its length is unknown: declare it, x = gt.tensor(shape=(3, ...)), or index x[i].",
-            )
+        targets = unpacked_to()
+        updates = targets is not None and len(targets) == 2 and is_named_updates(targets[1])
+        if length is None or (updates and _is_of_loop(self)):
+            raise self._refuse("Iteration", _of_pair(targets) or UNKNOWN)
         return (self[i] for i in range(length))
 
     # NumPy's own functions dispatch here.
@@ -388,6 +389,27 @@ ABSENT = {
     "tag": " There are no test values: x.eval({...}) computes a value.",
 }
 """What to do instead of using an attribute that PyTensor's variables may have."""
+
+
+UNKNOWN = "Its length is unknown: declare it, x = gt.tensor(shape=(3, ...)), or index x[i]."
+
+
+def _of_pair(targets: Sequence[Any] | None) -> str | None:
+    """What to write for an assignment that unpacks an array, perhaps a scan's, to two targets."""
+    if targets is None or len(targets) != 2:
+        return None
+    return (
+        f"{UNKNOWN[:-1]}. If it is an output of graphc.scan, map or reduce: these return their "
+        "outputs alone. Write out = graphc.scan(...) for out, updates = ..., or add "
+        "return_updates=True."
+    )
+
+
+def _is_of_loop(x: Node) -> bool:
+    """Whether it is a result of a loop, or a part of one."""
+    while x.op.name == "getitem" or isinstance(x.op, Pick):
+        x = x.inputs[0]
+    return x.op.name == "loop"
 
 
 def _is_entry(entry: Any) -> bool:
