@@ -26,6 +26,7 @@ from graphc.ir.dtypes import (
 from graphc.ir.gather import GATHERED, GATHERERS, gathered
 from graphc.ir.graph import Graph, refuse_missing, replaced
 from graphc.ir.node import (
+    BESIDE,
     TINY,
     Constant,
     Input,
@@ -54,6 +55,7 @@ from graphc.ir.walk import (
 )
 
 __all__ = [
+    "BESIDE",
     "DTYPES",
     "GATHERED",
     "GATHERERS",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Self
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -424,6 +424,10 @@ class Owner:
         return f"{self.op.name}({operands}) -> ({results})"
 
 
+BESIDE: WeakKeyDictionary[Node, Callable[[], Node]] = WeakKeyDictionary()
+"""What comes before a node among the outputs of its owner: before a draw, the next generator."""
+
+
 def owner(node: Node) -> Owner | None:
     """Return what gives a node, with all its outputs; None for inputs, leaves and constants."""
     op = node.op
@@ -432,7 +436,8 @@ def owner(node: Node) -> Owner | None:
     if isinstance(op, Pick):
         (several,) = node.inputs
         return Owner(several.op, several.inputs, tuple(picks(several)))
-    return Owner(op, node.inputs, (node,))
+    beside = BESIDE.get(node)
+    return Owner(op, node.inputs, (node,) if beside is None else (beside(), node))
 
 
 def toposort(outputs: Iterable[Node], known: Iterable[Node] = ()) -> list[Node]:

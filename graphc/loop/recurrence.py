@@ -254,7 +254,8 @@ class Recurrence:
         for s in step.states:
             count = len(s.names())
             value = found[place] if count else None
-            finals.append(value[-1] if value is not None and count < s.depth else value)
+            value = value[-1] if value is not None and count < s.depth else value
+            finals.append(value if value is None else _of_kind(s.initial, value))
             place += count
         updates = dict(zip(step.updates, found[place:], strict=False))
         rows = iter(found[len(step.carries) :])
@@ -265,6 +266,10 @@ class Recurrence:
                 row = row[: found[-1]]
             traces.append(flip(row, 0) if row is not None and turned else row)
         return ScanResults(step.states, finals, traces, updates)
+
+
+def _of_kind(like: Any, x: Tensor) -> Tensor:
+    return like.of_kind(x) if isinstance(like, Tensor) else x
 
 
 def _is_shared(x: Any) -> bool:

@@ -122,7 +122,8 @@ class LoopStep:
 
 def stand_in(x: Node, name: str | None = None, axes: int = 0) -> Tensor:
     """A new input for an element of x, which lacks so many of its first axes."""
-    return Tensor.make(Parameter(x.type.with_shape(x.type.shape[axes:]), name))
+    kind = Parameter if axes else getattr(type(x), "parameter", Parameter)
+    return Tensor.make(kind(x.type.with_shape(x.type.shape[axes:]), name))
 
 
 def closed(

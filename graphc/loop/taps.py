@@ -223,6 +223,8 @@ def state(title: str, place: int, given: Any) -> State:
             f"{subject} has the taps {list(taps)}.",
             "A step reads values of steps before it: taps of outputs are negative.",
         )
+    # A generator is a state alone, as in PyTensor: of its keys the last is returned.
+    traced = traced and not hasattr(type(initial), "parameter")
     found = State(subject, name, initial, taps, taps != (-1,), traced)
     return _checked(found) if found.rows else found
 

@@ -12,7 +12,17 @@ import numpy as np
 
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import Leaf, dtype_name, is_complex, is_float, is_integer, promote
+from graphc.ir import (
+    BESIDE,
+    Constant,
+    Input,
+    Leaf,
+    dtype_name,
+    is_complex,
+    is_float,
+    is_integer,
+    promote,
+)
 from graphc.random.generator import DISTRIBUTIONS, KEY, as_generator, fresh
 from graphc.random.keys import Lengths, fold_in
 from graphc.tensor.arrays.broadcast import broadcast_lengths
@@ -183,7 +193,13 @@ def rng_of(title: str, rng: Any) -> Tensor:
 
 def with_next(key: Tensor, draw: Tensor, return_next_rng: bool) -> Any:
     """The draw, or a pair of the next generator and the draw."""
-    return (as_generator(fold_in(key, LAST)), draw) if return_next_rng else draw
+
+    def following() -> Tensor:
+        return as_generator(fold_in(key, LAST))
+
+    if not isinstance(draw.op, Input | Leaf | Constant):
+        BESIDE[draw] = following
+    return (following(), draw) if return_next_rng else draw
 
 
 # Draws.

@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from graphc.ir import Input, TensorType
+from graphc.ir import Input, Parameter, TensorType
 from graphc.lazy import provided
 from graphc.loop.draws import is_in_step
 from graphc.site import frames_up
@@ -38,6 +38,8 @@ class Generator(Tensor):
 
     __slots__ = ()
 
+    parameter: ClassVar[type[Parameter]]
+
     def __getattr__(self, name: str) -> Any:
         if name not in DISTRIBUTIONS:
             return super().__getattr__(name)
@@ -51,6 +53,21 @@ class Generator(Tensor):
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *DISTRIBUTIONS})
+
+    @classmethod
+    def of_kind(cls, x: Tensor) -> Tensor:
+        """The same key as a generator."""
+        return as_generator(x)
+
+
+class GeneratorParameter(Parameter):
+    """A generator that a loop carries, as its step gets it."""
+
+    __slots__ = ()
+
+
+GeneratorParameter.node_class = Generator
+Generator.parameter = GeneratorParameter
 
 
 class GeneratorInput(Input):

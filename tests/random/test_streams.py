@@ -128,6 +128,34 @@ def test_a_generator_of_a_seed_has_no_state(mode: str) -> None:
     assert random.default_rng(None).normal()[1] is not random.default_rng(None).normal()[1]
 
 
+def test_a_generator_is_carried_by_a_scan(mode: str) -> None:
+    rng = random.shared_rng(seed=6)
+
+    def step(generator: Any) -> Any:
+        following, x = generator.normal()
+        return x, following
+
+    draws, final = graphc.scan(step, outputs_info=[None, rng], n_steps=3)
+    assert isinstance(final, random.Generator)
+    f = compiled(draws, mode, updates={rng: final})
+    found = np.concatenate([f(), f()])
+    expected, following = [], random.default_rng(6)
+    for _ in range(6):
+        following, x = following.normal()
+        expected.append(x)
+    np.testing.assert_allclose(found, compiled(expected, "NUMPY")(), 1e-6)
+
+
+def test_the_owner_of_a_draw_gives_the_next_generator_and_the_draw() -> None:
+    rng = random.shared_rng(seed=6)
+    for x in (random.normal(2.0, 3.0, rng=rng), random.integers(9, rng=rng, size=2)):
+        following, draw = x.owner.outputs
+        assert draw is x
+        assert following is rng.normal()[0]
+    f = compiled(draw, "NUMPY", updates={rng: following})
+    assert len({tuple(f()) for _ in range(4)}) > 1
+
+
 # Streams.
 
 
