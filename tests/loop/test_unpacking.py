@@ -39,7 +39,7 @@ def discarded() -> None:
 
 
 def of_two_outputs() -> None:
-    outs, scan_updates = graphc.scan(lambda y: [y, y], x)  # <-
+    outs, updates = graphc.scan(lambda y: [y, y], x)  # <-
 
 
 def nested() -> None:
