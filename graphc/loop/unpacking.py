@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -15,11 +16,15 @@ REMEDY = (
 )
 
 
+WHOLE = r"(^|_)(outs?|outputs?|res|results?|rets?|returns?|vals|values)[_\d]*$"
+"""How names end that all outputs together may have."""
+
+
 def refuse_updates(title: str, outputs: Sequence[Any]) -> None:
     """Raise or warn where the user's line unpacks updates from outputs alone.
 
-    Two outputs may go to any two other names; what is discarded, to ``_``, is warned of, as it is
-    the second output here.
+    Two outputs may go to any two other names. ``outputs, _`` is warned of: what is discarded is the
+    second output here.
 
     Raises:
         ArgumentError: The second target is called ``updates``; or the first is itself unpacked, or
@@ -36,7 +41,7 @@ def refuse_updates(title: str, outputs: Sequence[Any]) -> None:
             f"{title}: {written} = ...: it returns its outputs alone, and no updates with them.",
             REMEDY,
         )
-    if discards and len(outputs) == 2:
+    if discards and len(outputs) == 2 and re.search(WHOLE, first.lower()):
         warnings.warn(
             f"{title}: {written} = ...: it returns its outputs alone, and {second} is the second "
             f"of them. If that is meant, write {first}, *_ = ...; for all outputs write "

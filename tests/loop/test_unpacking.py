@@ -91,8 +91,9 @@ def test_what_a_function_of_the_user_returns_is_not_unpacked_to_rows() -> None:
 
 def test_a_second_output_that_is_discarded_is_warned_of() -> None:
     with pytest.warns(UserWarning, match="_ is the second"):
-        first, _ = graphc.scan(lambda y: [y + 1, y - 1], x)
-    assert first is pair()[0]
+        outs, _ = graphc.scan(lambda y: [y + 1, y - 1], x)
+    first, _ = graphc.scan(lambda y: [y + 1, y - 1], x)
+    assert outs is first
 
 
 def test_outputs_and_rows_are_unpacked_to_other_names() -> None:
