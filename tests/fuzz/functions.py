@@ -46,7 +46,12 @@ def put(x: Any, index: Any, value: Any) -> np.ndarray:
 def inc(x: Any, index: Any, value: Any) -> np.ndarray:
     """A copy with values added, as often as a place is given."""
     y = np.array(x)
-    np.add.at(y, index, value)
+    try:
+        np.add.at(y, index, value)
+    except IndexError as error:
+        if np.any(value):
+            raise
+        raise UndefinedError("nothing is added out of bounds") from error
     return y
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import CodeType
 from typing import Any
@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from tests.fuzz.functions import NAMESPACE, UndefinedError
-from tests.fuzz.program import Call, Program, every
+from tests.fuzz.program import Call, Program, Variable, every
 
 __all__ = ["Expected", "Rounding", "code", "expected", "run"]
 
@@ -30,6 +30,9 @@ NO_RESULT = (UndefinedError, *ERRORS)
 
 RUNS = 4
 """How often a program is run with other roundings."""
+
+MANY_RUNS = 64
+"""How often, before a difference counts as a fault: an integer may hang on one rounding."""
 
 WIDER = 25.0
 """How much farther a backend's error may be than the largest error of those runs."""
@@ -187,22 +190,47 @@ def evaluated(
 
 
 def failing(program: Program) -> Call:
-    """The first call that NumPy refuses."""
-    namespace = {**Rounding().namespace(), **program.values()}
-    for call in program.calls:
-        try:
-            run([call], namespace)
-        except ERRORS:
-            return call
+    """The first call that NumPy refuses, with the states that earlier calls of the program left."""
+    state = program.values()
+    for _ in range(2 if program.states() else 1):
+        namespace = {**Rounding().namespace(), **state}
+        for call in program.calls:
+            try:
+                run([call], namespace)
+            except ERRORS:
+                return call
+        state |= {v.name: namespace[v.update] for v in program.states()}
     raise AssertionError(f"NumPy refuses nothing of {program}")
 
 
+def with_variable(program: Program, name: str) -> Program | None:
+    """The program with a variable in the place of a call; None where NumPy gives it no value."""
+    i = next((i for i, call in enumerate(program.calls) if call.name == name), None)
+    if i is None:
+        return None
+    namespace: dict[str, Any] = {**Rounding().namespace(), **program.values()}
+    call = program.calls[i]
+    try:
+        run(program.calls[: i + 1], namespace)
+    except NO_RESULT:
+        return None
+    array = np.asarray(namespace[name])
+    static = tuple(1 if one else None for one in call.ones or (False,) * array.ndim)
+    variables = (*program.variables, Variable(name, array, static))
+    calls = (*program.calls[:i], *program.calls[i + 1 :])
+    return replace(program, variables=variables, calls=calls).pruned()
+
+
 def spread(
-    program: Program, values: Mapping[str, np.ndarray], exact: list[np.ndarray], flips: bool
+    program: Program,
+    values: Mapping[str, np.ndarray],
+    exact: list[np.ndarray],
+    flips: bool,
+    runs: int = RUNS,
 ) -> list[np.ndarray]:
     """How far each element of the outputs may be off."""
     bounds = [_smallest(y) for y in exact]
-    for seed in range(RUNS):
+    for seed in range(runs):
         try:
             others, _ = evaluated(program, values, Rounding(seed, flips))
         except NO_RESULT:

@@ -139,19 +139,17 @@ class Call:
             functions[f"f{i}"] = name = f"{self.name}_f{i}"
             yield from body.render(name, language)
         operands = self.operands
-        if language == "traced":
-            names = [x for x in operands if x.isidentifier()]
-            if self.row.broadcasts:
-                shape = self.options.get("shape", "()")
-                names = names[1:] if self.row.broadcasts == "into" else names
-                yield f"meet({self.name!r}, {', '.join([shape, *names])})"
-            if self.row.accumulates:
-                operands = tuple(f"p({x})" if x.isidentifier() else x for x in operands)
+        if language == "traced" and self.row.accumulates:
+            operands = tuple(f"p({x})" if x.isidentifier() else x for x in operands)
         template = self.row.graphc if language == "graphc" else self.row.numpy
         text = template.format(*operands, **self.options, **functions)
         if language == "traced":
             text = f"r({text}, {self.row.ulps}, {self.row.cusp})"
         yield f"{self.name} = {text}"
+        if language == "traced" and self.row.broadcasts:
+            names = [x for x in self.operands if x.isidentifier()]
+            names = names[1:] if self.row.broadcasts == "into" else names
+            yield f"meet({self.name!r}, {', '.join([self.options.get('shape', '()'), *names])})"
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from tests.fuzz.case import Fault, cases
 from tests.fuzz.check import faults
-from tests.fuzz.oracle import NO_RESULT, Rounding, run
-from tests.fuzz.program import Body, Call, Program, Variable, every
+from tests.fuzz.oracle import with_variable
+from tests.fuzz.program import Body, Call, Program, every
 from tests.fuzz.script import script
 
 __all__ = ["shrunk"]
@@ -68,17 +67,8 @@ def candidates(program: Program) -> Iterator[Program]:
 
 def _cut(program: Program) -> Iterator[Program]:
     """With a variable in the place of a call."""
-    namespace: dict[str, Any] = {**Rounding().namespace(), **program.values()}
-    for i, call in enumerate(program.calls):
-        try:
-            run([call], namespace)
-        except NO_RESULT:
-            return
-        array = np.asarray(namespace[call.name])
-        static = tuple(1 if one else None for one in call.ones or (False,) * array.ndim)
-        variables = (*program.variables, Variable(call.name, array, static))
-        calls = (*program.calls[:i], *program.calls[i + 1 :])
-        yield replace(program, variables=variables, calls=calls).pruned()
+    found = (with_variable(program, call.name) for call in program.calls)
+    yield from (one for one in found if one is not None)
 
 
 def _parameters(program: Program, call: Call) -> set[str]:
