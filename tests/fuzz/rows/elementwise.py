@@ -99,6 +99,8 @@ def clipped(g: Growing) -> Choice | None:
     if x is None:
         return None
     ends = sorted((g.number(x.dtype) for _ in range(2)), key=float)
+    if "float" in x.dtype and float(ends[0]) == float(ends[1]):
+        return None  # graphc counts the ends as within, and that has another slope there
     return Choice((x.name, *ends), ones=x.ones)
 
 
