@@ -63,6 +63,15 @@ def einsum(pattern: str, a: Any, b: Any) -> Any:
     return np.einsum(pattern, a, b)
 
 
+def triangle(x: Any) -> np.ndarray:
+    """The second factor of QR, up to signs, of a matrix whose rank is sure."""
+    r = np.abs(np.linalg.qr(x)[1])
+    diagonal = np.diagonal(r, axis1=-2, axis2=-1)
+    if diagonal.size and diagonal.min() <= 1e-5 * diagonal.max():
+        raise UndefinedError("a matrix that has nearly a lower rank")
+    return r  # type: ignore[no-any-return]
+
+
 def sigmoid(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -245,7 +254,7 @@ NAMESPACE = {
     **{
         f.__name__: f
         for f in (
-            *(cast, put, inc, einsum, sigmoid, softplus, logsumexp, softmax),
+            *(cast, put, inc, einsum, triangle, sigmoid, softplus, logsumexp, softmax),
             *(scan, last, while_loop, fold, loop, switch_case, cond, draw),
         )
     },

@@ -43,8 +43,18 @@ class Slope:
         return [*self.weights.values(), *self.direction.values()]
 
 
-def slopes(programs: list[Program], found: list[Expected]) -> list[Slope | None]:
-    """The derivative at each of the cases of a program, of the outputs that the first one has."""
+MANY_PARTS = 24
+"""In how many parts of a direction it is looked at before a slope counts as wrong."""
+
+
+def slopes(programs: list[Program], found: list[Expected], parts: int = 1) -> list[Slope | None]:
+    """The derivative at each of the cases of a program, of the outputs that the first one has.
+
+    Args:
+        programs: The cases.
+        found: What NumPy makes of them.
+        parts: In how many parts of the direction it is looked whether the derivative is linear.
+    """
     program, first = programs[0], found[0]
     if first.error is not None or program.states():
         return [None] * len(programs)
@@ -56,20 +66,22 @@ def slopes(programs: list[Program], found: list[Expected]) -> list[Slope | None]
     if not outputs or not moving or first.dtypes & NARROW:
         return [None] * len(programs)
     return [
-        _slope(one, what, outputs, moving) if what.error is None else None
+        _slope(one, what, outputs, moving, parts) if what.error is None else None
         for one, what in zip(programs, found, strict=True)
     ]
 
 
-def _slope(program: Program, what: Expected, outputs: list[int], moving: list[str]) -> Slope:
+def _slope(
+    program: Program, what: Expected, outputs: list[int], moving: list[str], parts: int
+) -> Slope:
     numbers = np.random.default_rng(program.seed)
     names = {program.outputs[i]: what.outputs[i] for i in outputs}
     values = program.values()
     weights = {name: numbers.uniform(0.5, 1.5, y.shape) for name, y in names.items()}
     direction = {name: numbers.uniform(-1, 1, values[name].shape) for name in moving}
 
-    def cost(step: float, share: float) -> float:
-        """What is differentiated, at a step in the direction, or in a part of it."""
+    def cost(step: float, share: float, part: Mapping[str, np.ndarray]) -> float:
+        """What is differentiated, at a step in the direction, of which a part is scaled."""
         moved = values | {
             k: values[k] + step * np.where(part[k], share, 1) * d for k, d in direction.items()
         }
@@ -81,19 +93,23 @@ def _slope(program: Program, what: Expected, outputs: list[int], moving: list[st
             return np.nan
         return float(sum(np.sum(w * found[k]) for k, w in weights.items()))
 
-    part = {k: numbers.random(d.shape) < 0.5 for k, d in direction.items()}
-    at = cost(0.0, 1.0)
-    found = _differences(lambda h: cost(h, 1.0), at)
-    # Where it is not linear in the direction, as of ties in a sort, there is no derivative.
-    turned = _differences(lambda h: cost(h, -1.0), at)
-    halves = _differences(lambda h: cost(h, 0.0), at)
+    none = {k: np.zeros(d.shape, bool) for k, d in direction.items()}
+    at = cost(0.0, 1.0, none)
+    found = _differences(lambda h: cost(h, 1.0, none), at)
     scale = abs(at) + abs(found.value)
-    is_linear = abs(found.value + turned.value - 2 * halves.value) <= 1e-5 * scale
-    error = max(found.error, turned.error, halves.error)
-    if not (what.finite and what.smooth and is_linear and error <= 1e-5 * scale):
+
+    def is_linear() -> bool:
+        """Where it is not linear in the direction, as of ties in a sort, there is no derivative."""
+        part = {k: numbers.random(d.shape) < 0.5 for k, d in direction.items()}
+        turned = _differences(lambda h: cost(h, -1.0, part), at)
+        halves = _differences(lambda h: cost(h, 0.0, part), at)
+        gap = abs(found.value + turned.value - 2 * halves.value)
+        return bool(max(gap, found.error, turned.error, halves.error) <= 1e-5 * scale)
+
+    if not (what.finite and what.smooth and all(is_linear() for _ in range(parts))):
         return Slope(weights, direction, _order(program.seed))
     if _order(program.seed) == 2:
-        found = _second_difference(lambda h: cost(h, 1.0), at)
+        found = _second_difference(lambda h: cost(h, 1.0, none), at)
         scale += abs(found.value)
         value = found.value if found.error <= 1e-3 * scale else None
         return Slope(weights, direction, 2, value, 1e-3 * scale)

@@ -101,7 +101,7 @@ def _normed(g: Growing) -> Choice | None:
 row("norm", "np.linalg.norm({0})", _normed, cusp=True, ulps=8, accumulates=True)
 row(
     "qr",
-    "np.abs(np.linalg.qr({0})[1])",
+    "triangle({0})",
     of_singular_values,
     "gt.abs(gt.linalg.qr({0}, mode='economic')[1])",
     ulps=64,
