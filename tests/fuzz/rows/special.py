@@ -23,5 +23,7 @@ for _arity, _names in ((1, UNARY), (2, BINARY)):
             weight=1,
             ulps=2000,
             broadcasts=True,
+            # They cross 0 where the terms that they are made of do not.
+            accumulates=_name in {"gammaln", "betaln", "digamma"},
             cusp=_name in {"entr", "rel_entr", "xlogy", "kl_div"},
         )
