@@ -72,6 +72,15 @@ def triangle(x: Any) -> np.ndarray:
     return r  # type: ignore[no-any-return]
 
 
+def correlations(x: Any) -> np.ndarray:
+    """Correlations of samples none of which is another, up to scale."""
+    r = np.corrcoef(x)
+    others = r - np.diag(np.diagonal(r)) if np.ndim(r) else 0 * r
+    if np.any(np.abs(others) > 1 - 1e-6):
+        raise UndefinedError("correlations that are clipped")
+    return r
+
+
 def sigmoid(x: Any) -> Any:
     return scipy.special.expit(x)
 
@@ -254,7 +263,18 @@ NAMESPACE = {
     **{
         f.__name__: f
         for f in (
-            *(cast, put, inc, einsum, triangle, sigmoid, softplus, logsumexp, softmax),
+            *(
+                cast,
+                put,
+                inc,
+                einsum,
+                triangle,
+                correlations,
+                sigmoid,
+                softplus,
+                logsumexp,
+                softmax,
+            ),
             *(scan, last, while_loop, fold, loop, switch_case, cond, draw),
         )
     },

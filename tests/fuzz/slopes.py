@@ -80,7 +80,7 @@ def _slope(
     weights = {name: numbers.uniform(0.5, 1.5, y.shape) for name, y in names.items()}
     direction = {name: numbers.uniform(-1, 1, values[name].shape) for name in moving}
 
-    def cost(step: float, share: float, part: Mapping[str, np.ndarray]) -> float:
+    def cost(step: float, share: float, part: Part) -> float:
         """What is differentiated, at a step in the direction, of which a part is scaled."""
         moved = values | {
             k: values[k] + step * np.where(part[k], share, 1) * d for k, d in direction.items()
@@ -94,26 +94,59 @@ def _slope(
         return float(sum(np.sum(w * found[k]) for k, w in weights.items()))
 
     none = {k: np.zeros(d.shape, bool) for k, d in direction.items()}
-    at = cost(0.0, 1.0, none)
-    found = _differences(lambda h: cost(h, 1.0, none), at)
-    scale = abs(at) + abs(found.value)
-
-    def is_linear() -> bool:
-        """Where it is not linear in the direction, as of ties in a sort, there is no derivative."""
-        part = {k: numbers.random(d.shape) < 0.5 for k, d in direction.items()}
-        turned = _differences(lambda h: cost(h, -1.0, part), at)
-        halves = _differences(lambda h: cost(h, 0.0, part), at)
-        gap = abs(found.value + turned.value - 2 * halves.value)
-        return bool(max(gap, found.error, turned.error, halves.error) <= 1e-5 * scale)
-
-    if not (what.finite and what.smooth and all(is_linear() for _ in range(parts))):
+    line = _Line(cost, cost(0.0, 1.0, none), none)
+    tried = [{k: numbers.random(d.shape) < 0.5 for k, d in direction.items()} for _ in range(parts)]
+    if not (what.finite and what.smooth and all(map(line.is_linear, tried))):
         return Slope(weights, direction, _order(program.seed))
+    found, scale = line.slope, line.scale
     if _order(program.seed) == 2:
-        found = _second_difference(lambda h: cost(h, 1.0, none), at)
-        scale += abs(found.value)
-        value = found.value if found.error <= 1e-3 * scale else None
-        return Slope(weights, direction, 2, value, 1e-3 * scale)
+        is_known = all(map(line.is_quadratic, tried))
+        second = line.second(1.0, none).value
+        within = 1e-3 * (scale + abs(second))
+        return Slope(weights, direction, 2, second if is_known else None, within)
     return Slope(weights, direction, 1, found.value, 1e-6 * scale + 10 * found.error + 1e-8)
+
+
+Part = Mapping[str, np.ndarray]
+"""Which elements of the direction are scaled."""
+
+
+class _Line:
+    """What is differentiated, along the direction or one of which a part is scaled.
+
+    Args:
+        cost: It, of a step, a scale and a part.
+        at: Its value at no step.
+        none: The empty part.
+    """
+
+    def __init__(self, cost: Callable[[float, float, Part], float], at: float, none: Part) -> None:
+        self.cost = cost
+        self.at = at
+        self.none = none
+        self.slope = self.first(1.0, none)
+        self.scale = abs(at) + abs(self.slope.value)
+
+    def first(self, share: float, part: Part) -> Difference:
+        return _differences(lambda h: self.cost(h, share, part), self.at)
+
+    def second(self, share: float, part: Part) -> Difference:
+        return _second_difference(lambda h: self.cost(h, share, part), self.at)
+
+    def is_linear(self, part: Part) -> bool:
+        """Where it is not linear in the direction, as of ties in a sort, there is no derivative."""
+        turned, halves = self.first(-1.0, part), self.first(0.0, part)
+        gap = abs(self.slope.value + turned.value - 2 * halves.value)
+        error = max(gap, self.slope.error, turned.error, halves.error)
+        return bool(error <= 1e-5 * self.scale)
+
+    def is_quadratic(self, part: Part) -> bool:
+        """Whether the second derivative obeys the law of the parallelogram."""
+        rest = {k: ~flags for k, flags in part.items()}
+        whole, turned = self.second(1.0, self.none), self.second(-1.0, part)
+        one, other = self.second(0.0, part), self.second(0.0, rest)
+        gap = abs(whole.value + turned.value - 2 * (one.value + other.value))
+        return bool(max(gap, whole.error) <= 2e-4 * (self.scale + abs(whole.value)))
 
 
 def _order(seed: int) -> int:

@@ -161,6 +161,29 @@ def test_narrow_dtypes_give_complex64_and_others_complex128() -> None:
     assert gt.fft.irfft(gt.vector(dtype="complex64")).dtype == "float32"
 
 
+def test_matrix_functions_of_transforms_compile() -> None:
+    # They read columns: XLA cannot compile a transform in that layout.
+    x = gt.dmatrix("x")
+    data = np.random.default_rng(3).standard_normal((4, 4))
+    found = graphc.function(
+        [x],
+        [
+            gt.linalg.inv(gt.fft.fft(x, axis=0)),
+            gt.linalg.pinv(gt.fft.rfft(x)),
+            gt.linalg.pinv(gt.fft.irfft(x)),
+            gt.fft.fft(gt.linalg.inv(x)),
+        ],
+        mode="JAX",
+        returns="numpy",
+    )(data)
+    fft, linalg = np.fft, np.linalg
+    by_columns = linalg.inv(fft.fft(data, axis=0))
+    pseudo = linalg.pinv(fft.rfft(data)), linalg.pinv(fft.irfft(data))
+    wanted = [by_columns, *pseudo, fft.fft(linalg.inv(data))]
+    for y, z in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(y, z, rtol=1e-9, atol=1e-9)
+
+
 def test_static_lengths_are_known() -> None:
     x = gt.tensor("x", shape=(4, 7))
     shapes = {

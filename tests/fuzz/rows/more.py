@@ -79,10 +79,10 @@ def samples(g: Growing) -> Choice | None:
     return x and Choice((x.name,))
 
 
-for _name in ("cov", "corrcoef"):
+for _name, _numpy in (("cov", "np.cov"), ("corrcoef", "correlations")):
     row(
         _name,
-        f"np.reshape(np.{_name}({{0}}), ({{0}}.shape[0], -1))",
+        f"np.reshape({_numpy}({{0}}), ({{0}}.shape[0], -1))",
         samples,
         f"gt.reshape(gt.{_name}({{0}}), ({{0}}.shape[0], -1))",
         weight=1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 
 from graphc.link.jax.backend import backend
 from graphc.tensor.fft import Fourier, HermitianFourier, RealFourier, needs_elements
@@ -23,17 +24,28 @@ def fourier(op: Fourier, x: Any) -> Any:
         return x
     for start in range(0, len(op.axes), MOST):
         x = transform(x, axes=op.axes[start : start + MOST], norm=op.norm)
-    return x
+    return _row_major(x)
 
 
 @backend.lower(RealFourier)
 def real_fourier(op: RealFourier, x: Any) -> Any:
     """Transform real input; return the non-negative frequencies."""
     needs_elements(op, x.shape[op.axis])
-    return jnp.fft.rfft(x, axis=op.axis, norm=op.norm)
+    return _row_major(jnp.fft.rfft(x, axis=op.axis, norm=op.norm))
 
 
 @backend.lower(HermitianFourier)
 def hermitian_fourier(op: HermitianFourier, x: Any, *symbolic: Any) -> Any:
     """Invert the real transform; the length is a Python integer here."""
-    return jnp.fft.irfft(x, op.count(x, symbolic), op.axis, op.norm)
+    return _row_major(jnp.fft.irfft(x, op.count(x, symbolic), op.axis, op.norm))
+
+
+def _row_major(y: Any) -> Any:
+    """Return an array whose layout is not chosen by what reads it.
+
+    Matrix factorisations read columns, and XLA fails to compile a transform in that layout.
+    """
+    if y.ndim < 2:
+        return y
+    flat = lax.optimization_barrier(y.reshape(-1))  # type: ignore[no-untyped-call]
+    return flat.reshape(y.shape)
