@@ -217,7 +217,9 @@ lazy.provide(
 )
 for _path in ("random", "tensor.random"):
     lazy.provide(f"graphc.{_path}.type", names={"graphc.random": "random_generator_type=rng"})
-lazy.provide("graphc.raise_op", names={"graphc.tensor.core.assertion": "Assert CheckAndRaise"})
+lazy.provide(
+    "graphc.raise_op", names={"graphc.tensor.core.assertion": "Assert CheckAndRaise assert_op"}
+)
 
 __version__ = "0.1.0"
 

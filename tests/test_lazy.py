@@ -160,7 +160,7 @@ HOMES = (
         "graphc.grad",
     ),
     *("graphc.ir", "graphc.optimize", "graphc.random", "graphc.tensor", "graphc.tensor.linalg"),
-    "graphc.tensor.signal",
+    *("graphc.tensor.core.assertion", "graphc.tensor.signal"),
 )
 
 

@@ -222,7 +222,7 @@ def test_a_slope_is_what_finite_differences_give(row: Elementwise, backend: str)
 def test_a_slope_at_an_edge_is_the_one_chosen(name: str, backend: str) -> None:
     row = ROWS[name]
     points, slopes = zip(*EDGES[name], strict=True)
-    xs = gt.vectors(*"abc"[: row.arity])
+    xs = [gt.vector(letter) for letter in "abc"[: row.arity]]
     slopes_by = graphc.grad(row(*xs).sum(), xs, disconnected_inputs="ignore")
     found = compiled(xs, slopes_by, backend)(*map(np.array, zip(*points, strict=True)))
     for y, wanted in zip(found, zip(*slopes, strict=True), strict=True):
