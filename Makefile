@@ -43,7 +43,8 @@ test-all: $(VENV)/.installed  ## run what `make test` leaves out: whole tables, 
 	@$(PYTEST) -m exhaustive
 
 test-part: $(VENV)/.installed  ## run what a release of Python or JAX may break, in three minutes
-	@$(PYTEST) -m "not exhaustive" tests/capture tests/compile tests/interop
+	@$(PYTEST) -m "not exhaustive" tests/capture tests/compile tests/interop \
+		tests/loop/test_unpacking.py tests/test_site.py
 	@$(PYTEST) -m "not exhaustive" --one-in 10 tests/contract
 
 test-newest: $(VENV)/.installed  ## run test-part on the newest Python of this machine

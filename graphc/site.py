@@ -170,6 +170,8 @@ def _stores(instructions: Iterable[dis.Instruction]) -> Iterator[int | str]:
             yield from x.argval
         elif x.opname.startswith("STORE_"):
             yield x.argval[0] if isinstance(x.argval, tuple) else str(x.argval)
+        elif x.opname == "POP_TOP":  # the name is stored to again at once, as in ``_, _ = x``
+            yield "_"
 
 
 def _names(left: Iterator[int | str], count: int) -> Targets:
