@@ -8,7 +8,7 @@ the program. The tolerance of each element follows from that, and from nothing e
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import CodeType
@@ -180,26 +180,32 @@ def evaluated(
 ) -> tuple[list[np.ndarray], dict[str, Any]]:
     """The outputs, and everything that was assigned in the last call."""
     outputs: list[np.ndarray] = []
+    names: dict[str, Any] = {}
+    for names in _calls(program, values, rounding):
+        run(program.calls, names)
+        outputs += [np.asarray(names[y]) for y in program.outputs]
+    return outputs + [np.asarray(names[v.update]) for v in program.states()], names
+
+
+def _calls(
+    program: Program, values: Mapping[str, np.ndarray], rounding: Rounding
+) -> Iterator[dict[str, Any]]:
+    """What each call of the function begins with: a second one, with the states of the first."""
     state = dict(values)
     for _ in range(2 if program.states() else 1):
-        namespace = {**rounding.namespace(), **state}
-        run(program.calls, namespace)
-        outputs += [np.asarray(namespace[y]) for y in program.outputs]
-        state |= {v.name: namespace[v.update] for v in program.states()}
-    return outputs + [np.asarray(state[v.name]) for v in program.states()], namespace
+        names = {**rounding.namespace(), **state}
+        yield names
+        state |= {v.name: names[v.update] for v in program.states()}
 
 
 def failing(program: Program) -> Call:
     """The first call that NumPy refuses, with the states that earlier calls of the program left."""
-    state = program.values()
-    for _ in range(2 if program.states() else 1):
-        namespace = {**Rounding().namespace(), **state}
+    for names in _calls(program, program.values(), Rounding()):
         for call in program.calls:
             try:
-                run([call], namespace)
+                run([call], names)
             except ERRORS:
                 return call
-        state |= {v.name: namespace[v.update] for v in program.states()}
     raise AssertionError(f"NumPy refuses nothing of {program}")
 
 
