@@ -90,13 +90,16 @@ class Node:
     @classmethod
     def make(cls, op: Op, *inputs: Node) -> Self:
         """Return the node of an operation on inputs; equal arguments give the same object."""
-        key = (distinct(op), *inputs)
-        entry = _table.get(key)
+        try:
+            key = (distinct(op), *inputs)
+            entry = _table.get(key)
+        except TypeError as error:
+            raise _unmakeable(op, inputs) from error
         if entry is not None:
             known = entry()
             if known is not None:
                 return known  # type: ignore[return-value]
-        types = [node.type for node in inputs]
+        types = _types(op, inputs)
         try:
             made = type_by_plain(op, tuple(types)) if is_plain(op) else op.infer(*types)
         except GraphcError as error:
@@ -188,6 +191,27 @@ class Node:
     def __reduce__(self) -> tuple[Any, ...]:
         # Flat, because nested pickling would overflow the stack on a long chain.
         return _last, (wired([self])[0],)
+
+
+def _types(op: Op, inputs: Sequence[Node]) -> list[Any]:
+    try:
+        return [node.type for node in inputs]
+    except AttributeError as error:
+        raise _unmakeable(op, inputs) from error
+
+
+def _unmakeable(op: Op, inputs: Sequence[Any]) -> InvalidGraphError:
+    """Return the error of an operand that is no node, or of an operation without a hash."""
+    for x in inputs:
+        if not isinstance(x, Node):
+            return InvalidGraphError(
+                f"{op.name} takes symbolic arrays, not {x!r}.", "Write gt.as_tensor(x) for it."
+            )
+    return InvalidGraphError(
+        f"{type(op).__qualname__} has no hash, so its graphs cannot be compared.",
+        "Decorate it with @dataclass(frozen=True, slots=True), and make its fields tuples, not "
+        "lists; an array is an input.",
+    )
 
 
 def _naming(error: GraphcError, op: Op, inputs: Sequence[Node]) -> GraphcError:

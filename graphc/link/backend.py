@@ -334,7 +334,8 @@ def load(name: str) -> Backend:
     if known is not None:
         return known
     if name not in names():
-        raise ModeError(f"mode={name!r} names no backend.", f"There are {', '.join(names())}.")
+        remedy = f"There are {', '.join(names())}; without mode= it is that of graphc.config.mode."
+        raise ModeError(f"mode={name!r} names no backend.", remedy)
     package = f"graphc.link.{name.lower()}"
     with _lock:
         try:

@@ -68,6 +68,18 @@ def test_an_operation_that_is_no_dataclass_has_no_key() -> None:
         Graph([x], [Tensor.make(Careless(), x)]).key()
 
 
+@pytest.mark.parametrize("operand", [1.0, [1.0], np.ones(3)], ids=["number", "list", "array"])
+def test_an_operand_that_is_no_symbolic_array_is_named(operand: Any) -> None:
+    with pytest.raises(InvalidGraphError, match="Scale takes symbolic arrays, not") as caught:
+        Tensor.make(Scale(2), operand)
+    assert repr(operand) in str(caught.value)
+
+
+def test_an_operation_without_a_hash_is_refused() -> None:
+    with pytest.raises(InvalidGraphError, match=r"Scale has no hash.*\n.*tuples, not lists"):
+        Tensor.make(Scale([1, 2]), gt.scalar())
+
+
 def test_users_operations_are_interned_by_their_parameters() -> None:
     x = gt.scalar()
     assert Tensor.make(Scale(2), x) is Tensor.make(Scale(2), x)
