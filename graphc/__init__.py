@@ -132,6 +132,7 @@ lazy.provide(
 lazy.provide("graphc.tensor.core.tensor", names={"graphc.compile.evaluate": "evaluate"})
 lazy.provide("graphc.compile.function", names={"graphc.draw.show": "repr_html show"})
 lazy.provide("graphc.rewrite.explain", names={"graphc.rewrite.page": "page"})
+lazy.provide("graphc.ir.op", names={"graphc.tensor.core.tensor": "applied"})
 lazy.provide("graphc.ir.node", names={"graphc.draw.show": "repr_html"})
 lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
 

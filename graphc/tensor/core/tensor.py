@@ -18,6 +18,7 @@ from graphc.ir import (
     Constant,
     Leaf,
     Node,
+    Op,
     Pick,
     TensorType,
     TupleType,
@@ -27,6 +28,7 @@ from graphc.ir import (
     is_inexact,
     is_integer,
     numpy_dtype,
+    picks,
     promote,
 )
 from graphc.lazy import provided
@@ -580,6 +582,12 @@ def as_tensor(x: Any, name: str | None = None, ndim: int | None = None, dtype: A
             raise ShapeError(f"{x!r} has {x.ndim} axes, more than ndim={ndim}.")
         x = TABLE["expand_dims"](x, tuple(range(ndim - x.ndim)))
     return x
+
+
+def applied(op: Op, *inputs: Any) -> Any:
+    """Return an operation applied to what represents arrays; several results are a list."""
+    made = Tensor.make(op, *map(as_tensor, inputs))
+    return picks(made) if isinstance(made.type, TupleType) else made
 
 
 def has_symbols(parts: Any) -> bool:
