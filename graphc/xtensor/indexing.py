@@ -18,6 +18,8 @@ from graphc.xtensor.shape import missing_dim
 from graphc.xtensor.table import method
 from graphc.xtensor.type import Part, XTensor, as_xtensor, is_named
 
+__all__ = ["head", "inc", "index", "isel", "set", "tail", "thin"]
+
 Place = slice | int | Tensor | XTensor
 """Places along one dimension: a slice, an integer (a scalar), or an array of integers."""
 

@@ -15,6 +15,23 @@ from graphc.xtensor.align import Dim, aligned, checked, chosen, combined, declar
 from graphc.xtensor.table import TABLE, method
 from graphc.xtensor.type import XTensor, as_xtensor
 
+__all__ = [
+    "abs", "add", "and_", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+    "arctanh", "betainc", "betaincinv", "bitwise_and", "bitwise_invert", "bitwise_not",
+    "bitwise_or", "bitwise_xor", "cast", "ceil", "clip", "complex", "conj", "conjugate", "cos",
+    "cosh", "deg2rad", "dot", "eq", "equal", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp",
+    "exp2", "expit", "expm1", "floor", "floor_div", "floor_divide", "gamma", "gammainc",
+    "gammaincc", "gammainccinv", "gammaincinv", "gammal", "gammaln", "gammau", "ge", "greater",
+    "greater_equal", "gt", "hyp2f1", "i0", "i1", "identity", "imag", "int_div", "invert", "isinf",
+    "isnan", "iv", "ive", "j0", "j1", "jv", "kve", "le", "less", "less_equal", "log", "log1mexp",
+    "log1p", "log2", "log10", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "logsumexp", "lt", "maximum", "minimum", "mod", "mul", "multiply", "ndtri_exp", "neg",
+    "negative", "neq", "not_equal", "or_", "owens_t", "polygamma", "pow", "power", "psi", "rad2deg",
+    "real", "reciprocal", "round", "second", "sigmoid", "sign", "sin", "sinh", "softmax",
+    "softplus", "sqr", "sqrt", "square", "sub", "subtract", "switch", "tan", "tanh", "tri_gamma",
+    "true_div", "true_divide", "trunc", "where", "xor",
+]  # fmt: skip
+
 
 def applied(title: str, f: Callable[..., Any], xs: Sequence[Any]) -> XTensor:
     """Apply a function that broadcasts by position to operands aligned by name.

@@ -17,6 +17,15 @@ from graphc.xtensor.align import Dims, checked
 from graphc.xtensor.core import with_core
 from graphc.xtensor.type import XTensor, as_xtensor
 
+__all__ = [
+    "XGenerator", "as_rng", "as_xrv", "bernoulli", "beta", "betabinom", "binomial", "categorical",
+    "cauchy", "chisquare", "dirichlet", "exponential", "gamma", "gengamma", "geometric", "gumbel",
+    "halfcauchy", "halfnormal", "hypergeometric", "integers", "invgamma", "laplace", "logistic",
+    "lognormal", "multinomial", "multivariate_normal", "nbinom", "negative_binomial", "normal",
+    "pareto", "poisson", "rayleigh", "rng", "shared_rng", "standard_normal", "t", "triangular",
+    "truncexpon", "uniform", "vonmises", "wald", "weibull",
+]  # fmt: skip
+
 DISTRIBUTIONS: dict[str, Callable[..., Any]] = {}
 """The distributions by name: the methods of generators."""
 

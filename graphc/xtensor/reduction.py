@@ -10,6 +10,21 @@ from graphc.xtensor.align import Dim, chosen
 from graphc.xtensor.table import method
 from graphc.xtensor.type import XTensor, as_xtensor
 
+__all__ = [
+    "all",
+    "any",
+    "cumprod",
+    "cumsum",
+    "diff",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "std",
+    "sum",
+    "var",
+]
+
 REDUCE_DIM = Dim
 
 

@@ -20,6 +20,20 @@ from graphc.xtensor.methods import Missing
 from graphc.xtensor.table import method
 from graphc.xtensor.type import XTensor, as_xtensor
 
+__all__ = [
+    "broadcast",
+    "broadcast_like",
+    "concat",
+    "expand_dims",
+    "full_like",
+    "ones_like",
+    "squeeze",
+    "stack",
+    "transpose",
+    "unstack",
+    "zeros_like",
+]
+
 
 def missing_dim(title: str, x: XTensor, dim: Any, missing_dims: Missing) -> None:
     """Raise or warn where an array lacks a dimension, or do neither.
