@@ -115,12 +115,13 @@ def stack(x: Any, dim: Any = None, **dims: Any) -> XTensor:
 
     Args:
         x: Any dimensions.
-        dim: A dict of new dimensions, each with the names of those that are merged, in the order in
-            which they vary, the last one fastest.
+        dim: A dict of new dimensions, each with the names of those that are merged, in the order of
+            the array's axes. The last one varies fastest.
         dims: The same as keywords.
 
     Raises:
-        ArgumentError: One name in place of several, or a new name that the array has.
+        ArgumentError: One name in place of several, a new name that the array has, or an order
+            other than that of the axes.
         AxisError: The array lacks a dimension.
 
     Example:
@@ -137,6 +138,12 @@ def stack(x: Any, dim: Any = None, **dims: Any) -> XTensor:
             )
         merged = chosen("stack", y, given)
         _new("stack", y, new)
+        if merged != tuple(each for each in y.dims if each in merged):
+            raise ArgumentError(
+                f"stack({y!r}): {new}={merged} is not in the order of the axes.",
+                f"xarray merges in the order of the names, and PyTensor in that of the axes. Write "
+                f"x.transpose(..., {', '.join(map(repr, merged))}) first, or name them in order.",
+            )
         kept = [each for each in y.dims if each not in merged]
         whole = arranged(y, [*kept, *merged])
         sizes = [length(whole.values, i) for i in range(whole.ndim)]
