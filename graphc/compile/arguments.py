@@ -57,6 +57,11 @@ class In:
         """The input's name in keyword arguments and messages."""
         return self.name or self.variable.name
 
+    @property
+    def expected(self) -> Any:
+        """The type of arguments in messages."""
+        return self.variable.type
+
     def fitted(self, given: Any) -> Any:
         """Return an argument with its axes in the input's order."""
         return given
@@ -78,6 +83,10 @@ class WrappedIn(In):
         """The input of a parameter whose variable is a wrapper."""
         given = {x.name: getattr(parameter, x.name) for x in fields(In)}
         return cls(**given | {"variable": parameter.variable.values, "wrapper": parameter.variable})
+
+    @property
+    def expected(self) -> Any:
+        return self.wrapper.type
 
     def fitted(self, given: Any) -> Any:
         return self.wrapper.fitted(given)
@@ -189,7 +198,7 @@ def _refused(
 ) -> Exception:
     label = repr(parameter.label) if parameter.label else str(place)
     return kind(
-        f"The argument {label}: expected {parameter.variable.type!r}, got {given}.",
+        f"The argument {label}: expected {parameter.expected!r}, got {given}.",
         remedy,
     )
 

@@ -21,6 +21,11 @@ class Wrapper:
 
     values: Any
 
+    @property
+    def type(self) -> Any:
+        """Its type in messages."""
+        return self.values.type
+
     def alike(self, values: Any) -> Self:
         """Wrap another array of the same axes in the same way."""
         raise NotImplementedError

@@ -23,7 +23,7 @@ __all__ = [
     "halfcauchy", "halfnormal", "hypergeometric", "integers", "invgamma", "laplace", "logistic",
     "lognormal", "multinomial", "multivariate_normal", "nbinom", "negative_binomial", "normal",
     "pareto", "poisson", "rayleigh", "rng", "shared_rng", "standard_normal", "t", "triangular",
-    "truncexpon", "uniform", "vonmises", "wald", "weibull",
+    "truncexpon", "truncnorm", "uniform", "vonmises", "wald", "weibull",
 ]  # fmt: skip
 
 DISTRIBUTIONS: dict[str, Callable[..., Any]] = {}
@@ -303,7 +303,8 @@ laplace = as_xrv(gr.laplace)
 logistic = as_xrv(gr.logistic)
 lognormal = as_xrv(gr.lognormal)
 multinomial = as_xrv(gr.multinomial, [(), (0,)], (0,))
-negative_binomial = nbinom = as_xrv(gr.negative_binomial)
+nbinom = as_xrv(gr.nbinom)
+negative_binomial = as_xrv(gr.negative_binomial, name="negative_binomial")
 normal = as_xrv(gr.normal)
 pareto = as_xrv(gr.pareto)
 poisson = as_xrv(gr.poisson)
@@ -311,6 +312,7 @@ rayleigh = as_xrv(gr.rayleigh)
 t = as_xrv(gr.t)
 triangular = as_xrv(gr.triangular)
 truncexpon = as_xrv(gr.truncexpon)
+truncnorm = as_xrv(gr.truncnorm)
 uniform = as_xrv(gr.uniform)
 vonmises = as_xrv(gr.vonmises)
 wald = as_xrv(gr.wald)
@@ -358,6 +360,4 @@ def standard_normal(extra_dims: Any = None, rng: Any = None, return_next_rng: bo
     return normal(0.0, 1.0, extra_dims=extra_dims, rng=rng, return_next_rng=return_next_rng)
 
 
-DISTRIBUTIONS |= {f.__name__: f for f in (multivariate_normal, standard_normal)} | {
-    "nbinom": nbinom
-}
+DISTRIBUTIONS |= {f.__name__: f for f in (multivariate_normal, standard_normal)}
