@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from graphc.errors import ArgumentError, GraphcError, RuntimeShapeError
-from graphc.ir import Check, Node
+from graphc.ir import Check, Input, Node
 
 T = TypeVar("T")
 
@@ -19,8 +19,9 @@ def admit(place: int, node: Node, value: Any) -> None:
         n is None or n == m for n, m in zip(shape, value.shape, strict=True)
     ):
         return
+    expected = node.op.expected if isinstance(node.op, Input) else repr(node.type)
     raise ArgumentError(
-        f"The argument {repr(node.name) if node.name else place}: expected {node.type!r}, got an "
+        f"The argument {repr(node.name) if node.name else place}: expected {expected}, got an "
         f"array of shape {tuple(value.shape)}.",
         "Give it that rank and those lengths, or declare the input differently.",
         node.where,

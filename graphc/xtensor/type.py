@@ -11,11 +11,28 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.compile.shared import shared
 from graphc.errors import ArgumentError, FrozenError, ShapeError
-from graphc.ir import Node, Shape, TensorType, Wrapper, dtype_name
+from graphc.ir import Input, Node, Shape, TensorType, Wrapper, dtype_name
 from graphc.tensor import Tensor
 from graphc.xtensor.align import Dims, checked
 from graphc.xtensor.methods import Methods
 from graphc.xtensor.operators import Operators
+
+
+class NamedInput(Input):
+    """An input of whose axes messages say the names."""
+
+    __slots__ = ("named_type",)
+
+    def __init__(self, type: XTensorType, name: str | None) -> None:
+        super().__init__(TensorType(type.dtype, type.shape), name)
+        self.named_type = type
+
+    @property
+    def expected(self) -> str:
+        return repr(self.named_type)
+
+    def blank(self) -> NamedInput:
+        return NamedInput(self.named_type, self.given_name)
 
 
 @dataclass(frozen=True)
@@ -60,7 +77,7 @@ class XTensorType:
 
     def __call__(self, name: str | None = None) -> XTensor:
         """Return a new symbolic input of this type."""
-        return XTensor(TensorType(self.dtype, self.shape)(name), self.dims)
+        return XTensor(Tensor.make(NamedInput(self, name)), self.dims)
 
     def clone(self, dtype: Any = None, dims: Any = None, shape: Any = None) -> XTensorType:
         """Return the type with another dtype, dimensions or shape."""
@@ -145,8 +162,8 @@ class XTensor(Operators, Methods, Wrapper):
         return XTensor, (self.values, self.dims)
 
     def __repr__(self) -> str:
-        text: str = repr(self.values).removesuffix(repr(self.values.type))
-        return f"{text}{self.type!r}"
+        text, _, _ = repr(self.values).rpartition(": ")
+        return f"{text}: {self.type!r}"
 
     # What it is.
 

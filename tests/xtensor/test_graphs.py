@@ -48,7 +48,9 @@ def test_a_value_with_names_is_put_in_order() -> None:
     assert X.sum("a").eval({X: Named(XV.T, ("b", "a"))}, mode="NUMPY").tolist() == f(XV).tolist()
     with pytest.raises(ShapeError, match=r"\('b', 'c'\) for x1: .*\nGive it the dimensions \('a'"):
         f(Named(XV.T, ("b", "c")))
-    with pytest.raises(ArgumentError, match=r"expected float64\[a=\?, b=\?\], got float64\[3\]"):
+    with pytest.raises(
+        ArgumentError, match=r"expected float64\[a=\?, b=\?\], got an array of shape \(3,\)"
+    ):
         f(WV)
     with pytest.raises(ArgumentError, match="the symbolic"):
         f(X)
@@ -158,8 +160,8 @@ def test_states_taps_and_results_keep_their_dimensions() -> None:
         assert (now.dims, before.dims, past.dims, w.dims) == (("a",),) * 3 + (("b",),)
         return [now - before + past, w.sum() + now.sum(), now.expand_dims("q")]
 
-    states = [dict(initial=start, taps=[-2]), None, None]
-    sequences = [dict(input=X.T, taps=[0, -1])]
+    states = [{"initial": start, "taps": [-2]}, None, None]
+    sequences = [{"input": X.T, "taps": [0, -1]}]
     first, total, wide = graphc.scan(step, sequences, states, [W])
     assert (first.dims, total.dims, wide.dims) == (("b", "a"), ("b",), ("b", "q", "a"))
     values = {X: XV, start: np.zeros((2, 2)), W: WV}
@@ -183,6 +185,6 @@ def test_steps_without_a_named_sequence_are_the_dimension_step() -> None:
 def test_printing_and_explaining_show_the_array() -> None:
     y = gx.math.log(1 + X * 1)
     assert graphc.dprint([y], file="str") == y.dprint(file="str") == y.values.dprint(file="str")
-    assert graphc.pprint(y) == "log(1.0 + x1 * 1.0)"
+    assert graphc.pprint(y) == graphc.pprint(y.values)
     assert graphc.explain(y).graph.outputs[0] is gt.log1p(X.values)
     assert "log1p" in str(graphc.explain([y]))

@@ -58,7 +58,7 @@ REFUSED: dict[str, tuple[Callable[[gx.XTensor], Any], type[Exception], str]] = {
     "no names": (lambda x: gx.as_xtensor([1.0]), ArgumentError, "a list of shape .* has no names"),
     "a number of names": (lambda x: gx.as_xtensor([1.0], dims=("a", "b")), ShapeError, "1 axes"),
     "other names": (lambda x: gx.as_xtensor(x, dims=("b", "a")), ArgumentError, "Leave dims out"),
-    "no numbers": (lambda x: gx.as_xtensor(["a"], dims="a"), DTypeError, "no array of numbers"),
+    "no numbers": (lambda x: gx.as_xtensor(["a"], dims="a"), DTypeError, "is not a dtype"),
     "no string": (lambda x: gx.xtensor(dims=(1,)), ArgumentError, "1 is no name"),  # type: ignore[arg-type]
     "twice": (lambda x: gx.xtensor(dims=("a", "a")), ArgumentError, "'a' comes twice"),
     "lengths": (
@@ -77,7 +77,7 @@ REFUSED: dict[str, tuple[Callable[[gx.XTensor], Any], type[Exception], str]] = {
     "iteration": (list, SymbolicValueError, r"x.isel\(dim=i\)"),
     "search": (lambda x: 1 in x, SymbolicValueError, "A search"),
     "NumPy": (np.asarray, SymbolicValueError, "A NumPy array of the symbolic x0"),
-    "a value": (lambda x: gx.xtensor_shared(x), ArgumentError, "is symbolic|no names"),
+    "a value": (gx.xtensor_shared, ArgumentError, "is symbolic|no names"),
 }
 
 
