@@ -428,13 +428,15 @@ def xtensor_constant(x: Any, name: str | None = None, dims: Sequence[str] | None
     return XTensor(gt.constant(value, name), names)
 
 
-def xtensor_shared(
+def xtensor_shared(  # noqa: PLR0913 (PyTensor's arguments)
     x: Any,
     *,
     name: str | None = None,
     shape: Any = None,
     dims: Sequence[str] | None = None,
-    **options: Any,
+    strict: bool = False,
+    allow_downcast: bool | None = None,
+    borrow: bool = False,
 ) -> XTensor:
     """Make a variable with named dimensions whose value is kept between calls.
 
@@ -443,7 +445,9 @@ def xtensor_shared(
         name: Its name in messages.
         shape: Static lengths, None where unknown; all unknown by default.
         dims: The names of the axes; a scalar needs none.
-        options: As for ``graphc.shared``: ``strict``, ``allow_downcast``, ``borrow``.
+        strict: Accept only a NumPy array.
+        allow_downcast: Convert a float64 array to ``config.floatX``.
+        borrow: Store the array itself, not a copy.
 
     Returns:
         An array with the methods ``get_value`` and ``set_value``.
@@ -458,4 +462,4 @@ def xtensor_shared(
     """
     value, names = _named("xtensor_shared", x, dims)
     own = name if name is not None else getattr(x, "name", None)
-    return XTensor(shared(value, own, shape=shape, **options), names)
+    return XTensor(shared(value, own, strict, allow_downcast, shape=shape, borrow=borrow), names)
