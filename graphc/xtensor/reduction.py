@@ -25,8 +25,6 @@ __all__ = [
     "var",
 ]
 
-REDUCE_DIM = Dim
-
 
 def _reduced(title: str, f: Callable[..., Any], x: Any, dim: Dim, **options: Any) -> XTensor:
     x = as_xtensor(x)
