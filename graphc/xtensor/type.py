@@ -208,6 +208,11 @@ class XTensor(Operators, Methods, Wrapper):
         return self.values.size
 
     @property
+    def as_numpy(self) -> XTensor:
+        """The array itself, as in PyTensor: compiled functions return the backend's arrays."""
+        return self
+
+    @property
     def data(self) -> np.ndarray[Any, Any]:
         """The value of a constant, which only constants have."""
         return self.values.data
@@ -269,6 +274,14 @@ class XTensor(Operators, Methods, Wrapper):
     def dprint(self, **options: Any) -> str | None:
         """Print the graph as a tree; options as for ``graphc.dprint``."""
         return self.values.dprint(**options)
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only where the class has no such attribute.
+        problem = f"An array with named dimensions has no attribute {name!r}."
+        more = (
+            f" x.values.{name} is that of the array without names." if name in dir(Tensor) else ""
+        )
+        raise AttributeError(f"{problem}{more}", name=name, obj=self)
 
     # Shared variables.
 

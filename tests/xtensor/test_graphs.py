@@ -188,3 +188,50 @@ def test_printing_and_explaining_show_the_array() -> None:
     assert graphc.pprint(y) == graphc.pprint(y.values)
     assert graphc.explain(y).graph.outputs[0] is gt.log1p(X.values)
     assert "log1p" in str(graphc.explain([y]))
+
+
+# Loops over containers, choices, subgraphs and barriers.
+
+
+def test_a_loop_over_containers_keeps_names_of_carries_elements_and_rows() -> None:
+    def step(carry: dict[str, Any], row: gx.XTensor) -> tuple[Any, Any]:
+        assert (carry["sum"].dims, row.dims) == (("b",), ("b",))
+        return {"sum": row + carry["sum"], "n": carry["n"] + 1}, (row * W, row.sum())
+
+    begun = {"sum": gx.zeros_like(W), "n": 0}
+    final, (rows, sums) = graphc.loop(step, begun, X)
+    values = {X: XV, W: WV}
+    same(final["sum"], "b", XV.sum(0), values)
+    same(rows, "ab", XV * WV, values)
+    same(sums, "a", XV.sum(1), values)
+    doubled = graphc.while_loop(lambda y: y.max() < 100, lambda y: y * 2, W, max_steps=20)
+    assert doubled.dims == ("b",)
+    with pytest.raises(ShapeError, match=r"A value with the dimensions \('b', 'c'\)"):
+        graphc.loop(lambda w, _: (w.expand_dims("c", axis=-1), None), W, n_steps=2)
+
+
+def test_a_choice_aligns_its_branches_by_name() -> None:
+    positive = X.sum() > 0
+    other = gx.xtensor("other", dims=("b", "a"))
+    values = {X: XV, other: -XV.T}
+    same(graphc.ifelse(positive, X, other), "ab", XV, values)
+    same(
+        graphc.cond(positive, lambda x: x.sum("a"), lambda x: x.max("a"), X), "b", XV.sum(0), values
+    )
+    with pytest.raises(ShapeError, match="A value with the dimensions"):
+        graphc.ifelse(positive, X, W)
+
+
+def test_a_subgraph_takes_and_gives_arrays_with_names() -> None:
+    center = graphc.OpFromGraph([X], [X - X.mean("b"), X.T])
+    other = gx.xtensor("other", dims=("b", "a"))
+    first, second = center(other)
+    same(first, "ab", XV - XV.mean(1, keepdims=True), {other: XV.T})
+    same(second, "ba", XV.T, {other: XV.T})
+
+
+def test_barriers_and_verify_grad_take_arrays_with_names() -> None:
+    y = (graphc.disconnected_grad(W) * W).sum()
+    same(graphc.grad(y, W), "b", WV, {W: WV})
+    assert graphc.grad_clip(W, -1, 1).dims == graphc.zero_grad(W).dims == ("b",)
+    graphc.verify_grad(lambda w: (gx.as_xtensor(w, dims="b") ** 2).sum(), [WV], mode="NUMPY")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -94,6 +95,49 @@ def test_only_the_name_can_be_set() -> None:
     y = x * 2
     y.name = "twice"
     assert (y.name, y.rename("two").name, x.copy()) == ("twice", "two", x)
+
+
+METHODS = {
+    **dict.fromkeys(("all", "any", "max", "mean", "min", "prod", "sum"), "dim=None"),
+    **dict.fromkeys(("cumprod", "cumsum"), "dim=None"),
+    **dict.fromkeys(("std", "var"), "dim=None ddof=0"),
+    **dict.fromkeys(("head", "tail", "thin"), "indexers=None indexers_kwargs"),
+    **dict.fromkeys(("inc", "set"), "value"),
+    **dict.fromkeys(("stack", "unstack"), "dim dims"),
+    "astype": "dtype",
+    "broadcast_like": "other exclude=None",
+    "clip": "min max",
+    "conj": "",
+    "copy": "name=None",
+    "diff": "dim n=1",
+    "dot": "other dim=None",
+    "expand_dims": "dim=None create_index_for_new_dim=None axis=None dim_kwargs",
+    "isel": "indexers=None drop=False missing_dims='raise' indexers_kwargs",
+    "rename": "new_name_or_name_dict=None names",
+    "sel": "args kwargs",
+    "squeeze": "dim=None drop=None axis=None",
+    "transpose": "dim missing_dims='raise'",
+    "where": "cond other=None drop=False",
+}
+"""PyTensor's methods with their arguments and defaults."""
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_has_pytensors_arguments_in_its_order(name: str) -> None:
+    own = list(inspect.signature(getattr(gx.XTensor, name)).parameters.values())[1:]
+    for argument, p in zip(METHODS[name].split(), own, strict=True):
+        wanted, _, default = argument.partition("=")
+        assert wanted == p.name
+        assert not default or default == repr(p.default)
+
+
+def test_attributes_that_there_are_not_say_where_to_look() -> None:
+    x, _ = given("ab")
+    assert x.as_numpy is x
+    with pytest.raises(AttributeError, match=r"no attribute 'sort'. x.values.sort is that"):
+        x.sort()
+    with pytest.raises(AttributeError, match=r"no attribute 'exq'.$"):
+        _ = x.exq
 
 
 def test_pytensors_names_are_at_its_paths() -> None:
