@@ -278,10 +278,9 @@ class XTensor(Operators, Methods, Wrapper):
     def __getattr__(self, name: str) -> Any:
         # Reached only where the class has no such attribute.
         problem = f"An array with named dimensions has no attribute {name!r}."
-        more = (
-            f" x.values.{name} is that of the array without names." if name in dir(Tensor) else ""
-        )
-        raise AttributeError(f"{problem}{more}", name=name, obj=self)
+        if name not in XTensor.__slots__ and hasattr(self.values, name):
+            problem += f" x.values.{name} is that of the array without names."
+        raise AttributeError(problem, name=name, obj=self)
 
     # Shared variables.
 
