@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, AxisError, ShapeError
 from graphc.tensor import Tensor
+from graphc.tensor.core.shape import length
 from graphc.tensor.core.specify import specified
 
 if TYPE_CHECKING:
@@ -92,6 +93,12 @@ def combined(title: str, xs: Sequence[XTensor], apart: Iterable[str] = ()) -> di
             if n is not None:
                 first.setdefault(dim, x)
     return found
+
+
+def length_of(xs: Sequence[XTensor], dim: str) -> int | Tensor:
+    """Return the length of a dimension in the first array that has it."""
+    x = next(x for x in xs if dim in x.dims)
+    return length(x.values, x.dims.index(dim))
 
 
 def declared(title: str, x: XTensor, lengths: Mapping[str, int | None]) -> Tensor:

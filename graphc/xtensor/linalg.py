@@ -9,7 +9,7 @@ import graphc.tensor as gt
 from graphc.errors import ArgumentError, AxisError
 from graphc.ir import is_complex
 from graphc.xtensor.align import Dims
-from graphc.xtensor.core import core_of, named, with_core
+from graphc.xtensor.batch import core_of, with_core
 from graphc.xtensor.type import XTensor, as_xtensor
 
 __all__ = ["cholesky", "solve"]
@@ -41,7 +41,8 @@ def cholesky(
     """
     core = core_of("cholesky", dims, (2,))
     (values,), batch = with_core("cholesky", [x], [core])
-    return named(gt.linalg.cholesky(values, lower, check_finite=check_finite), [*batch], core)
+    made = gt.linalg.cholesky(values, lower, check_finite=check_finite)
+    return XTensor(made, [*batch, *core])
 
 
 def solve(  # noqa: PLR0913 (PyTensor's arguments)
@@ -93,7 +94,7 @@ def solve(  # noqa: PLR0913 (PyTensor's arguments)
     made = gt.linalg.solve(
         left, right, assume_a=assume_a, lower=lower, check_finite=check_finite, b_ndim=len(core) - 1
     )
-    return named(made, [*batch], (*own, *columns))
+    return XTensor(made, [*batch, *own, *columns])
 
 
 SYMMETRIC = {"sym", "symmetric", "pos", "positive definite", "positive_definite", "diagonal"}

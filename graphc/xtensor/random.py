@@ -12,9 +12,8 @@ from graphc.compile import streams
 from graphc.errors import ArgumentError, AxisError
 from graphc.ir import Wrapper, unwrapped
 from graphc.tensor import Tensor
-from graphc.tensor.core.shape import length
-from graphc.xtensor.align import Dims, checked
-from graphc.xtensor.core import with_core
+from graphc.xtensor.align import Dims, checked, length_of
+from graphc.xtensor.batch import with_core
 from graphc.xtensor.type import XTensor, as_xtensor
 
 __all__ = [
@@ -257,7 +256,7 @@ def _drawn(
             "The draw has their dimensions anyhow: leave it out, or choose another name.",
         )
     sizes = [unwrapped(n) for n in extra.values()]
-    sizes += [_first_length(operands, dim) if n is None else n for dim, n in batch.items()]
+    sizes += [length_of(operands, dim) if n is None else n for dim, n in batch.items()]
     following, values = f(
         *_weak(params.values(), arrays), size=sizes, rng=unwrapped(rng), return_next_rng=True
     )
@@ -269,11 +268,6 @@ def _weak(given: Any, arrays: Sequence[Tensor]) -> list[Any]:
     # Python's numbers take the dtype of the other parameters.
     pairs = zip(given, arrays, strict=True)
     return [x if type(x) in {bool, int, float} else array for x, array in pairs]
-
-
-def _first_length(xs: Sequence[XTensor], dim: str) -> Any:
-    x = next(x for x in xs if dim in x.dims)
-    return length(x.values, x.dims.index(dim))
 
 
 def _gamma(shape: Any, scale: Any = 1.0, **common: Any) -> Any:

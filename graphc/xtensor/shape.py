@@ -15,7 +15,17 @@ from graphc.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from graphc.ir import is_integer, unwrapped
 from graphc.site import frames_up
 from graphc.tensor.core.shape import length
-from graphc.xtensor.align import Dim, checked, chosen, combined, declared, filled, has, placed
+from graphc.xtensor.align import (
+    Dim,
+    checked,
+    chosen,
+    combined,
+    declared,
+    filled,
+    has,
+    length_of,
+    placed,
+)
 from graphc.xtensor.methods import Missing
 from graphc.xtensor.table import method
 from graphc.xtensor.type import XTensor, as_xtensor
@@ -309,7 +319,7 @@ def broadcast(*args: Any, exclude: str | Sequence[str] | None = None) -> tuple[X
     apart = () if exclude is None else checked("broadcast", exclude)
     xs = [as_xtensor(x) for x in args]
     lengths = combined("broadcast", xs, apart)
-    sizes = {dim: n if n is not None else _first_length(xs, dim) for dim, n in lengths.items()}
+    sizes = {dim: n if n is not None else length_of(xs, dim) for dim, n in lengths.items()}
     found = []
     for x in xs:
         own = [dim for dim in apart if dim in x.dims]
@@ -319,11 +329,6 @@ def broadcast(*args: Any, exclude: str | Sequence[str] | None = None) -> tuple[X
         full = {*x.dims} == {*order}
         found.append(XTensor(values if full else gt.broadcast_to(values, shape), order))
     return tuple(found)
-
-
-def _first_length(xs: Sequence[XTensor], dim: str) -> Any:
-    x = next(x for x in xs if dim in x.dims)
-    return length(x.values, x.dims.index(dim))
 
 
 @method

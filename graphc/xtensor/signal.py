@@ -6,7 +6,7 @@ from typing import Any
 
 import graphc.tensor as gt
 from graphc.errors import ArgumentError
-from graphc.xtensor.core import core_of, named, with_core
+from graphc.xtensor.batch import core_of, with_core
 from graphc.xtensor.type import XTensor
 
 __all__ = ["convolve1d"]
@@ -36,4 +36,4 @@ def convolve1d(in1: Any, in2: Any, mode: str = "full", *, dims: tuple[str, str])
     (a, b), batch = with_core("convolve1d", [in1, in2], [(each,) for each in names])
     if mode not in {"full", "valid", "same"}:
         raise ArgumentError(f"convolve1d: mode={mode!r}.", "Use 'full', 'valid' or 'same'.")
-    return named(gt.signal.convolve1d(a, b, mode), [*batch], names[:1])
+    return XTensor(gt.signal.convolve1d(a, b, mode), [*batch, names[0]])

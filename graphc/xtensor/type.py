@@ -135,6 +135,10 @@ class XTensor(Operators, Methods, Wrapper):
 
     def __init__(self, values: Tensor, dims: Sequence[str], part: Part | None = None) -> None:
         names = checked("XTensor", dims)
+        if not isinstance(values, Tensor):
+            raise ArgumentError(
+                f"XTensor: {values!r} is no symbolic array.", "Use graphc.xtensor.as_xtensor."
+            )
         if len(names) != values.ndim:
             raise ShapeError(
                 f"{values!r} has {values.ndim} axes, and there are the names {names}.",

@@ -57,6 +57,7 @@ def test_what_becomes_an_array_with_names() -> None:
 
 REFUSED: dict[str, tuple[Callable[[gx.XTensor], Any], type[Exception], str]] = {
     "no names": (lambda x: gx.as_xtensor([1.0]), ArgumentError, "a list of shape .* has no names"),
+    "no symbol": (lambda x: gx.XTensor(np.ones(1), "a"), ArgumentError, "Use .*as_xtensor"),  # type: ignore[arg-type]
     "a number of names": (lambda x: gx.as_xtensor([1.0], dims=("a", "b")), ShapeError, "1 axes"),
     "other names": (lambda x: gx.as_xtensor(x, dims=("b", "a")), ArgumentError, "Leave dims out"),
     "no numbers": (lambda x: gx.as_xtensor(["a"], dims="a"), DTypeError, "is not a dtype"),

@@ -62,8 +62,3 @@ def with_core(
         order = [*batch, *core] if own else list(core)
         arrays.append(filled(declared(title, x, lengths), x.dims, order))
     return arrays, batch
-
-
-def named(values: Tensor, batch: Sequence[str], core: Sequence[str]) -> XTensor:
-    """Return a result with its batch and its core dimensions."""
-    return XTensor(values, [*batch, *core])
