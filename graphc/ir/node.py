@@ -262,11 +262,13 @@ class Input(Op):
     Attributes:
         is_shared: Whether it has a value of its own, kept between calls.
         default_update: Its value after a call, unless that says otherwise; None for the same.
+        axes: The names of its axes in messages; empty where they have none.
     """
 
     __slots__ = ("given_name", "given_type")
 
     is_shared = False
+    axes: Sequence[str] = ()
     default_update: Any = None
 
     def __init__(self, type: Type, name: str | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from graphc.errors import AxisError
 from graphc.tensor import Tensor
 from graphc.xtensor.align import Dims, checked, combined, declared, filled, has
-from graphc.xtensor.type import XTensor, as_xtensor
+from graphc.xtensor.type import as_xtensor
 
 
 def core_of(title: str, dims: Any, n: Sequence[int]) -> Dims:

@@ -28,6 +28,11 @@ class NamedInput(Input):
         self.named_type = type
 
     @property
+    def axes(self) -> Dims:  # type: ignore[override]
+        """The names of its axes."""
+        return self.named_type.dims
+
+    @property
     def expected(self) -> str:
         return repr(self.named_type)
 
