@@ -120,8 +120,8 @@ IMPORTED = {
     "scalar tensor vector",
     "tensor.variable": "TensorConstant TensorVariable",
     "tensor.xlogx": "xlogx xlogy0",
-    "xtensor": "as_xtensor broadcast concat dot full_like linalg math ones_like random signal where "
-    "xtensor xtensor_constant zeros_like",
+    "xtensor": "as_xtensor broadcast concat dot full_like linalg math ones_like random signal "
+    "where xtensor xtensor_constant zeros_like",
     "xtensor.linalg": "cholesky solve",
     "xtensor.math": "add dot exp gt lt maximum sqrt where",
     "xtensor.random": "normal rng shared_rng",
