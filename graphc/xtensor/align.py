@@ -107,7 +107,8 @@ def declared(title: str, x: XTensor, lengths: Mapping[str, int | None]) -> Tenso
     shape = x.values.type.shape
     if all(n is None or m is not None for n, m in zip(known, shape, strict=True)):
         return x.values
-    return specified(x.values, known, f"{title}: {', '.join(x.dims)} of {x.name or 'an operand'}")
+    # No name of the array: that would be another program.
+    return specified(x.values, known, f"{title} along {', '.join(x.dims)}")
 
 
 def placed(x: Tensor, dims: Sequence[str], order: Sequence[str]) -> Tensor:

@@ -229,7 +229,7 @@ class XTensor(Operators, Methods, Wrapper):
     @property
     def coords(self) -> NoReturn:
         """Absent: dimensions have names and no coordinates."""
-        raise self._no_labels("coords")
+        raise self._no_labels("coords", " Beside an array of xarray's it comes first: x + array.")
 
     @property
     def loc(self) -> NoReturn:
@@ -240,10 +240,10 @@ class XTensor(Operators, Methods, Wrapper):
         """Raise: dimensions have names and no coordinates."""
         raise self._no_labels("sel")
 
-    def _no_labels(self, asked: str) -> ArgumentError:
+    def _no_labels(self, asked: str, more: str = "") -> ArgumentError:
         return ArgumentError(
             f"{asked} of {self!r}: its dimensions have no coordinates, names alone.",
-            "Select by place: x.isel(dim=...).",
+            f"Select by place: x.isel(dim=...).{more}",
         )
 
     def rename(self, new_name_or_name_dict: Any = None, **names: str) -> XTensor:
