@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         optimize as optimize,
         random as random,
         rewrite as rewrite,
+        xtensor as xtensor,
     )
     from graphc.compile import events
     from graphc.compile.arguments import In, Out
@@ -102,6 +103,7 @@ else:
             "graphc.optimize",
             "graphc.random",
             "graphc.rewrite",
+            "graphc.xtensor",
         ),
         names={
             "graphc.compile.arguments": "In Out",
@@ -133,6 +135,11 @@ lazy.provide("graphc.tensor.core.tensor", names={"graphc.compile.evaluate": "eva
 lazy.provide("graphc.compile.function", names={"graphc.draw.show": "repr_html show"})
 lazy.provide("graphc.rewrite.explain", names={"graphc.rewrite.page": "page"})
 lazy.provide("graphc.ir.op", names={"graphc.tensor.core.tensor": "applied"})
+lazy.provide("graphc.compile.shared", names={"graphc.xtensor.type": "xtensor_shared"})
+lazy.provide(
+    "graphc.tensor.arrays.vectorize",
+    names={"graphc.xtensor.vectorization": "vectorize_named=vectorize_graph"},
+)
 lazy.provide("graphc.ir.node", names={"graphc.draw.show": "repr_html"})
 lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
 
@@ -173,6 +180,8 @@ lazy.add_paths(
         "graphc.tensor.linalg.constructors graphc.tensor.linalg.decomposition "
         "graphc.tensor.linalg.products graphc.tensor.linalg.solvers graphc.tensor.linalg.summary",
         "graphc.tensor.signal": "graphc.tensor.signal.conv",
+        "graphc.xtensor.random": "graphc.xtensor.random.basic graphc.xtensor.random.type "
+        "graphc.xtensor.random.variable",
         "": "graphc.graph graphc.printing graphc.raise_op",
     }
 )

@@ -129,7 +129,9 @@ def test_all_is_where_users_import_and_complete_there(path: Path) -> None:
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
-OTHERS = {"config.py", "errors.py", "compile/events.py", *EXPORTING}
+NAMED = {relative(path) for path in (ROOT / "xtensor").glob("*.py")}
+"""PyTensor's scripts import from each file of this folder by its path."""
+OTHERS = {"config.py", "errors.py", "compile/events.py", *EXPORTING, *NAMED}
 INNER = [path for path in FILES if path.stem != "__init__" and relative(path) not in OTHERS]
 
 

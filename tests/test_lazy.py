@@ -161,6 +161,7 @@ HOMES = (
     ),
     *("graphc.ir", "graphc.optimize", "graphc.random", "graphc.tensor", "graphc.tensor.linalg"),
     *("graphc.tensor.core.assertion", "graphc.tensor.signal"),
+    "graphc.xtensor.random",
 )
 
 

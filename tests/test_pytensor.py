@@ -120,6 +120,18 @@ IMPORTED = {
     "scalar tensor vector",
     "tensor.variable": "TensorConstant TensorVariable",
     "tensor.xlogx": "xlogx xlogy0",
+    "xtensor": "as_xtensor broadcast concat dot full_like linalg math ones_like random signal "
+    "where xtensor xtensor_constant zeros_like",
+    "xtensor.linalg": "cholesky solve",
+    "xtensor.math": "add dot exp gt lt maximum sqrt where",
+    "xtensor.random": "normal rng shared_rng",
+    "xtensor.random.basic": "as_xrv categorical normal",
+    "xtensor.random.type": "as_rng",
+    "xtensor.random.variable": "rng shared_rng",
+    "xtensor.reduction": "cumsum mean std sum",
+    "xtensor.shape": "broadcast concat stack transpose unstack",
+    "xtensor.type": "XTensorType XTensorVariable as_xtensor xtensor xtensor_shared",
+    "xtensor.vectorization": "vectorize_graph",
 }
 
 

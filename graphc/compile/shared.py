@@ -15,7 +15,19 @@ from graphc.errors import ArgumentError, DTypeError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.node import as_implicit
 from graphc.implicit.treedef import Treedef
-from graphc.ir import Input, TensorType, dtype_name, is_float, replaced, toposort
+from graphc.ir import (
+    Constant,
+    Input,
+    Leaf,
+    TensorType,
+    Wrapper,
+    dtype_name,
+    is_float,
+    replaced,
+    toposort,
+    unwrapped,
+)
+from graphc.lazy import provided
 from graphc.link import as_numpy
 from graphc.site import frames_up
 from graphc.tensor import Tensor, as_tensor, constant
@@ -111,7 +123,7 @@ class Shared(Tensor):
 
     @default_update.setter
     def default_update(self, new: Any) -> None:
-        self.op.default_update = None if new is None else as_tensor(new)
+        self.op.default_update = None if new is None else as_tensor(unwrapped(new))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Shared:
         """A new variable with the present value."""
@@ -242,6 +254,16 @@ def shared(
         >>> int(count()), int(count()), int(n.get_value())
         (0, 1, 2)
     """
+    if isinstance(value, Wrapper):
+        held = value.values
+        array = held.data if isinstance(held.op, Constant | Leaf) else held
+        made = shared(array, name, strict, allow_downcast, shape=shape, borrow=borrow)
+        return value.alike(made)
+    if hasattr(value, "dims") and hasattr(value, "transpose"):
+        # An array of xarray's, whose names would be lost.
+        named = provided(__name__, "xtensor_shared")
+        options = {"strict": strict, "allow_downcast": allow_downcast, "borrow": borrow}
+        return named(value, name=name, shape=shape, **options)
     if isinstance(value, Tensor):
         raise ArgumentError(
             f"The value of a shared variable is symbolic: {value!r}.",

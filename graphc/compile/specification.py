@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphc.compile.arguments import In, Out, goes_into, is_weak
+from graphc.compile.arguments import In, Out, WrappedIn, goes_into, is_weak
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.pipeline import Signature, problems
 from graphc.compile.shared import Shared
@@ -22,6 +22,7 @@ from graphc.ir import (
     Input,
     Leaf,
     Node,
+    Wrapper,
     all_read,
     flatten,
     gathered,
@@ -31,6 +32,9 @@ from graphc.ir import (
     refuse_missing,
     replaced,
     toposort,
+    unwrapped,
+    unwrapped_pair,
+    wrapped,
 )
 from graphc.loop.subgraph import inlined
 from graphc.site import frames_up
@@ -55,6 +59,8 @@ class FunctionSpec:
 def as_in(x: Any, allow_downcast: bool | None) -> In:
     """Return an input as an ``In``."""
     parameter = x if isinstance(x, In) else In(x)
+    if isinstance(parameter.variable, Wrapper):
+        parameter = WrappedIn.of(parameter)
     variable = parameter.variable
     if not isinstance(variable, Tensor) or isinstance(variable.op, Constant | Leaf):
         is_array = hasattr(variable, "shape") and not isinstance(variable, Tensor)
@@ -75,7 +81,7 @@ def as_in(x: Any, allow_downcast: bool | None) -> In:
 
 def as_output(y: Any) -> Tensor:
     """Return an output as a symbolic array."""
-    y = y.variable if isinstance(y, Out) else y
+    y = unwrapped(y.variable if isinstance(y, Out) else y)
     try:
         return as_tensor(y)  # type: ignore[no-any-return]
     except DTypeError as error:
@@ -90,7 +96,7 @@ def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
         raise ArgumentError(
             f"{what}={given!r}: expected pairs of a variable and an expression, or a dict."
         )
-    return [(old, new) for old, new in pairs]
+    return [unwrapped_pair(old, new) for old, new in pairs]
 
 
 def _listed(given: Any) -> Iterable[Any]:
@@ -172,13 +178,14 @@ def default_updates(
         if excluded:
             return ()
         excluded = ()
-    wrong = [x for x in _listed(excluded) if not isinstance(x, Shared)]
+    excluded = [unwrapped(x) for x in _listed(excluded)]
+    wrong = [x for x in excluded if not isinstance(x, Shared)]
     if wrong:
         raise ArgumentError(
             f"no_default_updates: {wrong[0]!r} is no shared variable.",
             "Give True, or a list of shared variables.",
         )
-    done = {*(x for x, _ in updates), *_listed(excluded)}
+    done = {*(x for x, _ in updates), *excluded}
     found: list[tuple[Shared, Tensor]] = []
     left = list(ends)
     while left:
@@ -319,7 +326,9 @@ def clone_replace(
         >>> graphc.clone_replace(gt.exp(x), {x: y}) is gt.exp(y)
         True
     """
-    return rebuild(output, replaced(flatten(output), givens_of(replace)))
+    given = flatten(output)
+    made = replaced([unwrapped(y) for y in given], givens_of(replace))
+    return rebuild(output, [wrapped(y, new) for y, new in zip(given, made, strict=True)])
 
 
 def check(outputs: Any, mode: str | Mode | None = None) -> list[GraphcError]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.ir import Op, TensorType
+from graphc.ir import Op, TensorType, unwrapped, wrapped
 from graphc.tensor import Tensor, as_tensor, clip, zeros_like
 
 
@@ -95,7 +95,11 @@ class GradScale(Barrier):
         return None if tangents[0] is None else tangents[0] * self.multiplier
 
 
-def disconnected_grad(x: Any) -> Tensor:
+def _barrier(op: Op, x: Any) -> Any:
+    return wrapped(x, Tensor.make(op, as_tensor(unwrapped(x))))
+
+
+def disconnected_grad(x: Any) -> Any:
     """x itself, through which no derivative passes: what depends on it counts as constant.
 
     Example:
@@ -104,15 +108,15 @@ def disconnected_grad(x: Any) -> Tensor:
         >>> float(graphc.grad(x * disconnected_grad(x), x).eval({x: 3.0}, mode="NUMPY"))
         3.0
     """
-    return Tensor.make(GradStop(), as_tensor(x))
+    return _barrier(GradStop(), x)
 
 
-def zero_grad(x: Any) -> Tensor:
+def zero_grad(x: Any) -> Any:
     """x itself, with zero for its derivative: connected, unlike ``disconnected_grad``."""
-    return Tensor.make(GradZero(), as_tensor(x))
+    return _barrier(GradZero(), x)
 
 
-def grad_clip(x: Any, lower_bound: float, upper_bound: float) -> Tensor:
+def grad_clip(x: Any, lower_bound: float, upper_bound: float) -> Any:
     """x itself, whose gradient is limited to between two numbers, elementwise.
 
     Args:
@@ -125,14 +129,14 @@ def grad_clip(x: Any, lower_bound: float, upper_bound: float) -> Tensor:
     """
     if not lower_bound <= upper_bound:
         raise ArgumentError(f"grad_clip: {lower_bound} is above {upper_bound}.", "Exchange them.")
-    return Tensor.make(GradClip(float(lower_bound), float(upper_bound)), as_tensor(x))
+    return _barrier(GradClip(float(lower_bound), float(upper_bound)), x)
 
 
-def grad_scale(x: Any, multiplier: float) -> Tensor:
+def grad_scale(x: Any, multiplier: float) -> Any:
     """x itself, whose derivative is multiplied by a number.
 
     Args:
         x: A floating or complex array.
         multiplier: A Python number.
     """
-    return Tensor.make(GradScale(float(multiplier)), as_tensor(x))
+    return _barrier(GradScale(float(multiplier)), x)

@@ -12,10 +12,11 @@ from graphc.errors import ArgumentError, GradientError, UnsupportedOperationErro
 from graphc.grad.reverse import (
     Disconnected,
     ReturnDisconnected,
-    contained,
+    alike,
     continuous,
     cotangents,
     disconnected,
+    each_of,
     like,
     summed,
     typed_like,
@@ -30,6 +31,7 @@ from graphc.ir import (
     picks,
     replaced,
     toposort,
+    unwrapped_pair,
 )
 from graphc.site import derived_from
 from graphc.tensor import Tensor, as_tensor
@@ -122,9 +124,10 @@ def pushforward(
     ts = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
     if len(xs) != len(ts):
         raise ArgumentError(f"{len(xs)} arrays and {len(ts)} tangents.")
-    ys = [as_tensor(y) for y in (f if isinstance(f, list | tuple) else [f])]
+    ys = [as_tensor(y) for y in each_of(f)]
+    moved = wrt if isinstance(wrt, list | tuple) else [wrt]
     given: dict[Node, Tensor] = {}
-    for x, t in zip(xs, ts, strict=True):
+    for x, (_, t) in zip(xs, map(unwrapped_pair, moved, ts), strict=True):
         t = as_tensor(t)
         if t.ndim != x.ndim:
             raise ArgumentError(f"The tangent {t!r} of {x!r} has another rank.")
@@ -137,7 +140,7 @@ def pushforward(
         for y, t in zip(ys, pushed, strict=True)
     ]
     note_reads(result, [*ys, *given, *given.values()])
-    return contained(f, result)
+    return alike(f, result)
 
 
 def Rop(  # noqa: N802 (PyTensor's name)

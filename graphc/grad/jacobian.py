@@ -10,6 +10,7 @@ from graphc.errors import GradientError
 from graphc.grad.forward import pushforward
 from graphc.grad.reverse import (
     Disconnected,
+    alike,
     contained,
     continuous,
     cotangents,
@@ -130,5 +131,6 @@ def hessian_vector_product(cost: Any, wrt: Any, p: Any, **grad_kwargs: Any) -> A
     """
     xs = continuous(wrt)
     slopes = grad(cost, xs, **grad_kwargs)
-    moved = pushforward(slopes, xs, p, disconnected_outputs="ignore")
-    return contained(wrt, moved)
+    several = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
+    moved = pushforward(slopes, several, p, disconnected_outputs="ignore")
+    return alike(wrt, moved)

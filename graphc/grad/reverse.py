@@ -24,6 +24,9 @@ from graphc.ir import (
     is_inexact,
     note_reads,
     toposort,
+    unwrapped,
+    unwrapped_pair,
+    wrapped,
 )
 from graphc.site import derived_from, frames_up
 from graphc.tensor import Tensor, add, as_tensor, cast, ones_like, real, where as select, zeros_like
@@ -134,9 +137,20 @@ def contained(given: Any, results: Sequence[Any]) -> Any:
     return results[0]
 
 
+def alike(given: Any, results: Sequence[Any]) -> Any:
+    """Results in the container of what they are like, each in the wrapper of its like."""
+    several = given if isinstance(given, list | tuple) else [given]
+    return contained(given, [wrapped(x, y) for x, y in zip(several, results, strict=True)])
+
+
+def each_of(given: Any) -> list[Any]:
+    """One thing, or each of a list or tuple, with arrays for wrappers."""
+    return [unwrapped(x) for x in (given if isinstance(given, list | tuple) else [given])]
+
+
 def listed(wrt: Any) -> list[Tensor]:
     """The arrays to differentiate with respect to as a list."""
-    xs = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
+    xs = each_of(wrt)
     for x in xs:
         if not isinstance(x, Tensor):
             raise GradientError(
@@ -223,12 +237,13 @@ def grad(
     xs = listed(wrt)
     given: dict[Node, Tensor] = {}
     if cost is not None:
-        cost = as_tensor(cost)
+        cost = as_tensor(unwrapped(cost))
         _check_cost(cost)
         given[cost] = ones_like(cost)
     elif not known_grads:
         raise ArgumentError("grad: neither a cost nor known_grads.")
-    for node, g in (known_grads or {}).items():
+    for known, arriving in (known_grads or {}).items():
+        node, g = unwrapped_pair(known, arriving)
         g = as_tensor(g)
         _check_cotangent(node, g)
         given[node] = _added(given.get(node), like(g, node))
@@ -239,7 +254,7 @@ def grad(
         for x, g in zip(xs, found, strict=True)
     ]
     note_reads(result, [*given, *given.values(), *xs])
-    return contained(wrt, result)
+    return alike(wrt, result)
 
 
 def _gradients(
@@ -304,7 +319,7 @@ def _check_cotangent(node: Any, g: Tensor) -> None:
 def _constants(nodes: Any) -> list[Node]:
     if nodes is None:
         return []
-    return list(nodes) if isinstance(nodes, list | tuple | set) else [nodes]
+    return each_of([*nodes] if isinstance(nodes, set) else nodes)
 
 
 def pullback(
@@ -344,7 +359,7 @@ def pullback(
         wrt,
         consider_constant,
         disconnected_inputs,
-        known_grads=summed((y, as_tensor(g)) for y, g in zip(fs, gs, strict=True)),
+        known_grads=summed((y, as_tensor(g)) for y, g in map(unwrapped_pair, fs, gs)),
         return_disconnected=return_disconnected,
     )
 

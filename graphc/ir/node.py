@@ -229,7 +229,8 @@ def _naming(error: GraphcError, op: Op, inputs: Sequence[Node]) -> GraphcError:
 
 
 def _shown(node: Node, limit: int) -> str:
-    return f"{Writer(limit, named=True)(node)}: {node.type!r}"
+    made = node.op.expected if isinstance(node.op, Input) else repr(node.type)
+    return f"{Writer(limit, named=True)(node)}: {made}"
 
 
 def _check_name(name: Any) -> None:
@@ -285,11 +286,13 @@ class Input(Op):
     Attributes:
         is_shared: Whether it has a value of its own, kept between calls.
         default_update: Its value after a call, unless that says otherwise; None for the same.
+        axes: The names of its axes in messages; empty where they have none.
     """
 
     __slots__ = ("given_name", "given_type")
 
     is_shared = False
+    axes: Sequence[str] = ()
     default_update: Any = None
 
     def __init__(self, type: Type, name: str | None = None) -> None:
@@ -300,6 +303,15 @@ class Input(Op):
     @property
     def name(self) -> str:
         return self.given_name or "input"
+
+    @property
+    def expected(self) -> str:
+        """The type of its values in messages."""
+        return repr(self.given_type)
+
+    def blank(self) -> Input:
+        """Return an input that stands for it in a program, which holds no values."""
+        return Input(self.given_type, self.given_name)
 
     def infer(self) -> Type:
         return self.given_type

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import Graph, flatten, flatten_like, is_container, paths, rebuild
+from graphc.ir import (
+    Graph,
+    Wrapper,
+    flatten,
+    flatten_like,
+    is_container,
+    paths,
+    rebuild,
+    unwrapped,
+    unwrapped_pair,
+    wrapped,
+)
 from graphc.loop.arguments import Count, called, number_of_steps, stopping, titled, unrolled
 from graphc.loop.build import ENDLESS, build
 from graphc.loop.carries import after, fitted, is_number, settled
@@ -100,11 +111,12 @@ def loop(  # noqa: PLR0913, PLR0917
     found = _run(like, n, checkpoint, begun, elements, wider)
     advanced(draws, dict(zip(draws, found[len(first) :], strict=False)))
     rows = found[len(begun) :]
+    along = [x for x in flatten(xs) if isinstance(x, Wrapper)]
     if until is not None:
         rows = [y[: found[-1]] for y in rows[:-1]]
     if turned:
         rows = [flip(y, 0) for y in rows]
-    return _filled(init, found[: len(first)]), _filled(traced.like_rows, rows)
+    return _filled(init, found[: len(first)]), _filled(traced.like_rows, rows, along)
 
 
 def while_loop(
@@ -196,7 +208,9 @@ class _StepOfContainers:
         """The step for a first carry and sequences of these types."""
         carries = [stand_in(x, name or x.name) for x, name in zip(init, self.names, strict=True)]
         elements = [stand_in(x, x.name and f"{x.name}[t]", 1) for x in xs]
-        arguments = [_filled(self.init, carries), _filled(self.xs, elements)]
+        own = iter(elements)
+        element = [x if x is None else _element(x, next(own)) for x in flatten(self.xs)]
+        arguments = [_filled(self.init, carries), rebuild(self.xs, element)]
         given = called(self.title, self.step, arguments, "the carry, an element of xs or None")
         if not isinstance(given, list | tuple) or len(given) != 2:
             raise ArgumentError(
@@ -228,7 +242,8 @@ class _StepOfContainers:
                 f"{self.title}: the carry after a step has another structure: {error}.",
                 "Return it with the same keys, lengths and classes as it has at first.",
             ) from error
-        return [y for y in found if y is not None]
+        pairs = map(unwrapped_pair, flatten(self.init), found)
+        return [y for _, y in pairs if y is not None]
 
 
 def _run(
@@ -300,15 +315,34 @@ def _names(container: Any) -> list[str | None]:
     return [p for p, x in zip(paths(container, "carry"), values, strict=True) if x is not None]
 
 
-def _filled(like: Any, values: Sequence[Any]) -> Any:
-    """Values in the structure of a container, whose Nones stay."""
+def _filled(like: Any, values: Sequence[Any], along: Sequence[Wrapper] | None = None) -> Any:
+    """Values in the structure of a container and in its wrappers; its Nones stay.
+
+    Args:
+        like: The container.
+        values: The values.
+        along: Where they are rows of a loop, the sequences that it goes along.
+    """
     left = iter(values)
-    return rebuild(like, [None if x is None else next(left) for x in flatten(like)])
+
+    def filled(x: Any) -> Any:
+        if x is None:
+            return None
+        if along is None or not isinstance(x, Wrapper):
+            return wrapped(x, next(left))
+        return x.rows(next(left), along)
+
+    return rebuild(like, [filled(x) for x in flatten(like)])
+
+
+def _element(x: Any, element: Tensor) -> Any:
+    """An element of a sequence as a step gets it."""
+    return x.element(element) if isinstance(x, Wrapper) else element
 
 
 def _array(title: str, what: str, x: Any, like: Tensor | None = None) -> Tensor:
     try:
-        found = after(x, like)
+        found = after(unwrapped(x), like)
     except DTypeError as error:
         raise ArgumentError(
             f"{title}: {x!r} in a {what} is not an array.",

@@ -9,7 +9,8 @@ from functools import partial, wraps
 from typing import Any
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOperationError
-from graphc.ir import Node, Pick, TensorType, TupleType, gathered, replaced, toposort
+from graphc.ir import Node, Pick, TensorType, TupleType, Wrapper, gathered, replaced, toposort
+from graphc.lazy import provided
 from graphc.site import derived_from
 from graphc.tensor.arrays.broadcast import broadcast_to, repeated
 from graphc.tensor.core.axes import expand_dims, squeeze
@@ -177,6 +178,9 @@ def vectorize_graph(outputs: Any, replace: Mapping[Any, Any]) -> Any:
         float64[5, 4]
     """
     several = isinstance(outputs, list | tuple)
+    arrays = [*(outputs if several else [outputs]), *replace, *replace.values()]
+    if any(isinstance(x, Wrapper) for x in arrays):
+        return provided(__name__, "vectorize_named")(outputs, replace)
     given = [as_tensor(y) for y in outputs] if several else [as_tensor(outputs)]
     made = _over_axes(given, {x: _replacement(x, new) for x, new in replace.items()})
     return type(outputs)(made) if several else made[0]

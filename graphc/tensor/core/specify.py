@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ class SpecifyShape(Op):
     """
 
     shape: StaticShape
-    title: str = "specify_shape"
+    title: str = field(default="specify_shape", repr=False)
 
     rearranges = True
     name = "specify_shape"

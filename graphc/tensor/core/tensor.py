@@ -22,6 +22,7 @@ from graphc.ir import (
     Pick,
     TensorType,
     TupleType,
+    Wrapper,
     dprint,
     dtype_name,
     is_complex,
@@ -69,7 +70,9 @@ def function(f: F) -> F:
 
 
 def _is_operand(value: Any) -> bool:
-    return isinstance(value, OPERANDS) or hasattr(value, "__array__")
+    # A wrapper has operators of its own.
+    known = isinstance(value, OPERANDS)
+    return known or (hasattr(value, "__array__") and not isinstance(value, Wrapper))
 
 
 def _both_ways(name: str) -> tuple[Binary, Binary]:
