@@ -44,7 +44,6 @@ from graphc.tensor.arrays.reduce import (
 )
 from graphc.tensor.core.axes import ExpandDims, Transpose, expand_dims, squeeze, transpose
 from graphc.tensor.core.elementwise import (
-    REALS,
     RISING,
     Elementwise,
     add,
@@ -395,7 +394,7 @@ def _is_increasing(op: Op) -> bool:
     if not isinstance(op, Elementwise):
         return False
     facts = op.facts
-    return facts.trend == RISING and facts.support == REALS and not facts.whole
+    return facts.trend == RISING and not facts.support and not facts.whole
 
 
 @rewrite("stabilize", ArgMax, ArgMin)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
+from functools import lru_cache, reduce, wraps
+from types import EllipsisType
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -56,8 +57,10 @@ class Facts:
         positive: Whether results are above 0, but for those that round to it.
         trend: For each operand, 1 if the result never falls as that operand grows, and -1 if it
             never rises; empty if neither holds for one of them.
-        support: The interval of operands outside of which results are NaN; inside of it, those of
-            finite operands are not.
+        support: For each operand, the interval outside of which results are NaN; inside of all of
+            them, those of finite operands are not, but at poles. Empty if that is everywhere.
+        poles: Where a function of one operand grows without bound; ``...`` at the end if there are
+            infinitely many, as far apart as the last two.
         fixed: Which of the numbers 0 and 1 it maps to themselves, exactly.
         parity: 1 if it is even, ``f(-x) == f(x)``; -1 if it is odd, ``f(-x) == -f(x)``; 0 else.
         whole: Whether every finite result is a whole number.
@@ -74,7 +77,8 @@ class Facts:
     range: tuple[float, float] = REALS
     positive: bool = False
     trend: tuple[int, ...] = ()
-    support: tuple[float, float] = REALS
+    support: tuple[tuple[float, float], ...] = ()
+    poles: tuple[float | EllipsisType, ...] = ()
     fixed: tuple[int, ...] = ()
     parity: int = 0
     whole: bool = False
@@ -302,6 +306,8 @@ class Elementwise(Op):
         identity: The dtypes whose values it leaves as they are, if any.
         expand: It made of other rows, for backends that have no lowering of it.
         facts: Its mathematical properties, which rewriting and interval arithmetic go by.
+        definition: A formula or an equation that defines it, where its meaning is none.
+        source: Where it is defined, such as an equation's number in the DLMF.
     """
 
     row: str
@@ -315,6 +321,8 @@ class Elementwise(Op):
     identity: Callable[[str], bool] | None = None
     expand: Callable[..., Tensor] | None = None
     facts: Facts = NO_FACTS
+    definition: str = ""
+    source: str = ""
 
     @property
     def name(self) -> str:
@@ -388,7 +396,7 @@ class Elementwise(Op):
         mask, g = split_mask(g)
         around = self.holomorphic and is_complex(g.dtype)
         g = conj(g) if around else g
-        parts = self._slopes(wanted, g, y, *xs)
+        parts = self.slopes(wanted, g, y, *xs)
         return [
             _cotangent(conj(part) if around else part, mask, x)
             if asked and _is_there(part)
@@ -396,7 +404,8 @@ class Elementwise(Op):
             for part, asked, x in zip(parts, wanted, xs, strict=True)
         ]
 
-    def _slopes(self, wanted: Sequence[bool], g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Any]:
+    def slopes(self, wanted: Sequence[bool], g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Any]:
+        """The wanted gradients as the row writes them, for real numbers and equal shapes."""
         assert self.slope is not None
         if isinstance(self.slope, PartialSlopes):
             return self.slope.of(wanted, g, y, *xs)
@@ -414,7 +423,7 @@ class Elementwise(Op):
             if tangent.dtype != y.dtype:
                 tangent = cast(tangent, y.dtype)
             wanted = [j == i for j in range(len(xs))]
-            part = _defined(self._slopes(wanted, tangent, y, *xs)[i])
+            part = _defined(self.slopes(wanted, tangent, y, *xs)[i])
             if part is not None:
                 total = part if total is None else add(total, part)
         if total is not None and total.type.shape != y.type.shape:
@@ -528,6 +537,8 @@ class Columns(TypedDict, total=False):
     identity: Callable[[str], bool] | None
     expand: Callable[..., Any] | None
     facts: Facts
+    definition: str
+    source: str
 
 
 def unary(
@@ -539,9 +550,17 @@ def unary(
     **columns: Unpack[Columns],
 ) -> Elementwise:
     """Register a function of one operand; its slope gives the gradient with respect to it."""
-    pullback = None if slope is None else lambda g, y, x: (slope(g, y, x),)
+    pullback = None if slope is None else _of_one(slope)
     reference = reference or getattr(np, name)
     return _enter(Elementwise(name, meaning, domain, reference, pullback, 1, **columns))
+
+
+def _of_one(slope: Callable[[Any, Any, Any], Any]) -> Pullback:
+    @wraps(slope)  # its parameters name the result and the operand
+    def pullback(g: Any, y: Any, x: Any) -> tuple[Any]:
+        return (slope(g, y, x),)
+
+    return pullback
 
 
 def binary(
@@ -657,10 +676,14 @@ sqrt = unary(
     "The square root",
     inexact,
     lambda g, y, x: g / (2 * y),
-    facts=Facts(range=NONNEGATIVE, trend=RISING, support=NONNEGATIVE, fixed=(0, 1)),
+    facts=Facts(range=NONNEGATIVE, trend=RISING, support=(NONNEGATIVE,), fixed=(0, 1)),
 )
 reciprocal = unary(
-    "reciprocal", "1 / x", quotient, lambda g, y, x: -g * y * y, facts=Facts(fixed=(1,), parity=-1)
+    "reciprocal",
+    "1 / x",
+    quotient,
+    lambda g, y, x: -g * y * y,
+    facts=Facts(poles=(0.0,), fixed=(1,), parity=-1),
 )
 
 

@@ -88,28 +88,32 @@ log = unary(
     "The natural logarithm",
     inexact,
     lambda g, y, x: g / x,
-    facts=Facts(trend=RISING, support=NONNEGATIVE),
+    facts=Facts(poles=(0.0,), trend=RISING, support=(NONNEGATIVE,)),
+    definition="``exp(log(x)) = x``.",
+    source="DLMF 4.2.2",
 )
 log2 = unary(
     "log2",
     "The logarithm to base 2",
     inexact,
     lambda g, y, x: g / (x * np.log(2).item()),
-    facts=Facts(trend=RISING, support=NONNEGATIVE),
+    facts=Facts(poles=(0.0,), trend=RISING, support=(NONNEGATIVE,)),
+    definition="``log(x) / log(2)``.",
 )
 log10 = unary(
     "log10",
     "The logarithm to base 10",
     inexact,
     lambda g, y, x: g / (x * np.log(10).item()),
-    facts=Facts(trend=RISING, support=NONNEGATIVE),
+    facts=Facts(poles=(0.0,), trend=RISING, support=(NONNEGATIVE,)),
+    definition="``log(x) / log(10)``.",
 )
 log1p = unary(
     "log1p",
     "log(1 + x), exact for a small x",
     inexact,
     lambda g, y, x: g / (1 + x),
-    facts=Facts(trend=RISING, support=(-1.0, math.inf), fixed=(0,)),
+    facts=Facts(poles=(-1.0,), trend=RISING, support=((-1.0, math.inf),), fixed=(0,)),
 )
 
 
@@ -158,7 +162,8 @@ log1mexp = unary(
     real_inexact,
     lambda g, y, x: -g / expm1(-x),
     _log1mexp,
-    facts=Facts(range=(-math.inf, 0.0), trend=FALLING, support=(-math.inf, 0.0)),
+    facts=Facts(poles=(0.0,), range=(-math.inf, 0.0), trend=FALLING, support=((-math.inf, 0.0),)),
+    source="Mächler, Accurately computing log(1 - exp(-|a|)), 2012",
 )
 
 

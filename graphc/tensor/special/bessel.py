@@ -17,6 +17,8 @@ from graphc.tensor.arrays.create import ones_like
 from graphc.tensor.core import elementwise
 from graphc.tensor.core.arithmetic import hypot
 from graphc.tensor.core.elementwise import (
+    NONNEGATIVE,
+    REALS,
     RISING,
     Elementwise,
     Facts,
@@ -459,7 +461,9 @@ j0 = unary(
     lambda g, y, x: -g * j1(x),
     from_scipy("j0"),
     expand=_of_order(0.0),
-    facts=Facts(range=(-0.5, 1.0), parity=1),
+    facts=Facts(range=(-0.4028, 1.0), parity=1),
+    definition="``1 / pi * ∫ cos(x * sin(t)) dt``, t from 0 to pi.",
+    source="DLMF 10.9.1",
 )
 j1: Elementwise = unary(
     "j1",
@@ -468,7 +472,9 @@ j1: Elementwise = unary(
     lambda g, y, x: g * (j0(x) - jv(2, x)) / 2,
     from_scipy("j1"),
     expand=_of_order(1.0),
-    facts=Facts(range=(-0.6, 0.6), fixed=(0,), parity=-1),
+    facts=Facts(range=(-0.5819, 0.5819), fixed=(0,), parity=-1),
+    definition="``1 / pi * ∫ cos(x * sin(t) - t) dt``, t from 0 to pi.",
+    source="DLMF 10.9.2",
 )
 jv: Elementwise = binary(
     "jv",
@@ -480,6 +486,9 @@ jv: Elementwise = binary(
     ),
     _with_edges("jv", partial(_i_edge, at_infinity=np.nan)),
     expand=_jv,
+    definition="The sum of ``(-1)**k * (x / 2)**(2 * k + v) / (k! * gamma(v + k + 1))`` over "
+    "k = 0, 1, ...; NaN for x < 0 and a v that is not whole.",
+    source="DLMF 10.2.2",
 )
 i0 = unary(
     "i0",
@@ -489,6 +498,8 @@ i0 = unary(
     from_scipy("i0"),
     expand=wide(lambda x: where(less(abs(x), np.inf), iv(0, x), np.nan)),
     facts=Facts(range=(1.0, math.inf), positive=True, parity=1),
+    definition="``1 / pi * ∫ exp(x * cos(t)) dt``, t from 0 to pi.",
+    source="DLMF 10.32.1",
 )
 i1: Elementwise = unary(
     "i1",
@@ -498,6 +509,8 @@ i1: Elementwise = unary(
     from_scipy("i1"),
     expand=wide(lambda x: where(less(abs(x), np.inf), iv(1, x), np.nan)),
     facts=Facts(trend=RISING, fixed=(0,), parity=-1),
+    definition="``1 / pi * ∫ exp(x * cos(t)) * cos(t) dt``, t from 0 to pi.",
+    source="DLMF 10.32.3",
 )
 i0e = unary(
     "i0e",
@@ -515,7 +528,7 @@ i1e: Elementwise = unary(
     lambda g, y, x: g * ((i0e(x) + ive(2, x)) / 2 - sign(x) * y),
     from_scipy("i1e"),
     expand=wide(lambda x: where(equal(abs(x), np.inf), 0, ive(1, x))),
-    facts=Facts(range=(-0.25, 0.25), fixed=(0,), parity=-1),
+    facts=Facts(range=(-0.2191, 0.2191), fixed=(0,), parity=-1),
 )
 iv: Elementwise = binary(
     "iv",
@@ -527,6 +540,9 @@ iv: Elementwise = binary(
     ),
     _with_edges("iv", partial(_i_edge, at_infinity=np.inf)),
     expand=_iv,
+    definition="The sum of ``(x / 2)**(2 * k + v) / (k! * gamma(v + k + 1))`` over k = 0, 1, "
+    "...; NaN for x < 0 and a v that is not whole.",
+    source="DLMF 10.25.2",
 )
 ive: Elementwise = binary(
     "ive",
@@ -549,6 +565,9 @@ kv: Elementwise = binary(
     ),
     _with_edges("kv", _k_edge),
     expand=_kv,
+    facts=Facts(range=NONNEGATIVE, support=(REALS, NONNEGATIVE)),
+    definition="``∫ exp(-x * cosh(t)) * cosh(v * t) dt``, t from 0 to inf.",
+    source="DLMF 10.32.9",
 )
 kve: Elementwise = binary(
     "kve",
@@ -560,6 +579,7 @@ kve: Elementwise = binary(
     ),
     _with_edges("kve", _k_edge),
     expand=_kve,
+    facts=Facts(range=NONNEGATIVE, support=(REALS, NONNEGATIVE)),
 )
 
 

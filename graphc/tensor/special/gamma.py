@@ -9,7 +9,9 @@ import numpy as np
 from graphc.errors import ArgumentError
 from graphc.tensor.arrays.create import ones_like
 from graphc.tensor.core.elementwise import (
+    NONNEGATIVE,
     Elementwise,
+    Facts,
     abs,
     binary,
     equal,
@@ -60,6 +62,10 @@ gamma: Elementwise = unary(
     lambda g, y, x: g * y * digamma(x),
     from_scipy("gamma"),
     expand=gamma_in_parts,
+    facts=Facts(poles=(0.0, -1.0, ...)),
+    definition="``∫ t**(x - 1) * exp(-t) dt``, t from 0 to inf, for x > 0; ``gamma(x + 1) = x "
+    "* gamma(x)``.",
+    source="DLMF 5.2.1",
 )
 gammaln = unary(
     "gammaln",
@@ -68,6 +74,9 @@ gammaln = unary(
     lambda g, y, x: g * digamma(x),
     from_scipy("gammaln"),
     expand=gammaln_in_parts,
+    facts=Facts(poles=(0.0, -1.0, ...)),
+    definition="``log(|gamma(x)|)``.",
+    source="DLMF 5.2.1",
 )
 digamma: Elementwise = unary(
     "digamma",
@@ -76,6 +85,9 @@ digamma: Elementwise = unary(
     lambda g, y, x: g * tri_gamma(x),
     from_scipy("digamma"),
     expand=digamma_in_parts,
+    facts=Facts(poles=(0.0, -1.0, ...)),
+    definition="The derivative of ``log(|gamma(x)|)``.",
+    source="DLMF 5.2.2",
 )
 
 
@@ -143,6 +155,8 @@ zeta: Elementwise = binary(
     lambda g, y, s, q: (undefined("zeta", "its exponent", s), -g * s * zeta(s + 1, q)),
     from_scipy("zeta"),
     expand=_zeta,
+    definition="The sum of ``(q + k)**-s`` over k = 0, 1, ..., for s > 1, and q > 0 or a whole s.",
+    source="DLMF 25.11.1",
 )
 
 
@@ -163,6 +177,8 @@ polygamma: Elementwise = binary(
     lambda g, y, n, x: (undefined("polygamma", "its order", n), g * polygamma(n + 1, x)),
     from_scipy("polygamma", wide=True),
     expand=_polygamma,
+    definition="``(-1)**(n + 1) * n! * zeta(n + 1, x)`` for n > 0; ``digamma(x)`` for n = 0.",
+    source="DLMF 5.15.1 and 25.11.12",
 )
 tri_gamma: Elementwise = unary(
     "tri_gamma",
@@ -171,6 +187,9 @@ tri_gamma: Elementwise = unary(
     lambda g, y, x: g * polygamma(2, x),
     lambda x: polygamma.reference(np.ones_like(x), x),
     expand=wide(lambda x: _zeta(2 * ones_like(x), x)),
+    facts=Facts(range=NONNEGATIVE, positive=True, poles=(0.0, -1.0, ...)),
+    definition="The sum of ``(x + k)**-2`` over k = 0, 1, ...",
+    source="DLMF 5.15.1",
 )
 
 # The incomplete gamma functions.
@@ -317,6 +336,7 @@ gammainc_by_a = binary(
     ),
     computed(_gammainc_by_a),
     expand=_gammainc_by_a,
+    facts=Facts(support=(NONNEGATIVE, NONNEGATIVE)),
 )
 log_gamma_by_a: Elementwise = binary(
     "log_gamma_by_a",
@@ -336,6 +356,9 @@ gammainc = binary(
     lambda g, y, a, x: (g * gammainc_by_a(a, x), g * _gamma_pdf(a, x)),
     from_scipy("gammainc"),
     expand=_gammainc,
+    facts=Facts(range=(0.0, 1.0), support=(NONNEGATIVE, NONNEGATIVE)),
+    definition="``1 / gamma(a) * ∫ t**(a - 1) * exp(-t) dt``, t from 0 to x.",
+    source="DLMF 8.2.4",
 )
 gammaincc = binary(
     "gammaincc",
@@ -344,6 +367,9 @@ gammaincc = binary(
     lambda g, y, a, x: (-g * gammainc_by_a(a, x), -g * _gamma_pdf(a, x)),
     from_scipy("gammaincc"),
     expand=_gammaincc,
+    facts=Facts(range=(0.0, 1.0), support=(NONNEGATIVE, NONNEGATIVE)),
+    definition="``1 / gamma(a) * ∫ t**(a - 1) * exp(-t) dt``, t from x to inf.",
+    source="DLMF 8.2.4",
 )
 
 
@@ -411,6 +437,7 @@ gammaincinv = binary(
     lambda g, x, a, y: _inverse_slope(g, gammainc_by_a(a, x), _gamma_pdf(a, x)),
     from_scipy("gammaincinv"),
     expand=_gammaincinv,
+    facts=Facts(range=NONNEGATIVE, support=(NONNEGATIVE, (0.0, 1.0))),
 )
 gammainccinv = binary(
     "gammainccinv",
@@ -419,6 +446,7 @@ gammainccinv = binary(
     lambda g, x, a, y: _inverse_slope(g, -gammainc_by_a(a, x), -_gamma_pdf(a, x)),
     from_scipy("gammainccinv"),
     expand=_gammainccinv,
+    facts=Facts(range=NONNEGATIVE, support=(NONNEGATIVE, (0.0, 1.0))),
 )
 
 

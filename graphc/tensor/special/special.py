@@ -66,6 +66,8 @@ erf = unary(
     from_scipy("erf"),
     expand=erf_in_parts,
     facts=Facts(range=(-1.0, 1.0), trend=RISING, fixed=(0,), parity=-1),
+    definition="``2 / sqrt(pi) * ∫ exp(-t**2) dt``, t from 0 to x.",
+    source="DLMF 7.2.1",
 )
 erfc = unary(
     "erfc",
@@ -75,6 +77,8 @@ erfc = unary(
     from_scipy("erfc"),
     expand=erfc_in_parts,
     facts=Facts(range=(0.0, 2.0), positive=True, trend=FALLING),
+    definition="``2 / sqrt(pi) * ∫ exp(-t**2) dt``, t from x to inf.",
+    source="DLMF 7.2.2",
 )
 
 erfinv = unary(
@@ -84,7 +88,8 @@ erfinv = unary(
     lambda g, x, y: g * (ROOT_PI / 2) * exp(x * x),
     from_scipy("erfinv"),
     expand=erfinv_in_parts,
-    facts=Facts(trend=RISING, support=(-1.0, 1.0), fixed=(0,), parity=-1),
+    facts=Facts(poles=(-1.0, 1.0), trend=RISING, support=((-1.0, 1.0),), fixed=(0,), parity=-1),
+    source="DLMF 7.17.1",
 )
 
 
@@ -103,7 +108,8 @@ erfcinv = unary(
     lambda g, x, y: -g * (ROOT_PI / 2) * exp(x * x),
     from_scipy("erfcinv"),
     expand=_erfcinv,
-    facts=Facts(trend=FALLING, support=(0.0, 2.0)),
+    facts=Facts(poles=(0.0, 2.0), trend=FALLING, support=((0.0, 2.0),)),
+    source="DLMF 7.17.1",
 )
 
 
@@ -122,6 +128,7 @@ erfcx: Elementwise = unary(
     from_scipy("erfcx"),
     expand=_erfcx,
     facts=Facts(range=NONNEGATIVE, positive=True, trend=FALLING),
+    source="DLMF 7.2.3, at an imaginary argument",
 )
 
 
@@ -148,6 +155,8 @@ ndtr = unary(
     from_scipy("ndtr"),
     expand=wide(lambda x: erfc(-ROOT_HALF * x) / 2),
     facts=Facts(range=(0.0, 1.0), positive=True, trend=RISING),
+    definition="``1 / sqrt(2 * pi) * ∫ exp(-t**2 / 2) dt``, t from -inf to x.",
+    source="Abramowitz & Stegun 26.2.2",
 )
 ndtri = unary(
     "ndtri",
@@ -156,7 +165,7 @@ ndtri = unary(
     lambda g, x, y: g / _density(x),
     from_scipy("ndtri"),
     expand=ndtri_in_parts,
-    facts=Facts(trend=RISING, support=(0.0, 1.0)),
+    facts=Facts(poles=(0.0, 1.0), trend=RISING, support=((0.0, 1.0),)),
 )
 
 
@@ -205,7 +214,7 @@ ndtri_exp = unary(
     lambda g, x, y: g / _hazard(x),
     from_scipy("ndtri_exp"),
     expand=_ndtri_exp,
-    facts=Facts(trend=RISING, support=(-math.inf, 0.0)),
+    facts=Facts(poles=(0.0,), trend=RISING, support=((-math.inf, 0.0),)),
 )
 
 
@@ -253,6 +262,9 @@ owens_t = binary(
     ),
     computed(_owens_t),
     expand=_owens_t,
+    facts=Facts(range=(-0.25, 0.25)),
+    definition="``1 / (2 * pi) * ∫ exp(-h**2 * (1 + t**2) / 2) / (1 + t**2) dt``, t from 0 to a.",
+    source="Owen, Annals of Mathematical Statistics 27(4), 1956",
 )
 
 # Logarithms of probabilities, and entropies.
@@ -272,7 +284,7 @@ logit = unary(
     lambda g, y, p: g / (p * (1 - p)),
     from_scipy("logit"),
     expand=_logit,
-    facts=Facts(trend=RISING, support=(0.0, 1.0)),
+    facts=Facts(poles=(0.0, 1.0), trend=RISING, support=((0.0, 1.0),)),
 )
 
 
@@ -399,6 +411,9 @@ expi = unary(
     lambda g, y, x: g * exp(x) / x,
     from_scipy("expi"),
     expand=_expi,
+    facts=Facts(poles=(0.0,)),
+    definition="``∫ exp(t) / t dt``, t from -inf to x; the principal value for x > 0.",
+    source="DLMF 6.2.5",
 )
 
 
@@ -423,7 +438,7 @@ sinc = unary(
     real_inexact,
     lambda g, y, x: g * _sinc_slope(y, x),
     expand=single(_sinc),
-    facts=Facts(parity=1),
+    facts=Facts(range=(-0.2173, 1.0), parity=1),
 )
 
 # Composites.
