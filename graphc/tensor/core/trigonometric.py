@@ -10,8 +10,8 @@ from graphc.tensor.core.elementwise import (
     FALLING,
     NONNEGATIVE,
     RISING,
-    Elementwise,
     Facts,
+    Unary,
     binary,
     inexact,
     real_inexact,
@@ -26,7 +26,7 @@ sin = unary(
     lambda g, y, x: g * cos(x),
     facts=Facts(range=(-1.0, 1.0), fixed=(0,), parity=-1),
 )
-cos: Elementwise = unary(
+cos: Unary = unary(
     "cos",
     "The cosine",
     inexact,
@@ -77,7 +77,7 @@ sinh = unary(
     lambda g, y, x: g * cosh(x),
     facts=Facts(trend=RISING, fixed=(0,), parity=-1),
 )
-cosh: Elementwise = unary(
+cosh: Unary = unary(
     "cosh",
     "The hyperbolic cosine",
     inexact,

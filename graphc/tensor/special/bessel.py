@@ -18,8 +18,10 @@ from graphc.tensor.core import elementwise
 from graphc.tensor.core.arithmetic import hypot
 from graphc.tensor.core.elementwise import (
     RISING,
+    Binary,
     Elementwise,
     Facts,
+    Unary,
     binary,
     equal,
     floor,
@@ -461,7 +463,7 @@ j0 = unary(
     expand=_of_order(0.0),
     facts=Facts(range=(-0.5, 1.0), parity=1),
 )
-j1: Elementwise = unary(
+j1: Unary = unary(
     "j1",
     "The Bessel function of the first kind of order 1",
     real_inexact,
@@ -470,7 +472,7 @@ j1: Elementwise = unary(
     expand=_of_order(1.0),
     facts=Facts(range=(-0.6, 0.6), fixed=(0,), parity=-1),
 )
-jv: Elementwise = binary(
+jv: Binary = binary(
     "jv",
     "The Bessel function of the first kind, of order v; error 1e-13 relative to its amplitude",
     real_inexact,
@@ -490,7 +492,7 @@ i0 = unary(
     expand=wide(lambda x: where(less(abs(x), np.inf), iv(0, x), np.nan)),
     facts=Facts(range=(1.0, math.inf), positive=True, parity=1),
 )
-i1: Elementwise = unary(
+i1: Unary = unary(
     "i1",
     "The modified Bessel function of the first kind of order 1",
     real_inexact,
@@ -508,7 +510,7 @@ i0e = unary(
     expand=wide(lambda x: where(equal(abs(x), np.inf), 0, ive(0, x))),
     facts=Facts(range=(0.0, 1.0), positive=True, parity=1),
 )
-i1e: Elementwise = unary(
+i1e: Unary = unary(
     "i1e",
     "exp(-|x|) * i1(x)",
     real_inexact,
@@ -517,7 +519,7 @@ i1e: Elementwise = unary(
     expand=wide(lambda x: where(equal(abs(x), np.inf), 0, ive(1, x))),
     facts=Facts(range=(-0.25, 0.25), fixed=(0,), parity=-1),
 )
-iv: Elementwise = binary(
+iv: Binary = binary(
     "iv",
     "The modified Bessel function of the first kind, of order v",
     real_inexact,
@@ -528,7 +530,7 @@ iv: Elementwise = binary(
     _with_edges("iv", partial(_i_edge, at_infinity=np.inf)),
     expand=_iv,
 )
-ive: Elementwise = binary(
+ive: Binary = binary(
     "ive",
     "exp(-|x|) * iv(v, x)",
     real_inexact,
@@ -539,7 +541,7 @@ ive: Elementwise = binary(
     _with_edges("ive", partial(_i_edge, at_infinity=0.0)),
     expand=_ive,
 )
-kv: Elementwise = binary(
+kv: Binary = binary(
     "kv",
     "The modified Bessel function of the second kind, of order v",
     real_inexact,
@@ -550,7 +552,7 @@ kv: Elementwise = binary(
     _with_edges("kv", _k_edge),
     expand=_kv,
 )
-kve: Elementwise = binary(
+kve: Binary = binary(
     "kve",
     "exp(x) * kv(v, x)",
     real_inexact,

@@ -9,7 +9,8 @@ import numpy as np
 from graphc.errors import ArgumentError
 from graphc.tensor.arrays.create import ones_like
 from graphc.tensor.core.elementwise import (
-    Elementwise,
+    Binary,
+    Unary,
     abs,
     binary,
     equal,
@@ -53,7 +54,7 @@ from graphc.tensor.special.stirling import (
 
 # The gamma function and its logarithm's derivatives.
 
-gamma: Elementwise = unary(
+gamma: Unary = unary(
     "gamma",
     "The gamma function, (x - 1)! for a positive integer",
     real_inexact,
@@ -69,7 +70,7 @@ gammaln = unary(
     from_scipy("gammaln"),
     expand=gammaln_in_parts,
 )
-digamma: Elementwise = unary(
+digamma: Unary = unary(
     "digamma",
     "The derivative of gammaln",
     real_inexact,
@@ -136,7 +137,7 @@ def _zeta(s: Tensor, q: Tensor) -> Any:
     return where(sound, y, where(pole, np.inf, where(far, 0, np.nan)))
 
 
-zeta: Elementwise = binary(
+zeta: Binary = binary(
     "zeta",
     "The Hurwitz zeta function, the sum of (q + k) ** -s over k = 0, 1, ...",
     real_inexact,
@@ -156,7 +157,7 @@ def _polygamma(n: Tensor, x: Tensor) -> Any:
     return where(equal(n, 0), digamma(x), y)
 
 
-polygamma: Elementwise = binary(
+polygamma: Binary = binary(
     "polygamma",
     "The n-th derivative of digamma, for a whole number n",
     real_inexact,
@@ -164,7 +165,7 @@ polygamma: Elementwise = binary(
     from_scipy("polygamma", wide=True),
     expand=_polygamma,
 )
-tri_gamma: Elementwise = unary(
+tri_gamma: Unary = unary(
     "tri_gamma",
     "The derivative of digamma",
     real_inexact,
@@ -281,7 +282,7 @@ def _shares_by_a(a: Tensor, u: Tensor) -> Tensor:
     whole, moment = _gamma_tail(a, x, lower)
     below = (u - digamma(a + 1)) * (1 + x * whole) - x * moment
     above = a * (u - psi) * whole + a * moment
-    return where(lower, below, -above)  # type: ignore[no-any-return]
+    return where(lower, below, -above)
 
 
 @wide
@@ -318,7 +319,7 @@ gammainc_by_a = binary(
     computed(_gammainc_by_a),
     expand=_gammainc_by_a,
 )
-log_gamma_by_a: Elementwise = binary(
+log_gamma_by_a: Binary = binary(
     "log_gamma_by_a",
     "du / da along constant gammainc(a, exp(u)); relative error about 1e-12",
     real_inexact,
