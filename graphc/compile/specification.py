@@ -77,7 +77,7 @@ def as_output(y: Any) -> Tensor:
     """Return an output as a symbolic array."""
     y = y.variable if isinstance(y, Out) else y
     try:
-        return as_tensor(y)  # type: ignore[no-any-return]
+        return as_tensor(y)
     except DTypeError as error:
         raise ArgumentError(f"The output {y!r} is no symbolic array: {error.problem}") from error
 

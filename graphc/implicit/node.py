@@ -61,7 +61,7 @@ class Implicit(Op):
 
     def expand(self, *fields: Tensor) -> Tensor:
         """Return the whole array."""
-        return as_tensor(whole(self.treedef.build(fields)))  # type: ignore[no-any-return]
+        return as_tensor(whole(self.treedef.build(fields)))
 
     def pullback(self, g: Tensor, y: Tensor, *fields: Tensor) -> Sequence[Any]:
         return self.pullback_to([True] * len(fields), g, y, *fields)

@@ -79,7 +79,7 @@ def binomials(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
         _one_by_one(key, shape, where(few, n, 0), q),
         _by_rejection(key, shape, where(few, 1e4, n), where(few, 0.5, q)),
     )
-    return where(valid, where(rare, draws, n - draws), -1)  # type: ignore[no-any-return]
+    return where(valid, where(rare, draws, n - draws), -1)
 
 
 def _is_probable(n: Tensor, p: Tensor) -> Tensor:

@@ -98,7 +98,7 @@ class Gamma(ReparameterizedDraw):
         whole, high, cube = _of_one_more(k0, k1, a)
         u = 1 - uniforms(child((k0, k1), 1), (), a.dtype)
         y = (high - 1 / 3) * cube * where(whole, 1, u ** (1 / a))
-        return where(greater_equal(a, 0), y, np.nan)  # type: ignore[no-any-return]
+        return where(greater_equal(a, 0), y, np.nan)
 
     def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """The derivative of the logarithm times the draw, which is 0 where the draw is."""
@@ -120,7 +120,7 @@ class LogGamma(ReparameterizedDraw):
         e = exponentials(child((k0, k1), 1), (), a.dtype)
         boost = where(logical_or(whole, equal(e, 0)), 0, -e * (1 / a))
         y = log(high - 1 / 3) + log(cube) + boost
-        return where(greater_equal(a, 0), y, np.nan)  # type: ignore[no-any-return]
+        return where(greater_equal(a, 0), y, np.nan)
 
     def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """The derivative at a fixed quantile."""

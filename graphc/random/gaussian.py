@@ -263,7 +263,7 @@ class Wald(ReparameterizedDraw):
         """One of two reciprocal roots, chosen with the right probability."""
         t = z * z / (2 * a)
         root = 1 + t + sqrt(t * (2 + t))
-        return where(less_equal(u, root / (1 + root)), 1 / root, root)  # type: ignore[no-any-return]
+        return where(less_equal(u, root / (1 + root)), 1 / root, root)
 
     def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """The slope by the distribution function, without terms that cancel."""

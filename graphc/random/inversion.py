@@ -214,4 +214,4 @@ def triangular(key: Tensor, shape: Lengths, dtype: str, left: Any, mode: Any, ri
     whole = right - left
     rising = left + sqrt(u * whole * (mode - left))
     falling = right - sqrt((1 - u) * whole * (right - mode))
-    return where(less(u, (mode - left) / whole), rising, falling)  # type: ignore[no-any-return]
+    return where(less(u, (mode - left) / whole), rising, falling)

@@ -43,7 +43,7 @@ def poissons(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
         _by_rejection(key, shape, where(many, lam, 1e5)),
         _one_by_one(key, shape, where(many, 0, lam)),
     )
-    return where(greater_equal(lam, 0), where(less_equal(lam, 0), 0, draws), -1)  # type: ignore[no-any-return]
+    return where(greater_equal(lam, 0), where(less_equal(lam, 0), 0, draws), -1)
 
 
 def _one_by_one(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:

@@ -63,7 +63,7 @@ def _tail(k: Tensor) -> Tensor:
     square = (k + 1) * (k + 1)
     series = (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
     place = cast(clip(where(few, k, 0), 0, len(TAILS) - 1), "int64")
-    return where(few, known[place], series)  # type: ignore[no-any-return]
+    return where(few, known[place], series)
 
 
 def log_of_ratio(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:

@@ -143,7 +143,7 @@ def _end(dtype: str, x: Any, less: int) -> Tensor:
     if isinstance(x, int):
         if not bounds.min <= x - less <= bounds.max:
             raise DTypeError(f"integers: {x - less} does not fit {dtype}.", "Use a wider dtype.")
-        return as_tensor(np.array(x - less, dtype))  # type: ignore[no-any-return]
+        return as_tensor(np.array(x - less, dtype))
     x = as_tensor(x)
     if not is_integer(x.dtype):
         raise DTypeError(f"integers: the end {x!r} is no integer.", "Use x.astype('int64').")

@@ -434,10 +434,10 @@ def identity_like(x: Any, dtype: Any = None) -> Tensor:
 @function
 def tensor_copy(x: Any) -> Tensor:
     """Return the array itself: a symbolic array never changes, so it needs no copy."""
-    return as_tensor(x)  # type: ignore[no-any-return]
+    return as_tensor(x)
 
 
 @function
 def identity(x: Any) -> Tensor:
     """Return the array itself; the identity matrix is ``eye``."""
-    return as_tensor(x)  # type: ignore[no-any-return]
+    return as_tensor(x)

@@ -198,7 +198,7 @@ class LogCumSumExp(AxisComposite):
         peak = cummax(x, axis)
         shift = where(isfinite(peak), peak, 0)
         shrink = exp(shifted(peak, axis, -1, -np.inf) - shift)
-        return log(Tensor.make(Recurrence(axis), shrink, exp(x - shift))) + shift  # type: ignore[no-any-return]
+        return log(Tensor.make(Recurrence(axis), shrink, exp(x - shift))) + shift
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Each element's share of its sum, times that sum's share of the next."""

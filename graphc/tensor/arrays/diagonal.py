@@ -245,7 +245,7 @@ def fill_diagonal(a: Any, val: Any) -> Tensor:
     on: Any = True
     for places in others:
         on = equal(first, places) & on
-    return where(on, value, a)  # type: ignore[no-any-return]
+    return where(on, value, a)
 
 
 @function
@@ -268,7 +268,7 @@ def fill_diagonal_offset(a: Any, val: Any, offset: Any) -> Tensor:
     if value.ndim:
         raise ShapeError(f"fill_diagonal_offset: expected a scalar, got {value!r}.")
     on = equal(above_diagonal(n, m), diagonal_number("fill_diagonal_offset", offset))
-    return where(on, value, a)  # type: ignore[no-any-return]
+    return where(on, value, a)
 
 
 def _value(op: str, a: Tensor, val: Any) -> Tensor:

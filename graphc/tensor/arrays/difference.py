@@ -51,7 +51,7 @@ def _beside(value: Any, x: Tensor, axis: int) -> Tensor | None:
         return None
     y = as_tensor(value)
     if y.ndim:
-        return y  # type: ignore[no-any-return]
+        return y
     return one_slice(y, x, axis)
 
 

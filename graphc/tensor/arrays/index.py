@@ -491,7 +491,7 @@ def getitem(x: Any, index: Any) -> Tensor:
     if isinstance(x.op, Shape) and isinstance(index, int):
         measured: Tensor = x.inputs[0]
         _check_bounds(x.type, 0, index)
-        return as_tensor(length(measured, index), dtype="int64")  # type: ignore[no-any-return]
+        return as_tensor(length(measured, index), dtype="int64")
     parsed = _Parser(x, index)
     _check_step(x, parsed.entries)
     return Tensor.make(Index(tuple(parsed.entries)), x, *parsed.symbolic)
@@ -516,7 +516,7 @@ def _changed(part: Any, value: Any, accumulate: bool) -> Tensor:
         value = _safely_cast(name, value, x)
     mask = _mask_of(part)
     if mask is not None and not value.ndim:
-        return where(mask, x + value if accumulate else value, x)  # type: ignore[no-any-return]
+        return where(mask, x + value if accumulate else value, x)
     return Tensor.make(IndexUpdate(part.op.entries, accumulate), x, value, *symbolic)
 
 

@@ -156,7 +156,7 @@ def make_vector(*scalars: Any) -> Tensor:
         float64[2]
     """
     if not scalars:
-        return as_tensor(np.zeros(0, np.int64))  # type: ignore[no-any-return]
+        return as_tensor(np.zeros(0, np.int64))
     xs, _ = operands("make_vector", scalars)
     if any(x.ndim for x in xs):
         raise ShapeError(f"make_vector{tuple(xs)}: expected scalars.")
@@ -174,7 +174,7 @@ def stacklists(arg: Any) -> Tensor:
     """
     if isinstance(arg, list | tuple):
         return stack([stacklists(part) for part in arg])
-    return as_tensor(arg)  # type: ignore[no-any-return]
+    return as_tensor(arg)
 
 
 @function

@@ -394,7 +394,7 @@ def _unmasked(op: str, x: Any, mask: Any) -> Tensor:
             f"{op}: where= may leave a slice without elements.",
             "Pass initial=, the result in that case.",
         )
-    return as_tensor(x)  # type: ignore[no-any-return]
+    return as_tensor(x)
 
 
 def _with_initial(x: Any, initial: Any) -> tuple[Tensor, Tensor]:

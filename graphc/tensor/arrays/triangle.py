@@ -67,7 +67,7 @@ def tril(m: Any, k: Any = 0) -> Tensor:
         [[1, 0], [3, 4]]
     """
     x, above, offset = _triangle("tril", m, k)
-    return where(above <= offset, x, constant(0, dtype=x.dtype))  # type: ignore[no-any-return]
+    return where(above <= offset, x, constant(0, dtype=x.dtype))
 
 
 @function
@@ -88,7 +88,7 @@ def triu(m: Any, k: Any = 0) -> Tensor:
         [[1, 2], [0, 4]]
     """
     x, above, offset = _triangle("triu", m, k)
-    return where(above >= offset, x, constant(0, dtype=x.dtype))  # type: ignore[no-any-return]
+    return where(above >= offset, x, constant(0, dtype=x.dtype))
 
 
 def _places(op: str, n: Any, k: Any, m: Any, upper: bool) -> tuple[Tensor, ...]:

@@ -409,7 +409,7 @@ def iscomplexobj(x: Any) -> bool:
 @function
 def ndim(x: Any) -> int:
     """Return the number of axes, a Python integer."""
-    return as_tensor(x).ndim  # type: ignore[no-any-return]
+    return as_tensor(x).ndim
 
 
 # Choices between several.
@@ -442,4 +442,4 @@ def smallest(*xs: Any) -> Tensor:
 def _of_several(op: str, of_two: Any, xs: tuple[Any, ...]) -> Tensor:
     if not xs:
         raise ArgumentError(f"{op}: expected at least one array, got none.", "Pass one or more.")
-    return reduce(of_two, xs[1:], as_tensor(xs[0]))  # type: ignore[no-any-return]
+    return reduce(of_two, xs[1:], as_tensor(xs[0]))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce, wraps
 from types import EllipsisType
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -33,11 +33,13 @@ from graphc.ir import (
 )
 from graphc.ir.line import ATOM, Code, Writer
 from graphc.tensor.core.help import OfInstance, help_of, signature_of
-from graphc.tensor.core.tensor import TABLE, Tensor, as_tensor, function, operands
+from graphc.tensor.core.tensor import TABLE, Tensor, TensorLike, as_tensor, function, operands
 
 Pullback = Callable[..., Any]
 Domain = Callable[[str], tuple[str, str] | None]
 """From the operands' common dtype to the one computed in and the one of the result."""
+
+Row = TypeVar("Row", bound="Elementwise")
 
 ROWS: dict[str, Elementwise] = {}
 
@@ -248,7 +250,7 @@ def summed(g: Tensor, axes: tuple[int, ...], x: Tensor) -> Tensor:
     mask = split_mask(g)[0] if x.inputs else None
     if mask is None:
         return total
-    return where(TABLE["any"](repeated_like(mask, g), axes), total, 0)  # type: ignore[no-any-return]
+    return where(TABLE["any"](repeated_like(mask, g), axes), total, 0)
 
 
 def repeated_like(x: Tensor, y: Tensor) -> Tensor:
@@ -344,10 +346,10 @@ class Elementwise(Op):
     def token(self) -> str:
         return self.row
 
-    def __call__(self, *values: Any) -> Tensor:
+    def __call__(self, *values: TensorLike) -> Tensor:
         if len(values) != self.arity:
             if self.commutes and len(values) > self.arity:
-                return reduce(self, values)  # type: ignore[no-any-return]
+                return reduce(self, values[1:], as_tensor(values[0]))
             raise ArgumentError(f"{self.row} takes {self.arity} operands, not {len(values)}.")
         xs, dtype = operands(self.row, values)
         if self.identity is not None and self.identity(dtype):
@@ -438,6 +440,22 @@ Elementwise.__doc__ = OfInstance(Elementwise.__doc__, help_of)  # type: ignore[a
 Elementwise.__signature__ = OfInstance(None, signature_of)  # type: ignore[attr-defined]
 
 
+if TYPE_CHECKING:
+
+    class Unary(Elementwise):
+        """How a row of one operand is called."""
+
+        def __call__(self, x: TensorLike, /) -> Tensor: ...  # type: ignore[override]
+
+    class Binary(Elementwise):
+        """How a row of two operands is called; one that commutes takes more."""
+
+        def __call__(self, a: TensorLike, b: TensorLike, /, *more: TensorLike) -> Tensor: ...  # type: ignore[override]
+
+else:
+    Unary = Binary = Elementwise
+
+
 @lru_cache(4096)
 def _inferred(op: Elementwise, types: tuple[TensorType, ...]) -> TensorType:
     rule = op.domain(types[0].dtype)
@@ -496,7 +514,7 @@ def _row(name: str) -> Elementwise:
     return ROWS[name]
 
 
-def _enter(row: Elementwise) -> Elementwise:
+def _enter(row: Row) -> Row:
     ROWS[row.row] = row
     TABLE[row.row] = row
     return row
@@ -548,11 +566,11 @@ def unary(
     slope: Callable[[Any, Any, Any], Any] | None = None,
     reference: Callable[..., Any] | None = None,
     **columns: Unpack[Columns],
-) -> Elementwise:
+) -> Unary:
     """Register a function of one operand; its slope gives the gradient with respect to it."""
     pullback = None if slope is None else _of_one(slope)
     reference = reference or getattr(np, name)
-    return _enter(Elementwise(name, meaning, domain, reference, pullback, 1, **columns))
+    return _enter(Unary(name, meaning, domain, reference, pullback, 1, **columns))
 
 
 def _of_one(slope: Callable[[Any, Any, Any], Any]) -> Pullback:
@@ -570,10 +588,10 @@ def binary(
     slope: Slope | None = None,
     reference: Callable[..., Any] | None = None,
     **columns: Unpack[Columns],
-) -> Elementwise:
+) -> Binary:
     """Register a function of two operands; its slope gives the gradients with respect to both."""
     reference = reference or getattr(np, name)
-    return _enter(Elementwise(name, meaning, domain, reference, slope, 2, **columns))
+    return _enter(Binary(name, meaning, domain, reference, slope, 2, **columns))
 
 
 def several(
@@ -656,7 +674,7 @@ abs = unary(
     holomorphic=False,
     facts=Facts(range=NONNEGATIVE, fixed=(0, 1), parity=1, exact=True, multiplicative=True),
 )
-sign: Elementwise = unary(
+sign: Unary = unary(
     "sign",
     "-1, 0 or 1 for a real x; x / |x| for a complex one",
     numeric,
@@ -751,10 +769,10 @@ minimum = binary(
 
 equal = binary("equal", "a == b", predicate, commutes=True)
 not_equal = binary("not_equal", "a != b", predicate, commutes=True)
-less: Elementwise = binary("less", "a < b", order_predicate)
-less_equal: Elementwise = binary("less_equal", "a <= b", order_predicate)
-greater: Elementwise = binary("greater", "a > b", order_predicate)
-greater_equal: Elementwise = binary("greater_equal", "a >= b", order_predicate)
+less: Binary = binary("less", "a < b", order_predicate)
+less_equal: Binary = binary("less_equal", "a <= b", order_predicate)
+greater: Binary = binary("greater", "a > b", order_predicate)
+greater_equal: Binary = binary("greater_equal", "a >= b", order_predicate)
 isnan = unary("isnan", "Whether x is not a number", predicate)
 isinf = unary("isinf", "Whether x is infinite, of either sign", predicate)
 isfinite = unary("isfinite", "Whether x is neither infinite nor NaN", predicate)
@@ -796,7 +814,7 @@ imag = unary(
     holomorphic=False,
     facts=Facts(fixed=(0,), exact=True, additive=True),
 )
-conj: Elementwise = unary(
+conj: Unary = unary(
     "conj",
     "The complex conjugate",
     same,
@@ -928,8 +946,16 @@ class Where(Op):
         return Tensor.make(self, *aligned(batched, inputs))
 
 
+@overload
+def where(condition: TensorLike) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor: ...
+
+
 @function
-def where(condition: Any, a: Any = None, b: Any = None) -> Any:
+def where(condition: Any, a: Any = None, b: Any = None) -> Tensor | tuple[Tensor, ...]:
     """Return ``a`` where the condition holds and ``b`` elsewhere; the three broadcast.
 
     Gradients flow to the chosen branch; the other one never contributes NaN.
@@ -952,7 +978,7 @@ def where(condition: Any, a: Any = None, b: Any = None) -> Any:
         [2.0, 0.0]
     """
     if a is None and b is None:
-        return TABLE["nonzero"](condition)
+        return TABLE["nonzero"](condition)  # type: ignore[no-any-return]
     if a is None or b is None:
         raise ArgumentError("where takes a condition alone, or a condition and two values.")
     condition = cast(condition, "bool")

@@ -12,8 +12,8 @@ from graphc.tensor.core.elementwise import (
     FALLING,
     NONNEGATIVE,
     RISING,
-    Elementwise,
     Facts,
+    Unary,
     binary,
     equal,
     from_scipy,
@@ -140,7 +140,7 @@ def _log1mexp(x: Any) -> Any:
     return np.where(x > -np.log(2), np.log(-np.expm1(x)), np.log1p(-np.exp(x))).astype(x.dtype)
 
 
-sigmoid: Elementwise = unary(
+sigmoid: Unary = unary(
     "sigmoid",
     "1 / (1 + exp(-x))",
     real_inexact,

@@ -1,24 +1,40 @@
-"""The help of elementwise functions: a signature, dtypes and an example, from their rows."""
+"""The help of elementwise functions, from their rows; the documentation shows the same text."""
 
 from __future__ import annotations
 
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, product
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from graphc.ir import DTYPES, TensorType, is_complex
+import numpy as np
+
+from graphc.ir import DTYPES, is_complex
 from graphc.tensor.core.derivative import derivatives
-from graphc.tensor.core.tensor import Tensor
 
 if TYPE_CHECKING:
     from graphc.tensor.core.elementwise import Elementwise
 
 
 INDENT = "    "
-WIDTH = 84
 VARIADIC = inspect.Parameter.VAR_POSITIONAL
+
+WIDTH = 84
+"""The columns of a section's text."""
+
+EXAMPLES: dict[str, tuple[Any, ...]] = {
+    "float64": (0.5, 2.0, -1.5, 1.0, 3.0, -0.5, 0.25, math.nan, math.inf),
+    "complex128": (3 + 4j, -1 - 2j),
+    "int64": (12, 2, 6, 3),
+    "bool": (False, True),
+}
+"""Values to show a function with, in the order of preference."""
+
+
+SMALLEST = 1e-3
+"""The absolute value above which a result shows its digits; and the sign of 0 is a library's."""
 
 
 class OfInstance:
@@ -49,18 +65,20 @@ def _names(row: Elementwise) -> Sequence[str]:
 
 def signature_of(row: Elementwise) -> inspect.Signature:
     """The operands, by position; a function that commutes takes any number from two on."""
-    parameters = [inspect.Parameter(x, inspect.Parameter.POSITIONAL_ONLY) for x in _names(row)]
-    more = [inspect.Parameter("more", VARIADIC)] if row.commutes else []
-    return inspect.Signature([*parameters, *more])
+    parameters = [
+        inspect.Parameter(x, inspect.Parameter.POSITIONAL_ONLY, annotation="TensorLike")
+        for x in _names(row)
+    ]
+    more = [inspect.Parameter("more", VARIADIC, annotation="TensorLike")] if row.commutes else []
+    return inspect.Signature([*parameters, *more], return_annotation="Tensor")
 
 
 def help_of(row: Elementwise) -> str:
-    """The text of ``help``."""
-    signature = str(signature_of(row)).replace(", /", "")
+    """The text of ``help``, in sections; one is left out where nothing is known for it."""
+    names = [*_names(row), *(["*more"] if row.commutes else [])]
     takes = "An array or a number" if row.arity == 1 else "Arrays or numbers, which broadcast"
-    variables = ", ".join(_names(row))
     sections = {
-        "Args": [f"{variables}: {takes}."],
+        "Args": [f"{', '.join(_names(row))}: {takes}."],
         "Returns": ["A symbolic array. Its dtype by that of the operands:", *_dtypes(row)],
         "Definition": wrap(row.definition, WIDTH),
         "Properties": [*_properties(row)],
@@ -68,13 +86,12 @@ def help_of(row: Elementwise) -> str:
         "Source": [row.source] * bool(row.source),
         "Example": _example(row),
     }
-    parts = [f"{row.row}{signature}", f"{row.meaning}; element by element."]
-    parts += [
-        "\n".join([f"{title}:", *(f"{INDENT}{line}".rstrip() for line in lines)])
+    head = f"{row.row}({', '.join(names)})\n\n{row.meaning}; element by element.\n"
+    return head + "".join(
+        f"\n{title}:\n" + "".join(f"{INDENT}{line}".rstrip() + "\n" for line in lines)
         for title, lines in sections.items()
         if lines
-    ]
-    return "\n\n".join(parts) + "\n"
+    )
 
 
 def _dtypes(row: Elementwise) -> Iterator[str]:
@@ -85,6 +102,9 @@ def _dtypes(row: Elementwise) -> Iterator[str]:
             results.setdefault("the same" if rule[1] == dtype else rule[1], []).append(dtype)
     for made, given in results.items():
         yield from wrap(f"- {', '.join(given)} -> {made}", WIDTH, subsequent_indent="  ")
+
+
+# Facts.
 
 
 def _properties(row: Elementwise) -> Iterator[str]:
@@ -133,17 +153,42 @@ def _derivatives(row: Elementwise) -> Iterator[str]:
         yield from wrap(f"- {line}", WIDTH, subsequent_indent="  ", break_long_words=False)
 
 
+# Example.
+
+
+def _dtype(row: Elementwise) -> str:
+    """The dtype to show a function with: complex where that is what it is about."""
+    is_of_complex = not row.holomorphic and row.domain("complex128") is not None
+    first = "complex128" if is_of_complex else "float64"
+    rules = {dtype: row.domain(dtype) for dtype in (first, "int64", "bool")}
+    return next(rule[0] for rule in rules.values() if rule is not None)
+
+
 def _example(row: Elementwise) -> list[str]:
-    given = [Tensor.input(TensorType(_example_dtype(row), (None,)), name) for name in _names(row)]
-    variables = ", ".join(_names(row))
-    made = ", ".join(f'gt.vector("{x.name}", dtype="{x.dtype}")' for x in given)
+    operands, results = _chosen(row)
+    given = ", ".join(map(repr, operands)).replace("nan", "gt.nan").replace("inf", "gt.inf")
+    rounded = ".round(4)" if results.dtype.kind in "fc" else ""
     return [
         ">>> import graphc.tensor as gt",
-        f">>> {variables} = {made}",
-        f">>> gt.{row.row}({variables})",
-        repr(row(*given)),
+        f'>>> gt.{row.row}({given}).eval(mode="NUMPY"){rounded}.tolist()',
+        repr((results.round(4) if rounded else results).tolist()),
     ]
 
 
-def _example_dtype(row: Elementwise) -> str:
-    return next(dtype for dtype in ("float64", "int64", "bool", *DTYPES) if row.domain(dtype))
+def _chosen(row: Elementwise) -> tuple[list[list[Any]], np.ndarray[Any, Any]]:
+    """One or two values of each operand, and the results, which are finite and differ."""
+    values = EXAMPLES[_dtype(row)]
+    found: dict[Any, tuple[Any, ...]] = {}
+    for operands in chain(_rotations(values, row.arity), product(values, repeat=row.arity)):
+        with np.errstate(all="ignore"):
+            result = row.perform(*[np.array(x, _dtype(row)) for x in operands])
+        if np.isfinite(result) and (result.dtype.kind not in "fc" or abs(result) > SMALLEST):
+            found.setdefault(result.item(), operands)
+        if len(found) == (2 if row.arity <= 2 else 1):
+            break
+    return [list(xs) for xs in zip(*found.values(), strict=True)], np.array([*found])
+
+
+def _rotations(values: tuple[Any, ...], n: int) -> Iterator[tuple[Any, ...]]:
+    """N successive values, from each of them on."""
+    return (tuple((values[i:] + values[:i])[:n]) for i in range(len(values)))

@@ -47,7 +47,7 @@ def round_half_away_from_zero(x: Any) -> Tensor:
     if not is_inexact(x.dtype):
         return x  # type: ignore[no-any-return]
     near = trunc(x)
-    return where(greater_equal(abs(x - near), 0.5), near + sign(x), near)  # type: ignore[no-any-return]
+    return where(greater_equal(abs(x - near), 0.5), near + sign(x), near)
 
 
 ROUNDINGS = {

@@ -50,7 +50,7 @@ class Shape(Op):
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         """All elements of a batch have the same lengths, so the result has no batch axis."""
-        return as_tensor(lengths(x)[1:], dtype="int64")  # type: ignore[no-any-return]
+        return as_tensor(lengths(x)[1:], dtype="int64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Length(Op):
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         """All elements of a batch have the same length, so the result has no batch axis."""
-        return as_tensor(length(x, self.axis + 1), dtype="int64")  # type: ignore[no-any-return]
+        return as_tensor(length(x, self.axis + 1), dtype="int64")
 
 
 def length(x: Tensor, axis: int) -> int | Tensor:
@@ -160,7 +160,7 @@ def get_vector_length(v: Any) -> int:
             f"get_vector_length: expected a vector of static length, got {x!r}.",
             "Declare its length: gt.specify_shape(x, (3,)).",
         )
-    return x.type.shape[0]  # type: ignore[no-any-return]
+    return x.type.shape[0]
 
 
 def entries(op: str, shape: Any, least: int = 0) -> tuple[StaticShape, list[Tensor]]:
@@ -214,7 +214,7 @@ def _entry(op: str, entry: Any, least: int) -> int | Tensor:
             )
         value = _known_value(entry, 4)
         if value is None:
-            return as_tensor(entry, dtype="int64")  # type: ignore[no-any-return]
+            return as_tensor(entry, dtype="int64")
         entry = int(value)
     try:
         known = int(entry.__index__())

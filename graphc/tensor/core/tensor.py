@@ -7,7 +7,7 @@ import reprlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -435,7 +435,25 @@ METHODS = (
 TensorType.node_class = Tensor
 
 
-def constant(value: Any, name: str | None = None, dtype: Any = None, *, bake: bool = False) -> Any:
+class SupportsArray(Protocol):
+    """An array of any library that NumPy can read: of NumPy, JAX or MLX."""
+
+    def __array__(self) -> Any: ...
+
+
+class SupportsTensor(Protocol):
+    """What converts itself to a symbolic array: an implicit array."""
+
+    def __graphc_tensor__(self) -> Tensor: ...
+
+
+TensorLike = Node | SupportsArray | SupportsTensor | int | float | complex | Sequence[Any]
+"""What ``as_tensor`` takes: arrays, numbers, and nested sequences that may mix them."""
+
+
+def constant(
+    value: TensorLike, name: str | None = None, dtype: Any = None, *, bake: bool = False
+) -> Tensor:
     """Return a value that does not change, as a symbolic array.
 
     Fewer than 10 elements become part of the graph, compared by value. A larger array stays a
@@ -456,7 +474,7 @@ def constant(value: Any, name: str | None = None, dtype: Any = None, *, bake: bo
         [1.5, 2.5]: float64[2]
     """
     if isinstance(value, Node):
-        return value
+        return value  # type: ignore[return-value]
     if isinstance(value, Runtime):
         return _constant_of_runtime(value, name, dtype, bake)
     if hasattr(value, "__graphc_tensor__"):
@@ -468,7 +486,7 @@ def constant(value: Any, name: str | None = None, dtype: Any = None, *, bake: bo
     return Tensor.make(Leaf(array, name))
 
 
-def _constant_of_runtime(value: Runtime, name: str | None, dtype: Any, bake: bool) -> Any:
+def _constant_of_runtime(value: Runtime, name: str | None, dtype: Any, bake: bool) -> Tensor:
     if bake:
         return constant(value.number, name, dtype)
     if dtype is None and value.weak:
@@ -544,7 +562,9 @@ def _scalar_dtype(value: Scalar) -> str:
 
 
 @function
-def as_tensor(x: Any, name: str | None = None, ndim: int | None = None, dtype: Any = None) -> Any:
+def as_tensor(
+    x: TensorLike, name: str | None = None, ndim: int | None = None, dtype: Any = None
+) -> Tensor:
     """Return anything that represents an array as a symbolic one.
 
     Args:
@@ -564,22 +584,25 @@ def as_tensor(x: Any, name: str | None = None, ndim: int | None = None, dtype: A
         >>> as_tensor(3.0), as_tensor([1, 2])
         (3.0: float64[], [1, 2]: int64[2])
     """
-    if not isinstance(x, Node):
-        if isinstance(x, list | tuple) and has_symbols(x):
-            x = TABLE["stack"]([as_tensor(part) for part in x])
-        else:
-            x = constant(x, name, dtype)
-            if config.warn_on_captured_constants and isinstance(x.op, Leaf):
-                warn_of_captured(x)
-    if isinstance(x.type, TupleType):
-        raise DTypeError(f"expected one array, got {x!r}.", "Use one of them.")
-    if dtype is not None and x.dtype != dtype_name(dtype):
-        x = TABLE["cast"](x, dtype)
-    if ndim is not None and x.ndim != ndim:
-        if x.ndim > ndim:
-            raise ShapeError(f"{x!r} has {x.ndim} axes, more than ndim={ndim}.")
-        x = TABLE["expand_dims"](x, tuple(range(ndim - x.ndim)))
-    return x
+    made = x if isinstance(x, Tensor) else _made(x, name, dtype)
+    if isinstance(made.type, TupleType):
+        raise DTypeError(f"expected one array, got {made!r}.", "Use one of them.")
+    if dtype is not None and made.dtype != dtype_name(dtype):
+        made = TABLE["cast"](made, dtype)
+    if ndim is not None and made.ndim != ndim:
+        if made.ndim > ndim:
+            raise ShapeError(f"{made!r} has {made.ndim} axes, more than ndim={ndim}.")
+        made = TABLE["expand_dims"](made, tuple(range(ndim - made.ndim)))
+    return made
+
+
+def _made(x: TensorLike, name: str | None, dtype: Any) -> Tensor:
+    if isinstance(x, list | tuple) and has_symbols(x):
+        return TABLE["stack"]([as_tensor(part) for part in x])  # type: ignore[no-any-return]
+    made = constant(x, name, dtype)
+    if config.warn_on_captured_constants and isinstance(made.op, Leaf):
+        warn_of_captured(made)
+    return made
 
 
 def has_symbols(parts: Any) -> bool:

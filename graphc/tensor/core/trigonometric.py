@@ -10,8 +10,8 @@ from graphc.tensor.core.elementwise import (
     FALLING,
     NONNEGATIVE,
     RISING,
-    Elementwise,
     Facts,
+    Unary,
     binary,
     inexact,
     real_inexact,
@@ -28,7 +28,7 @@ sin = unary(
     definition="``(exp(i * x) - exp(-i * x)) / (2 * i)``.",
     source="DLMF 4.14.1",
 )
-cos: Elementwise = unary(
+cos: Unary = unary(
     "cos",
     "The cosine",
     inexact,
@@ -95,7 +95,7 @@ sinh = unary(
     definition="``(exp(x) - exp(-x)) / 2``.",
     source="DLMF 4.28.1",
 )
-cosh: Elementwise = unary(
+cosh: Unary = unary(
     "cosh",
     "The hyperbolic cosine",
     inexact,

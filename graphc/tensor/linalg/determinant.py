@@ -246,4 +246,4 @@ def logdet(x: Any) -> Tensor:
     phase, logs = slogdet(x)
     if is_complex(phase.dtype):
         return complex(logs, angle(phase))
-    return where(less(phase, 0), cast(np.nan, logs.dtype), logs)  # type: ignore[no-any-return]
+    return where(less(phase, 0), cast(np.nan, logs.dtype), logs)

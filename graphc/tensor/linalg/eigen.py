@@ -189,7 +189,7 @@ def _scaled(gv: Tensor, v: Tensor) -> Tensor:
     is_largest = equal(rows, row(argmax(abs(v), -2)))
     largest = sum(where(is_largest, real(v), 0), -2)
     turned = where(is_largest, row(imag(along) / largest), 0)
-    return gv - v * row(real(along)) - 1j * turned  # type: ignore[no-any-return]
+    return gv - v * row(real(along)) - 1j * turned
 
 
 # Public functions.

@@ -51,7 +51,7 @@ def _large(s: Tensor, rtol: Tensor) -> Tensor:
 def _inverses(s: Tensor, rtol: Tensor) -> Tensor:
     large = _large(s, rtol)
     # NaN is not larger than anything, and is to stay.
-    return where(large, 1 / where(large, s, 1), where(isnan(s), s, 0))  # type: ignore[no-any-return]
+    return where(large, 1 / where(large, s, 1), where(isnan(s), s, 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,7 @@ def matrix_dot(*args: Any) -> Tensor:
     """
     if not args:
         raise ArgumentError("matrix_dot: expected at least one matrix.")
-    return reduce(dot, map(as_tensor, args))  # type: ignore[no-any-return]
+    return reduce(dot, map(as_tensor, args))
 
 
 @function

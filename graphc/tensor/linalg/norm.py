@@ -174,7 +174,7 @@ def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...]) -> Tensor:
 def _root(squares: Tensor) -> Tensor:
     # At 0 the root has no slope; the part chosen there has slope 0 instead.
     zero = equal(squares, 0)
-    return where(zero, 0, sqrt(where(zero, 1, squares)))  # type: ignore[no-any-return]
+    return where(zero, 0, sqrt(where(zero, 1, squares)))
 
 
 def _power_norm(x: Tensor, ord: float, axes: tuple[int, ...]) -> Tensor:
@@ -184,7 +184,7 @@ def _power_norm(x: Tensor, ord: float, axes: tuple[int, ...]) -> Tensor:
     powers = where(zero, 0, power(where(zero, 1, x), ord))
     total = sum(powers, axes, keepdims=True)
     none = any(zero, axes, keepdims=True) if ord < 0 else equal(total, 0)
-    return where(none, 0, power(where(none, 1, total), 1 / ord))  # type: ignore[no-any-return]
+    return where(none, 0, power(where(none, 1, total), 1 / ord))
 
 
 def _matrix_norm(x: Tensor, ord: Any, row: int, column: int) -> Tensor:

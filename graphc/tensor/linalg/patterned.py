@@ -310,7 +310,7 @@ def hadamard(n: int, dtype: Any = int) -> Tensor:
     places = np.arange(size)
     odd = np.bitwise_count(places[:, None] & places) % 2
     kind = numpy_dtype("int64" if dtype is int else np.dtype(dtype).name)
-    return constant((1 - 2 * odd.astype(np.int64)).astype(kind), bake=True)  # type: ignore[no-any-return]
+    return constant((1 - 2 * odd.astype(np.int64)).astype(kind), bake=True)
 
 
 @function
@@ -340,7 +340,7 @@ def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Tensor:
     if exact and any(x >= 2**63 for row in rows for x in row):
         raise ArgumentError(f"pascal({n}): an element exceeds int64.", "Use exact=False.")
     made = np.array(rows, np.int64 if exact else np.float64).reshape(size, size)
-    return constant(made.T.copy() if kind == "upper" else made, bake=True)  # type: ignore[no-any-return]
+    return constant(made.T.copy() if kind == "upper" else made, bake=True)
 
 
 @function
@@ -367,4 +367,4 @@ def dft(n: int, scale: str | None = None) -> Tensor:
     places = np.arange(size)
     turns = np.outer(places, places) % max(size, 1) / max(size, 1)
     made = np.exp(-2j * np.pi * turns) / by
-    return constant(made, bake=True)  # type: ignore[no-any-return]
+    return constant(made, bake=True)

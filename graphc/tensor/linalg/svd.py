@@ -135,13 +135,13 @@ def _may_exceed(m: int | None, n: int | None) -> bool:
 def inverted(s: Tensor) -> Tensor:
     """Return ``1 / s``, and 0 where a singular value is zero up to rounding."""
     zero = less_equal(s, nearly_zero(s))
-    return where(zero, 0, 1 / where(zero, 1, s))  # type: ignore[no-any-return]
+    return where(zero, 0, 1 / where(zero, 1, s))
 
 
 def _inverse_sums(s: Tensor) -> Tensor:
     sums = row(s) + column(s)
     zero = less_equal(sums, row(nearly_zero(s)))
-    return where(zero, 0, 1 / where(zero, 1, sums))  # type: ignore[no-any-return]
+    return where(zero, 0, 1 / where(zero, 1, sums))
 
 
 @function

@@ -82,7 +82,7 @@ def interpolate1d(
         between: Tensor = METHODS[method](at, x[first], x[last], y[first], y[last])
         if extrapolate:
             return between
-        return where(less(at, x[0]), left, where(greater(at, x[-1]), right, between))  # type: ignore[no-any-return]
+        return where(less(at, x[0]), left, where(greater(at, x[-1]), right, between))
 
     return interpolated
 

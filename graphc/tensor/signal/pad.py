@@ -90,7 +90,7 @@ class Pad(Op):
         # Each element of the batch has a number of its own.
         own = Tensor.make(op, ones_like(x, "bool"), as_tensor(False), *symbolic)
         padded = Tensor.make(op, x, cast(0, x.dtype), *symbolic)
-        return where(own, padded, expand_dims(value, tuple(range(1, x.ndim))))  # type: ignore[no-any-return]
+        return where(own, padded, expand_dims(value, tuple(range(1, x.ndim))))
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def mirrored(with_edge: bool, at: Padded, side: int, reflect_type: str) -> Tenso
     first, last = at.edge(0), at.edge(1)
     found = where(at.along(equal(back, 1)), 2 * last - found, found)
     rises = at.along(cast(turns - back, at.x.dtype))
-    return where(equal(rises, 0), found, found + rises * (last - first))  # type: ignore[no-any-return]
+    return where(equal(rises, 0), found, found + rises * (last - first))
 
 
 def wrap(at: Padded, side: int, _: None) -> Tensor:

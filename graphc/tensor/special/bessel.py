@@ -20,8 +20,10 @@ from graphc.tensor.core.elementwise import (
     NONNEGATIVE,
     REALS,
     RISING,
+    Binary,
     Elementwise,
     Facts,
+    Unary,
     binary,
     equal,
     floor,
@@ -465,7 +467,7 @@ j0 = unary(
     definition="``1 / pi * ∫ cos(x * sin(t)) dt``, t from 0 to pi.",
     source="DLMF 10.9.1",
 )
-j1: Elementwise = unary(
+j1: Unary = unary(
     "j1",
     "The Bessel function of the first kind of order 1",
     real_inexact,
@@ -476,7 +478,7 @@ j1: Elementwise = unary(
     definition="``1 / pi * ∫ cos(x * sin(t) - t) dt``, t from 0 to pi.",
     source="DLMF 10.9.2",
 )
-jv: Elementwise = binary(
+jv: Binary = binary(
     "jv",
     "The Bessel function of the first kind, of order v; error 1e-13 relative to its amplitude",
     real_inexact,
@@ -501,7 +503,7 @@ i0 = unary(
     definition="``1 / pi * ∫ exp(x * cos(t)) dt``, t from 0 to pi.",
     source="DLMF 10.32.1",
 )
-i1: Elementwise = unary(
+i1: Unary = unary(
     "i1",
     "The modified Bessel function of the first kind of order 1",
     real_inexact,
@@ -521,7 +523,7 @@ i0e = unary(
     expand=wide(lambda x: where(equal(abs(x), np.inf), 0, ive(0, x))),
     facts=Facts(range=(0.0, 1.0), positive=True, parity=1),
 )
-i1e: Elementwise = unary(
+i1e: Unary = unary(
     "i1e",
     "exp(-|x|) * i1(x)",
     real_inexact,
@@ -530,7 +532,7 @@ i1e: Elementwise = unary(
     expand=wide(lambda x: where(equal(abs(x), np.inf), 0, ive(1, x))),
     facts=Facts(range=(-0.2191, 0.2191), fixed=(0,), parity=-1),
 )
-iv: Elementwise = binary(
+iv: Binary = binary(
     "iv",
     "The modified Bessel function of the first kind, of order v",
     real_inexact,
@@ -544,7 +546,7 @@ iv: Elementwise = binary(
     "...; NaN for x < 0 and a v that is not whole.",
     source="DLMF 10.25.2",
 )
-ive: Elementwise = binary(
+ive: Binary = binary(
     "ive",
     "exp(-|x|) * iv(v, x)",
     real_inexact,
@@ -555,7 +557,7 @@ ive: Elementwise = binary(
     _with_edges("ive", partial(_i_edge, at_infinity=0.0)),
     expand=_ive,
 )
-kv: Elementwise = binary(
+kv: Binary = binary(
     "kv",
     "The modified Bessel function of the second kind, of order v",
     real_inexact,
@@ -569,7 +571,7 @@ kv: Elementwise = binary(
     definition="``∫ exp(-x * cosh(t)) * cosh(v * t) dt``, t from 0 to inf.",
     source="DLMF 10.32.9",
 )
-kve: Elementwise = binary(
+kve: Binary = binary(
     "kve",
     "exp(x) * kv(v, x)",
     real_inexact,

@@ -10,8 +10,9 @@ from graphc.errors import ArgumentError
 from graphc.tensor.arrays.create import ones_like
 from graphc.tensor.core.elementwise import (
     NONNEGATIVE,
-    Elementwise,
+    Binary,
     Facts,
+    Unary,
     abs,
     binary,
     equal,
@@ -55,7 +56,7 @@ from graphc.tensor.special.stirling import (
 
 # The gamma function and its logarithm's derivatives.
 
-gamma: Elementwise = unary(
+gamma: Unary = unary(
     "gamma",
     "The gamma function, (x - 1)! for a positive integer",
     real_inexact,
@@ -78,7 +79,7 @@ gammaln = unary(
     definition="``log(|gamma(x)|)``.",
     source="DLMF 5.2.1",
 )
-digamma: Elementwise = unary(
+digamma: Unary = unary(
     "digamma",
     "The derivative of gammaln",
     real_inexact,
@@ -148,7 +149,7 @@ def _zeta(s: Tensor, q: Tensor) -> Any:
     return where(sound, y, where(pole, np.inf, where(far, 0, np.nan)))
 
 
-zeta: Elementwise = binary(
+zeta: Binary = binary(
     "zeta",
     "The Hurwitz zeta function, the sum of (q + k) ** -s over k = 0, 1, ...",
     real_inexact,
@@ -170,7 +171,7 @@ def _polygamma(n: Tensor, x: Tensor) -> Any:
     return where(equal(n, 0), digamma(x), y)
 
 
-polygamma: Elementwise = binary(
+polygamma: Binary = binary(
     "polygamma",
     "The n-th derivative of digamma, for a whole number n",
     real_inexact,
@@ -180,7 +181,7 @@ polygamma: Elementwise = binary(
     definition="``(-1)**(n + 1) * n! * zeta(n + 1, x)`` for n > 0; ``digamma(x)`` for n = 0.",
     source="DLMF 5.15.1 and 25.11.12",
 )
-tri_gamma: Elementwise = unary(
+tri_gamma: Unary = unary(
     "tri_gamma",
     "The derivative of digamma",
     real_inexact,
@@ -300,7 +301,7 @@ def _shares_by_a(a: Tensor, u: Tensor) -> Tensor:
     whole, moment = _gamma_tail(a, x, lower)
     below = (u - digamma(a + 1)) * (1 + x * whole) - x * moment
     above = a * (u - psi) * whole + a * moment
-    return where(lower, below, -above)  # type: ignore[no-any-return]
+    return where(lower, below, -above)
 
 
 @wide
@@ -338,7 +339,7 @@ gammainc_by_a = binary(
     expand=_gammainc_by_a,
     facts=Facts(support=(NONNEGATIVE, NONNEGATIVE)),
 )
-log_gamma_by_a: Elementwise = binary(
+log_gamma_by_a: Binary = binary(
     "log_gamma_by_a",
     "du / da along constant gammainc(a, exp(u)); relative error about 1e-12",
     real_inexact,

@@ -19,8 +19,9 @@ from graphc.tensor.core.elementwise import (
     FALLING,
     NONNEGATIVE,
     RISING,
-    Elementwise,
+    Binary,
     Facts,
+    Unary,
     abs,
     binary,
     cast,
@@ -120,7 +121,7 @@ def _erfcx(x: Tensor) -> Any:
     return where(less(x, 0), 2 * exp(x * x) - y, y)
 
 
-erfcx: Elementwise = unary(
+erfcx: Unary = unary(
     "erfcx",
     "exp(x * x) * erfc(x), finite where erfc underflows",
     real_inexact,
@@ -306,7 +307,7 @@ def _ratio(x: Any, y: Any) -> Any:
     return where(zero, 0, x / where(zero, 1, y))
 
 
-xlogy: Elementwise = binary(
+xlogy: Binary = binary(
     "xlogy",
     "x * log(y), 0 where x is 0",
     real_inexact,

@@ -104,9 +104,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
     side = "left" if right else "right"
     n = as_tensor(length(bins, 0))
     descending = any(bins[1:] < bins[:-1])
-    return where(  # type: ignore[no-any-return]
-        descending, n - searchsorted(bins[::-1], x, side), searchsorted(bins, x, side)
-    )
+    return where(descending, n - searchsorted(bins[::-1], x, side), searchsorted(bins, x, side))
 
 
 @function

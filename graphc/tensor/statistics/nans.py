@@ -27,7 +27,7 @@ from graphc.tensor.statistics.statistics import mean, var
 
 def _filled(x: Any, value: Any) -> Tensor:
     x = as_tensor(x)
-    return where(isnan(x), np.array(value, x.type.numpy_dtype), x) if is_inexact(x.dtype) else x  # type: ignore[no-any-return]
+    return where(isnan(x), np.array(value, x.type.numpy_dtype), x) if is_inexact(x.dtype) else x
 
 
 @function
@@ -85,7 +85,7 @@ def nanmin(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def _unless_all_nan(y: Tensor, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     if not is_inexact(x.dtype):
         return y
-    return where(all(isnan(x), axis, keepdims), np.array(np.nan, y.type.numpy_dtype), y)  # type: ignore[no-any-return]
+    return where(all(isnan(x), axis, keepdims), np.array(np.nan, y.type.numpy_dtype), y)
 
 
 @function
@@ -138,7 +138,7 @@ def nanvar(
     kept = logical_not(isnan(x))
     y = var(x, axis, dtype, ddof, keepdims, where=kept)
     enough = sum(kept, axis, keepdims=keepdims) > ddof
-    return where(enough, y, np.array(np.nan, y.type.numpy_dtype))  # type: ignore[no-any-return]
+    return where(enough, y, np.array(np.nan, y.type.numpy_dtype))
 
 
 @function

@@ -235,7 +235,7 @@ def _of_all(ordered: Tensor, q: Tensor, method: str, dtype: str) -> Tensor:
     if not is_inexact(ordered.dtype):
         return y
     hidden = expand_dims(any(isnan(ordered), -1), _last(q.ndim, ordered.ndim - 1))
-    return where(hidden, np.nan, y)  # type: ignore[no-any-return]
+    return where(hidden, np.nan, y)
 
 
 def _of_numbers(ordered: Tensor, q: Tensor, method: str, dtype: str) -> Tensor:
@@ -277,4 +277,4 @@ def _mixed(low: Tensor, high: Tensor, part: Tensor) -> Tensor:
     # Where low and high are equal numbers, each still has its part of the derivative.
     rise = where(equal(low, high) & isinf(low), 0, high - low)
     mixed = where(less(part, 0.5), low + rise * part, high - rise * (1 - part))
-    return where(equal(part, 0), low, mixed)  # type: ignore[no-any-return]
+    return where(equal(part, 0), low, mixed)

@@ -351,13 +351,13 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Tensor:
     """
     (a, b), _ = operands("array_equal", (a, b))
     if a.ndim != b.ndim:
-        return constant(False)  # type: ignore[no-any-return]
+        return constant(False)
     fit = constant(True)
     common: list[slice] = []
     for n, m in zip(lengths(a), lengths(b), strict=True):
         if isinstance(n, int) and isinstance(m, int):
             if n != m:
-                return constant(False)  # type: ignore[no-any-return]
+                return constant(False)
             common.append(slice(None))
         else:
             fit = fit & equal(n, m)
@@ -365,4 +365,4 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Tensor:
     # Elements are compared where both arrays have them.
     a, b = a[tuple(common)], b[tuple(common)]
     same = equal(a, b)
-    return fit & all(same | (isnan(a) & isnan(b)) if equal_nan else same)  # type: ignore[no-any-return]
+    return fit & all(same | (isnan(a) & isnan(b)) if equal_nan else same)
