@@ -49,6 +49,10 @@ def categorical(key: Tensor, shape: Lengths, dtype: str, p: Tensor) -> Tensor:
         p: The probabilities of the outcomes along the last axis, or numbers proportional to them:
             none negative, and at least one positive. Otherwise a draw is -1.
 
+    Distribution:
+        - probability of k: ``p[k] / sum(p)``, where ``0 <= k < len(p)``
+        - draws are integers, which have no derivatives
+
     Example:
         >>> import graphc.tensor as gt
         >>> x = gt.random.categorical([0.7, 0.2, 0.1], size=8, rng=gt.random.key(0))

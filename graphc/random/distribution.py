@@ -279,11 +279,16 @@ def _decorated(sampler: Sampler | str, dtypes_of: Any, dtypes: str) -> Any:
         return _public(sampler, None, dtypes_of, dtypes)
     inputs = re.findall(r"\((.*?)\)", sampler.partition("->")[0])
     cores = [len(axes.split(",")) if axes else 0 for axes in inputs]
-    return lambda f: _public(f, cores, dtypes_of, dtypes)
+    own_axes = not sampler.endswith("->()")
+    return lambda f: _public(f, cores, dtypes_of, dtypes, own_axes)
 
 
 def _public(
-    sampler: Sampler, cores: Sequence[int] | None, dtypes_of: Any, dtypes: str
+    sampler: Sampler,
+    cores: Sequence[int] | None,
+    dtypes_of: Any,
+    dtypes: str,
+    own_axes: bool = False,
 ) -> Callable[..., Any]:
     title = sampler.__name__
     parameters = [*inspect.signature(sampler).parameters.values()][3:]
@@ -303,7 +308,8 @@ def _public(
         return with_next(key, sampler(key, tuple(shape), result, *params), return_next_rng)
 
     draw.__signature__ = own  # type: ignore[attr-defined]
-    draw.__doc__ = documented(sampler.__doc__ or "", {**COMMON_DOCS, "dtype": dtypes})
+    more = {**COMMON_DOCS, "dtype": dtypes}
+    draw.__doc__ = with_returns(documented(sampler.__doc__ or "", more), vectors=own_axes)
     del draw.__wrapped__
     return registered(draw)
 
@@ -339,3 +345,12 @@ def documented(text: str, more: dict[str, str]) -> str:
         return "\n".join([summary, "", "Args:", *lines, *([""] if gap else []), rest]).rstrip()
     listed, gap, rest = rest.partition("\n\n")
     return "\n".join([first + head + listed, *lines]) + gap + rest
+
+
+def with_returns(text: str, *, vectors: bool) -> str:
+    """Return a docstring with what all distributions return, after its ``Args``."""
+    shape = "the shape of the batch, and then the axis of each" if vectors else "the shape ``size``"
+    returns = f"    Draws of {shape}; with ``return_next_rng``, the next key and the draws."
+    head, gap, rest = text.partition("\n\nArgs:\n")
+    listed, end, more = rest.partition("\n\n")
+    return f"{head}{gap}{listed}\n\nReturns:\n{returns}{end}{more}"

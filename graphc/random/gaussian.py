@@ -65,6 +65,12 @@ def normal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any =
         loc: The mean.
         scale: The standard deviation.
 
+    Distribution:
+        - density at x: ``exp(-(((x - loc) / scale)**2) / 2) / (scale * sqrt(2 * pi))``
+        - mean: ``loc``
+        - variance: ``scale**2``
+        - draws are differentiable in loc and scale
+
     Example:
         >>> import graphc.tensor as gt
         >>> x = gt.random.normal(10.0, [0.1, 1.0], rng=gt.random.key(0))
@@ -77,6 +83,11 @@ def normal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any =
 @distribution
 def standard_normal(key: Tensor, shape: Lengths, dtype: str) -> Tensor:
     """Draws from the normal distribution of mean 0 and variance 1.
+
+    Distribution:
+        - density at x: ``exp(-(x**2) / 2) / sqrt(2 * pi)``
+        - mean: ``0``
+        - variance: ``1``
 
     Example:
         >>> import graphc.tensor as gt
@@ -94,6 +105,13 @@ def lognormal(key: Tensor, shape: Lengths, dtype: str, mean: Any = 0.0, sigma: A
         mean: The mean of the logarithm.
         sigma: The standard deviation of the logarithm.
 
+    Distribution:
+        - density at x: ``exp(-(((log(x) - mean) / sigma)**2) / 2) / (x * sigma * sqrt(2
+          * pi))``, where ``x > 0``
+        - mean: ``exp(mean + sigma**2 / 2)``
+        - variance: ``(exp(sigma**2) - 1) * exp(2 * mean + sigma**2)``
+        - draws are differentiable in mean and sigma
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.random.lognormal(0.0, [0.5, 1.0], rng=gt.random.key(0)).type
@@ -109,6 +127,13 @@ def halfnormal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: A
     Args:
         loc: The lower end.
         scale: The standard deviation of the normal distribution.
+
+    Distribution:
+        - density at x: ``2 * exp(-(((x - loc) / scale)**2) / 2) / (scale * sqrt(2 *
+          pi))``, where ``x >= loc``
+        - mean: ``loc + scale * sqrt(2 / pi)``
+        - variance: ``scale**2 * (1 - 2 / pi)``
+        - draws are differentiable in loc and scale
 
     Example:
         >>> import graphc.tensor as gt
@@ -144,6 +169,15 @@ def truncnorm(  # noqa: PLR0913, PLR0917
         b: The upper end, likewise; may be inf.
         loc: The mean of the distribution before truncation.
         scale: Its standard deviation, positive.
+
+    Distribution:
+        - density at x: ``exp(-(((x - loc) / scale)**2) / 2) / (scale * sqrt(2 * pi) *
+          (ndtr(b) - ndtr(a)))``, where ``a <= (x - loc) / scale <= b``
+        - mean: ``loc + scale * (exp(-(a**2) / 2) - exp(-(b**2) / 2)) / (sqrt(2 * pi) *
+          (ndtr(b) - ndtr(a)))``
+        - variance: ``scale**2 * (1 + (a * exp(-(a**2) / 2) - b * exp(-(b**2) / 2)) /
+          (sqrt(2 * pi) * (ndtr(b) - ndtr(a)))) - (mean - loc)**2``
+        - draws are differentiable in all parameters
 
     Example:
         >>> import graphc.tensor as gt
@@ -210,6 +244,13 @@ def multivariate_normal(  # noqa: PLR0913
         rng: The key, as for ``normal``.
         dtype: The dtype of the draws, as for ``normal``.
         return_next_rng: Return a pair of the next key and the draw.
+
+    Distribution:
+        - density at x: ``exp(-(x - mean) @ inv(cov) @ (x - mean) / 2) / sqrt(det(2 * pi
+          * cov))``
+        - mean: ``mean``
+        - covariance: ``cov``
+        - draws are differentiable in mean and cov
 
     Returns:
         An array of the batch's shape, with the mean's axis last.
@@ -279,6 +320,13 @@ def wald(key: Tensor, shape: Lengths, dtype: str, mean: Any = 1.0, scale: Any = 
     Args:
         mean: The mean, positive.
         scale: The cube of the mean over the variance, positive.
+
+    Distribution:
+        - density at x: ``sqrt(scale / (2 * pi * x**3)) * exp(-scale * (x - mean)**2 /
+          (2 * mean**2 * x))``, where ``x > 0``
+        - mean: ``mean``
+        - variance: ``mean**3 / scale``
+        - draws are differentiable in mean and scale
 
     Example:
         >>> import graphc.tensor as gt

@@ -65,6 +65,12 @@ def uniform(key: Tensor, shape: Lengths, dtype: str, low: Any = 0.0, high: Any =
         low: The lower end.
         high: The upper end.
 
+    Distribution:
+        - density at x: ``1 / (high - low)``, where ``low <= x < high``
+        - mean: ``(low + high) / 2``
+        - variance: ``(high - low)**2 / 12``
+        - draws are differentiable in low and high
+
     Example:
         >>> import graphc.tensor as gt
         >>> x = gt.random.uniform(-1.0, 1.0, size=3, rng=gt.random.key(0))
@@ -114,6 +120,12 @@ def integers(
         rng: The key, as for ``bernoulli``.
         dtype: The integer dtype of the draws; int64 by default.
         return_next_rng: Return a pair of the next key and the draw.
+
+    Distribution:
+        - probability of k: ``1 / (high - low)``, where ``low <= k < high``
+        - mean: ``(low + high - 1) / 2``
+        - variance: ``((high - low)**2 - 1) / 12``
+        - draws are integers, which have no derivatives
 
     Raises:
         ArgumentError: Python integers with none between them.

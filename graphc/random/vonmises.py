@@ -155,6 +155,13 @@ def vonmises(key: Tensor, shape: Lengths, dtype: str, mu: Any, kappa: Any) -> Te
         mu: The mode, in radians.
         kappa: The concentration, 0 or positive.
 
+    Distribution:
+        - density at x: ``exp(kappa * (cos(x - mu) - 1)) / (2 * pi * i0e(kappa))``,
+          where ``-pi <= x <= pi``
+        - mean direction: ``mu``
+        - circular variance: ``1 - i1e(kappa) / i0e(kappa)``
+        - draws are differentiable in mu and kappa
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.random.vonmises(0.0, [0.5, 2.0], rng=gt.random.key(0)).type

@@ -163,7 +163,7 @@ log1mexp = unary(
     lambda g, y, x: -g / expm1(-x),
     _log1mexp,
     facts=Facts(poles=(0.0,), range=(-math.inf, 0.0), trend=FALLING, support=((-math.inf, 0.0),)),
-    source="Mächler, Accurately computing log(1 - exp(-|a|)), 2012",
+    source="Mächler, Accurately computing ``log(1 - exp(-|a|))``, 2012",
 )
 
 

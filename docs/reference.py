@@ -1,0 +1,185 @@
+"""What the pages of ``api`` are made of: an entry for each name, and tables of the names.
+
+An entry's text is the docstring, which ``help()`` shows too; this file adds what only a page can
+show: other names of the same function, what the backends do with it, and a plot.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import plots
+import tables
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.ext.napoleon import GoogleDocstring
+from sphinx.util.docutils import SphinxDirective
+
+import graphc.tensor as gt
+from graphc.link import load, names as backends
+from graphc.tensor.core.elementwise import Elementwise
+
+PAGES = Path(__file__).parent / "api"
+
+WORDS = {
+    tables.ALL_HAVE: "an operation of its own",
+    tables.IN_PARTS: "simpler operations",
+    tables.CALLED_BACK: "a call of NumPy",
+}
+"""What the cells of the table in ``backends.md`` say, in a sentence."""
+
+
+class Functions(SphinxDirective):
+    """The entries of names of ``graphc.tensor``, in the order they are listed in."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        lines = [line for name in _listed(self.content) for line in self.entry(name)]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+    def entry(self, name: str) -> Iterator[str]:
+        value = getattr(gt, name)
+        if isinstance(value, Elementwise):
+            yield from self.row(name, value)
+        elif callable(value):
+            kind = "autoclass" if isinstance(value, type) else "autofunction"
+            yield f".. {kind}:: {gt.__name__}.{name}"
+            others = _others(name)
+            if others:
+                yield from ("", f"   Also {others}.")
+        else:
+            yield from (f".. py:data:: {name}", f"   :module: {gt.__name__}", "")
+            yield f"   {_line(name)}"
+        yield ""
+
+    def row(self, name: str, row: Elementwise) -> Iterator[str]:
+        """An elementwise function, from the text of its help."""
+        _, summary, text = (row.__doc__ or "").split("\n\n", 2)
+        text = f"{text.rstrip()}\n\nBackends:\n    {_backends(row)}\n"
+        body = str(GoogleDocstring(text, self.env.config, what="function")).splitlines()
+        signature = ", ".join(f"{p}".partition(":")[0] for p in _parameters(row))
+        yield from (f".. py:function:: {name}({signature})", f"   :module: {gt.__name__}", "")
+        others = _others(name)
+        yield from (f"   {_escaped(summary)}{f' Also {others}.' if others else ''}", "")
+        if name in plots.PLOTS:
+            yield from (f"   .. plot:: {name}", "")
+        yield from (f"   {line}" for line in body)
+
+
+class Index(SphinxDirective):
+    """A table for each page of functions: each name, and what it is in a line."""
+
+    def run(self) -> list[nodes.Node]:
+        lines: list[str] = []
+        for page, names in function_pages().items():
+            title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+            place = page.relative_to(PAGES).with_suffix("").as_posix()
+            lines += [f":doc:`{title} <{place}>`", "", ".. list-table::", "   :widths: 30 70", ""]
+            for name in names:
+                link = f":py:obj:`{name} <{gt.__name__}.{name}>`"
+                lines += [f"   * - {link}", f"     - {_line(name)}"]
+            lines.append("")
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+class Draws(SphinxDirective):
+    """The entries of distributions of ``graphc.random``, and a plot of each that has a density."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        lines: list[str] = []
+        for name in _listed(self.content):
+            lines += [f".. autofunction:: graphc.random.{name}", ""]
+            if name in plots.DENSITIES:
+                lines += [f"   .. plot:: random.{name}", ""]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+class PlotOf(SphinxDirective):
+    """The plot of a function, or of the density of a distribution."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        (name,) = self.arguments
+        draw, name = (
+            (plots.density, name.removeprefix("random."))
+            if name.startswith("random.")
+            else (plots.drawn, name)
+        )
+        return [nodes.raw("", draw(name), format="html")]
+
+
+def function_pages() -> dict[Path, list[str]]:
+    """The pages that list functions of ``graphc.tensor``, in order, and what each lists."""
+    order = re.findall(r"^tensor/\w+$", (PAGES / "tensor.md").read_text("utf-8"), re.MULTILINE)
+    return {page: listed(page) for page in (PAGES / f"{place}.md" for place in order)}
+
+
+def listed(page: Path) -> list[str]:
+    """The names that a page lists."""
+    blocks = re.findall(
+        r"^\.\. (?:functions|draws)::\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    return [name for block in blocks for name in block.split()]
+
+
+def _listed(content: StringList) -> list[str]:
+    return " ".join(content).split()
+
+
+def _parameters(row: Elementwise) -> Iterator[Any]:
+    for parameter in inspect.signature(row).parameters.values():
+        yield parameter.replace(annotation=parameter.empty)
+
+
+def _others(name: str) -> str:
+    """The other names of the same function."""
+    value = getattr(gt, name)
+    found = [f"``gt.{other}``" for other in sorted(gt.__all__) if getattr(gt, other) is value]
+    return ", ".join(other for other in found if other != f"``gt.{name}``")
+
+
+def _line(name: str) -> str:
+    """What a function is, in a line."""
+    value = getattr(gt, name)
+    if isinstance(value, Elementwise):
+        return f"{_escaped(value.meaning)}."
+    text = inspect.getdoc(value) if callable(value) else value.__doc__
+    return " ".join((text or "").partition("\n\n")[0].split())
+
+
+def _escaped(text: str) -> str:
+    """Text without markup."""
+    return re.sub(r"([|*`_])", r"\\\1", text)
+
+
+def _backends(row: Elementwise) -> str:
+    """What the backends do with an elementwise function."""
+    found: dict[str, list[str]] = {}
+    for name in backends():
+        said = tables.cell(load(name), row)
+        found.setdefault(WORDS.get(said, said), []).append(name)
+    if len(found) == 1:
+        return f"{next(iter(found)).capitalize()} on each."
+    text = "; ".join(f"{said} on {' and '.join(names)}" for said, names in found.items())
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """The directives that the pages use."""
+    for name, directive in (
+        ("functions", Functions),
+        ("function-index", Index),
+        ("draws", Draws),
+        ("plot", PlotOf),
+    ):
+        app.add_directive(name, directive)
+    return {"parallel_read_safe": True}
