@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import graphc.tensor as gt
 from graphc.link import load, names as backends
+from graphc.random.generator import DISTRIBUTIONS
 from graphc.tensor.core.elementwise import Elementwise
 
 PAGES = Path(__file__).parent / "api"
@@ -55,7 +56,7 @@ class Functions(SphinxDirective):
                 yield from ("", f"   Also {others}.")
         else:
             yield from (f".. py:data:: {name}", f"   :module: {gt.__name__}", "")
-            yield f"   {_line(name)}"
+            yield f"   {_line(value)}"
         yield ""
 
     def row(self, name: str, row: Elementwise) -> Iterator[str]:
@@ -80,11 +81,17 @@ class Index(SphinxDirective):
         for page, names in function_pages().items():
             title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
             place = page.relative_to(PAGES).with_suffix("").as_posix()
-            lines += [f":doc:`{title} <{place}>`", "", ".. list-table::", "   :widths: 30 70", ""]
-            for name in names:
-                link = f":py:obj:`{name} <{gt.__name__}.{name}>`"
-                lines += [f"   * - {link}", f"     - {_line(name)}"]
-            lines.append("")
+            lines += [f":doc:`{title} <{place}>`", ""]
+            lines += _table((f"{gt.__name__}.{name}", getattr(gt, name)) for name in names)
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+class DrawIndex(SphinxDirective):
+    """A table of the distributions: each name, and what it is in a line."""
+
+    def run(self) -> list[nodes.Node]:
+        names = sorted(listed(PAGES / "random.md"))
+        lines = _table((f"graphc.random.{name}", DISTRIBUTIONS[name]) for name in names)
         return self.parse_text_to_nodes("\n".join(lines))
 
 
@@ -147,9 +154,17 @@ def _others(name: str) -> str:
     return ", ".join(other for other in found if other != f"``gt.{name}``")
 
 
-def _line(name: str) -> str:
-    """What a function is, in a line."""
-    value = getattr(gt, name)
+def _table(named: Iterable[tuple[str, Any]]) -> list[str]:
+    """Rows of links to full names, and what they are."""
+    lines = [".. list-table::", "   :widths: 30 70", ""]
+    for full, value in named:
+        link = f":py:obj:`{full.rpartition('.')[2]} <{full}>`"
+        lines += [f"   * - {link}", f"     - {_line(value)}"]
+    return [*lines, ""]
+
+
+def _line(value: Any) -> str:
+    """What a function or a number is, in a line."""
     if isinstance(value, Elementwise):
         return f"{_escaped(value.meaning)}."
     text = inspect.getdoc(value) if callable(value) else value.__doc__
@@ -179,6 +194,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
         ("functions", Functions),
         ("function-index", Index),
         ("draws", Draws),
+        ("draw-index", DrawIndex),
         ("plot", PlotOf),
     ):
         app.add_directive(name, directive)
