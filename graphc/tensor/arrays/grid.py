@@ -281,15 +281,11 @@ def indices(dimensions: Any, dtype: Any = "int64", sparse: Literal[False] = Fals
 
 
 @overload
-def indices(
-    dimensions: Any, dtype: Any = "int64", *, sparse: Literal[True]
-) -> list[Tensor]: ...
+def indices(dimensions: Any, dtype: Any = "int64", *, sparse: Literal[True]) -> list[Tensor]: ...
 
 
 @function
-def indices(
-    dimensions: Any, dtype: Any = "int64", sparse: bool = False
-) -> Tensor | list[Tensor]:
+def indices(dimensions: Any, dtype: Any = "int64", sparse: bool = False) -> Tensor | list[Tensor]:
     """Return the index of each element of an array along each of its axes.
 
     Args:

@@ -170,7 +170,7 @@ def unique(  # noqa: PLR0913 (NumPy's arguments)
     return [values, *[y for y, wanted in zip(rest, asked, strict=True) if wanted]]
 
 
-def _unique_of_size(x: Tensor, size: Any, fill_value: Any) -> list[Tensor]:
+def _unique_of_size(x: Tensor, size: Any, fill_value: Any) -> tuple[Tensor, ...]:
     """The distinct elements, where each is first, which of them each element is, and counts."""
     flat = ravel(x)
     n = length(flat, 0)

@@ -441,7 +441,10 @@ class SupportsTensor(Protocol):
     def __graphc_tensor__(self) -> Tensor: ...
 
 
-TensorLike = Node | SupportsArray | SupportsTensor | int | float | complex | Sequence[Any]
+ArrayOrNumber = Node | SupportsArray | SupportsTensor | int | float | complex
+"""One array of any library, or a number."""
+
+TensorLike = ArrayOrNumber | Sequence[Any]
 """What ``as_tensor`` takes: arrays, numbers, and nested sequences that may mix them."""
 
 
