@@ -6,7 +6,7 @@ Where an operation has no pushforward, its pullback's pullback is one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from graphc.errors import ArgumentError, GradientError, UnsupportedOperationError
 from graphc.grad.reverse import (
@@ -88,6 +88,51 @@ def _through_pullback(node: Node, arriving: list[Any]) -> Any:
     return pushed if several else pushed[0]
 
 
+@overload
+def pushforward(
+    f: Tensor,
+    wrt: Any,
+    tangents: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+    use_op_pushforward: bool = False,
+) -> Tensor: ...
+
+
+@overload
+def pushforward(
+    f: tuple[Tensor, ...],
+    wrt: Any,
+    tangents: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+    use_op_pushforward: bool = False,
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def pushforward(
+    f: Sequence[Tensor],
+    wrt: Any,
+    tangents: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+    use_op_pushforward: bool = False,
+) -> list[Tensor]: ...
+
+
+@overload
+def pushforward(
+    f: Any,
+    wrt: Any,
+    tangents: Any,
+    disconnected_outputs: Disconnected = "raise",
+    *,
+    return_disconnected: ReturnDisconnected,
+    use_op_pushforward: bool = False,
+) -> Any: ...
+
+
 def pushforward(
     f: Any,
     wrt: Any,
@@ -140,6 +185,51 @@ def pushforward(
     return contained(f, result)
 
 
+@overload
+def Rop(
+    f: Tensor,
+    wrt: Any,
+    eval_points: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+    use_op_rop_implementation: bool = False,
+) -> Tensor: ...
+
+
+@overload
+def Rop(
+    f: tuple[Tensor, ...],
+    wrt: Any,
+    eval_points: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+    use_op_rop_implementation: bool = False,
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def Rop(
+    f: Sequence[Tensor],
+    wrt: Any,
+    eval_points: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+    use_op_rop_implementation: bool = False,
+) -> list[Tensor]: ...
+
+
+@overload
+def Rop(
+    f: Any,
+    wrt: Any,
+    eval_points: Any,
+    disconnected_outputs: Disconnected = "raise",
+    *,
+    return_disconnected: ReturnDisconnected,
+    use_op_rop_implementation: bool = False,
+) -> Any: ...
+
+
 def Rop(  # noqa: N802 (PyTensor's name)
     f: Any,
     wrt: Any,
@@ -149,4 +239,6 @@ def Rop(  # noqa: N802 (PyTensor's name)
     use_op_rop_implementation: bool = False,
 ) -> Any:
     """``pushforward`` under its older name; arguments as for that, ``eval_points`` the tangents."""
-    return pushforward(f, wrt, eval_points, disconnected_outputs, return_disconnected)
+    return pushforward(
+        f, wrt, eval_points, disconnected_outputs, return_disconnected=return_disconnected
+    )

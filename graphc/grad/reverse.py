@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from graphc.errors import ArgumentError, DisconnectedInputError, GradientError
 from graphc.grad.integers import readings
@@ -97,7 +97,8 @@ def _rearranged(node: Node, g: Tensor) -> Sequence[Any]:
         node.op.pullback(repeated_like(x, g), node, *node.inputs) for x in (mask, inner)
     )
     return [
-        None if part is None else select(m, part, 0) for m, part in zip(chosen, parts, strict=True)
+        None if m is None or part is None else select(m, part, 0)
+        for m, part in zip(chosen, parts, strict=True)
     ]
 
 
@@ -177,6 +178,54 @@ def disconnected(
 
 def _zeros(x: Tensor) -> Tensor:
     return zeros_like(x, x.dtype if is_inexact(x.dtype) else "floatX")
+
+
+@overload
+def grad(
+    cost: Any,
+    wrt: Tensor,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    known_grads: Mapping[Any, Any] | None = None,
+    return_disconnected: Literal["zero"] = "zero",
+) -> Tensor: ...
+
+
+@overload
+def grad(
+    cost: Any,
+    wrt: tuple[Tensor, ...],
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    known_grads: Mapping[Any, Any] | None = None,
+    return_disconnected: Literal["zero"] = "zero",
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def grad(
+    cost: Any,
+    wrt: Sequence[Tensor],
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    known_grads: Mapping[Any, Any] | None = None,
+    return_disconnected: Literal["zero"] = "zero",
+) -> list[Tensor]: ...
+
+
+@overload
+def grad(
+    cost: Any,
+    wrt: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    known_grads: Mapping[Any, Any] | None = None,
+    return_disconnected: ReturnDisconnected,
+) -> Any: ...
 
 
 def grad(
@@ -307,6 +356,51 @@ def _constants(nodes: Any) -> list[Node]:
     return list(nodes) if isinstance(nodes, list | tuple | set) else [nodes]
 
 
+@overload
+def pullback(
+    f: Any,
+    wrt: Tensor,
+    cotangents: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> Tensor: ...
+
+
+@overload
+def pullback(
+    f: Any,
+    wrt: tuple[Tensor, ...],
+    cotangents: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def pullback(
+    f: Any,
+    wrt: Sequence[Tensor],
+    cotangents: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> list[Tensor]: ...
+
+
+@overload
+def pullback(
+    f: Any,
+    wrt: Any,
+    cotangents: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    return_disconnected: ReturnDisconnected,
+) -> Any: ...
+
+
 def pullback(
     f: Any,
     wrt: Any,
@@ -349,6 +443,51 @@ def pullback(
     )
 
 
+@overload
+def Lop(
+    f: Any,
+    wrt: Tensor,
+    eval_points: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> Tensor: ...
+
+
+@overload
+def Lop(
+    f: Any,
+    wrt: tuple[Tensor, ...],
+    eval_points: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def Lop(
+    f: Any,
+    wrt: Sequence[Tensor],
+    eval_points: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> list[Tensor]: ...
+
+
+@overload
+def Lop(
+    f: Any,
+    wrt: Any,
+    eval_points: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    return_disconnected: ReturnDisconnected,
+) -> Any: ...
+
+
 def Lop(  # noqa: N802 (PyTensor's name)
     f: Any,
     wrt: Any,
@@ -359,7 +498,12 @@ def Lop(  # noqa: N802 (PyTensor's name)
 ) -> Any:
     """``pullback`` under its older name; arguments as for that, ``eval_points`` the cotangents."""
     return pullback(
-        f, wrt, eval_points, consider_constant, disconnected_inputs, return_disconnected
+        f,
+        wrt,
+        eval_points,
+        consider_constant,
+        disconnected_inputs,
+        return_disconnected=return_disconnected,
     )
 
 
@@ -411,4 +555,4 @@ def subgraph_grad(
 def typed_like(x: Node, name: str) -> Tensor:
     """A new input of a node's type."""
     made: TensorType = x.type
-    return made(name)  # type: ignore[no-any-return]
+    return made(name)

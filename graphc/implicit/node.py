@@ -201,7 +201,7 @@ def _nested(x: Tensor) -> Tensor:
     """Flatten fields that are implicit themselves."""
     if not any(isinstance(field.op, Implicit) for field in x.inputs):
         return x
-    treedef, leaves = Treedef.of(x.array)
+    treedef, leaves = Treedef.of(x.array)  # type: ignore[attr-defined]
     return Tensor.make(Implicit(treedef), *leaves)
 
 

@@ -12,6 +12,8 @@ from graphc.ir.dtypes import DTYPES, dtype_name, numpy_dtype
 if TYPE_CHECKING:
     import numpy as np
 
+    from graphc.tensor.core.tensor import Tensor
+
 Shape = tuple[int | None, ...]
 
 
@@ -94,7 +96,7 @@ class TensorType(Type):
                 cls._known[key] = known
         return known
 
-    def __call__(self, name: str | None = None, *, shape: Any = None) -> Any:
+    def __call__(self, name: str | None = None, *, shape: Any = None) -> Tensor:
         """Return a new symbolic input of this type.
 
         Args:
@@ -105,14 +107,14 @@ class TensorType(Type):
             ShapeError: The type has another rank or another length.
         """
         if shape is None:
-            return self.node_class.input(self, name)
+            return self.node_class.input(self, name)  # type: ignore[no-any-return]
         made = self.with_shape(shape)
         if not self.admits(made):
             raise ShapeError(
                 f"expected a shape of {self!r}, got {shape}.",
                 "Use gt.tensor(shape=...) for any shape.",
             )
-        return self.node_class.input(made, name)
+        return self.node_class.input(made, name)  # type: ignore[no-any-return]
 
     def clone(self, dtype: Any = None, shape: Any = None) -> TensorType:
         """Return the type with another dtype or shape."""

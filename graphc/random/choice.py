@@ -94,7 +94,7 @@ def orders(keys: Tensor, n: int | Tensor) -> Tensor:
     state = keys, broadcast_to(arange(n), (*lengths(keys)[:-1], n))
     rounds = _rounds(n)
     if not isinstance(rounds, int):
-        return loop(step, state, n_steps=rounds, name="permutation")[0][1]  # type: ignore[no-any-return]
+        return loop(step, state, n_steps=rounds, name="permutation")[0][1]
     for _ in range(rounds):
         state, _none = step(state, None)
     return state[1]

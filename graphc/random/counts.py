@@ -110,7 +110,7 @@ def _one_by_one(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
         return parts[1], count + cast(less_equal(trials, n), p.dtype), trials + waited
 
     first = key, zeros(shape, p.dtype), zeros(shape, p.dtype)
-    return while_loop(is_left, step, first, name="binomial")[1] - 1  # type: ignore[no-any-return]
+    return while_loop(is_left, step, first, name="binomial")[1] - 1
 
 
 def _by_rejection(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ def _one_by_one(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
         return parts[0], count + cast(greater(time, -lam), lam.dtype), time + waited
 
     first = key, zeros(shape, lam.dtype), zeros(shape, lam.dtype)
-    return while_loop(is_left, step, first, name="poisson")[1] - 1  # type: ignore[no-any-return]
+    return while_loop(is_left, step, first, name="poisson")[1] - 1
 
 
 def _by_rejection(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:

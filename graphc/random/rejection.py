@@ -45,7 +45,7 @@ def accepted(key: Tensor, shape: Lengths, dtype: str, attempt: Attempt, keys: in
 
     first = key, full(shape, 0, dtype), full(shape, False)
     _, draws, _ = while_loop(is_left, step, first, name="rejection")
-    return draws  # type: ignore[no-any-return]
+    return draws
 
 
 TAILS = (

@@ -6,7 +6,7 @@ from numpy import e, euler_gamma, inf, nan, newaxis as newaxis, pi
 
 from graphc import lazy
 from graphc.ir import TensorType
-from graphc.tensor import fft as fft, linalg as linalg, signal as signal
+from graphc.tensor import fft as fft, linalg as linalg, signal as signal, special as special
 from graphc.tensor.arrays.broadcast import (
     broadcast_arrays,
     broadcast_shape,

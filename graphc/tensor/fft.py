@@ -15,7 +15,15 @@ from graphc.tensor.arrays.rearrange import roll
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
 from graphc.tensor.core.elementwise import cast, conj, equal, maximum, where
 from graphc.tensor.core.shape import entries, length, shifted_axes
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function, known_axes
+from graphc.tensor.core.tensor import (
+    Axis,
+    Tensor,
+    TensorLike,
+    as_tensor,
+    axes_of,
+    function,
+    known_axes,
+)
 from graphc.tensor.signal.pad import pad
 
 __all__ = [
@@ -314,7 +322,7 @@ def _from_half(op: str, x: Tensor, axis: int, n: Any, norm: Any) -> Tensor:
 
 
 @function
-def fft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+def fft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """Return the discrete Fourier transform along an axis.
 
     Element k is the sum of ``a[j] * exp(-2j * pi * j * k / n)`` over j.
@@ -345,7 +353,7 @@ def fft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tenso
 
 
 @function
-def ifft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+def ifft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """Return the inverse of ``fft``; arguments, result and errors as there.
 
     Example:
@@ -358,21 +366,21 @@ def ifft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tens
 
 
 @function
-def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def fft2(a: TensorLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """Return ``fftn`` over the last two axes; arguments, result and errors as there."""
     x = as_tensor(a)
     return _transform("fft2", x, _targets("fft2", x, s, axes), norm, inverse=False)
 
 
 @function
-def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def ifft2(a: TensorLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """Return the inverse of ``fft2``; arguments, result and errors as for ``fftn``."""
     x = as_tensor(a)
     return _transform("ifft2", x, _targets("ifft2", x, s, axes), norm, inverse=True)
 
 
 @function
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
+def fftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
     """Return the discrete Fourier transform over several axes.
 
     Args:
@@ -393,14 +401,14 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Te
 
 
 @function
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
+def ifftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
     """Return the inverse of ``fftn``; arguments and errors as there."""
     x = as_tensor(a)
     return _transform("ifftn", x, _targets("ifftn", x, s, axes), norm, inverse=True)
 
 
 @function
-def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+def rfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """Return the first half of the transform of real numbers, whose other half mirrors it.
 
     Args:
@@ -427,7 +435,7 @@ def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tens
 
 
 @function
-def irfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+def irfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """Return the inverse of ``rfft``: real numbers from the first half of their transform.
 
     Args:
@@ -454,13 +462,13 @@ def irfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Ten
 
 
 @function
-def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def rfft2(a: TensorLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """Return ``rfftn`` over the last two axes; arguments, result and errors as there."""
     return _real_over_axes("rfft2", a, s, axes, norm)
 
 
 @function
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
+def rfftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
     """Return the transform of real numbers over several axes, half of it along the last of them.
 
     Arguments and errors as for ``fftn``; the numbers must be real.
@@ -480,13 +488,13 @@ def _real_over_axes(op: str, a: Any, s: Any, axes: Any, norm: Any) -> Tensor:
 
 
 @function
-def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
+def irfft2(a: TensorLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """Return the inverse of ``rfft2``; arguments, result and errors as for ``irfftn``."""
     return _from_half_over_axes("irfft2", a, s, axes, norm)
 
 
 @function
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
+def irfftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
     """Return the inverse of ``rfftn``; arguments and errors as for ``fftn``.
 
     The last length of ``s`` is the result's, as ``n`` of ``irfft``.
@@ -501,7 +509,7 @@ def _from_half_over_axes(op: str, a: Any, s: Any, axes: Any, norm: Any) -> Tenso
 
 
 @function
-def hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+def hfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """Return the real transform of a Hermitian-symmetric signal, given its first half.
 
     Args:
@@ -515,7 +523,7 @@ def hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tens
 
 
 @function
-def ihfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+def ihfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """Return the inverse of ``hfft``: the first half, for real numbers; arguments as ``rfft``'s."""
     x = as_tensor(a)
     return conj(_real("ihfft", x, _axis("ihfft", x, axis), n, MIRRORED[_norm("ihfft", norm)]))
@@ -564,7 +572,7 @@ def _shifted(op: str, x: Any, axes: Axis, sign: int) -> Tensor:
 
 
 @function
-def fftshift(x: Any, axes: Axis = None) -> Tensor:
+def fftshift(x: TensorLike, axes: Axis = None) -> Tensor:
     """Return the spectrum with frequency 0 in the middle, negative frequencies before it.
 
     Args:
@@ -580,6 +588,6 @@ def fftshift(x: Any, axes: Axis = None) -> Tensor:
 
 
 @function
-def ifftshift(x: Any, axes: Axis = None) -> Tensor:
+def ifftshift(x: TensorLike, axes: Axis = None) -> Tensor:
     """Return the inverse of ``fftshift``; arguments as there."""
     return _shifted("ifftshift", x, axes, -1)

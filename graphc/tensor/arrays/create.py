@@ -26,7 +26,7 @@ from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import cast, equal
 from graphc.tensor.core.shape import entries, lengths, read_from, target_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor, function, operands
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 
 LETTERS = {
     "b": "int8", "w": "int16", "i": "int32", "l": "int64", "f": "float32", "d": "float64",
@@ -72,7 +72,7 @@ def tensor(name: Any = None, *, dtype: Any = None, shape: Any = None, ndim: Any 
         raise ShapeError("tensor: expected either shape or ndim.")
     if dtype is None:
         dtype = config.floatX
-    return TensorType(dtype, (None,) * ndim if shape is None else shape)(name)  # type: ignore[no-any-return]
+    return TensorType(dtype, (None,) * ndim if shape is None else shape)(name)
 
 
 def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
@@ -159,7 +159,7 @@ PLURALS = {plural(kind): _plural(kind) for kind in CONSTRUCTORS}
 
 
 @function
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+def full(shape: Any, fill_value: TensorLike, dtype: Any = None) -> Tensor:
     """Return an array filled with one value.
 
     Args:
@@ -194,7 +194,7 @@ def empty(shape: Any, dtype: Any = None) -> Tensor:
 
 
 @function
-def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+def full_like(x: TensorLike, fill_value: TensorLike, dtype: Any = None) -> Tensor:
     """Return an array filled with one value, of x's shape and dtype.
 
     Args:
@@ -207,7 +207,7 @@ def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
 
 
 @function
-def zeros_like(x: Any, dtype: Any = None) -> Tensor:
+def zeros_like(x: TensorLike, dtype: Any = None) -> Tensor:
     """Return an array of zeros of x's shape and dtype.
 
     Example:
@@ -220,21 +220,21 @@ def zeros_like(x: Any, dtype: Any = None) -> Tensor:
 
 
 @function
-def ones_like(x: Any, dtype: Any = None) -> Tensor:
+def ones_like(x: TensorLike, dtype: Any = None) -> Tensor:
     """Return an array of ones of x's shape and dtype."""
     x = as_tensor(x)
     return read_from(x, ones(lengths(x), dtype or x.dtype))
 
 
 @function
-def empty_like(x: Any, dtype: Any = None) -> Tensor:
+def empty_like(x: TensorLike, dtype: Any = None) -> Tensor:
     """Return an array of zeros of x's shape and dtype: a graph has no uninitialised values."""
     x = as_tensor(x)
     return read_from(x, zeros_like(x, dtype))
 
 
 @function
-def alloc(value: Any, *shape: Any) -> Tensor:
+def alloc(value: TensorLike, *shape: Any) -> Tensor:
     """Return a value repeated to a shape.
 
     Example:
@@ -291,7 +291,9 @@ class StaticArange(Op):
 
 
 @function
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
+def arange(
+    start: TensorLike, stop: TensorLike | None = None, step: Any = 1, dtype: Any = None
+) -> Tensor:
     """Return evenly spaced values from ``start`` on, ``stop`` excluded.
 
     Args:
@@ -424,7 +426,7 @@ def diagonal_number(op: str, k: Any) -> Tensor:
 
 
 @function
-def identity_like(x: Any, dtype: Any = None) -> Tensor:
+def identity_like(x: TensorLike, dtype: Any = None) -> Tensor:
     """Return the identity matrix of a matrix's shape and dtype."""
     x = as_tensor(x)
     n, m = lengths(x)
@@ -432,12 +434,12 @@ def identity_like(x: Any, dtype: Any = None) -> Tensor:
 
 
 @function
-def tensor_copy(x: Any) -> Tensor:
+def tensor_copy(x: TensorLike) -> Tensor:
     """Return the array itself: a symbolic array never changes, so it needs no copy."""
     return as_tensor(x)
 
 
 @function
-def identity(x: Any) -> Tensor:
+def identity(x: TensorLike) -> Tensor:
     """Return the array itself; the identity matrix is ``eye``."""
     return as_tensor(x)

@@ -17,7 +17,7 @@ from graphc.tensor.core.axes import expand_dims, moveaxis
 from graphc.tensor.core.elementwise import cast, equal, where
 from graphc.tensor.core.shape import entries, length, lengths, target_shape
 from graphc.tensor.core.specify import specify_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
 
 def diagonal_length(n: int, m: int, offset: int) -> int:
@@ -111,7 +111,7 @@ def _from_diagonal(v: Tensor, n: int | Tensor, m: int | Tensor, offset: int) -> 
 
 
 @function
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def diagonal(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Return a diagonal of the matrices in two axes, as the last axis of the result.
 
     Args:
@@ -143,7 +143,7 @@ def _plane(op: str, axis1: int, axis2: int, ndim: int) -> tuple[int, int]:
 
 
 @function
-def extract_diag(x: Any) -> Tensor:
+def extract_diag(x: TensorLike) -> Tensor:
     """Return the main diagonal of the matrices in the first two axes."""
     return diagonal(x)
 
@@ -177,7 +177,7 @@ def alloc_diag(diag: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Te
 
 
 @function
-def diag(v: Any, k: int = 0) -> Tensor:
+def diag(v: TensorLike, k: int = 0) -> Tensor:
     """Return the diagonal of a matrix, or the matrix with a vector on its diagonal.
 
     Args:
@@ -201,7 +201,7 @@ def diag(v: Any, k: int = 0) -> Tensor:
 
 
 @function
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def trace(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Return the sum of a diagonal of the matrices in two axes; arguments as for ``diagonal``.
 
     Example:
@@ -213,7 +213,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
 
 
 @function
-def fill_diagonal(a: Any, val: Any) -> Tensor:
+def fill_diagonal(a: TensorLike, val: TensorLike) -> Tensor:
     """Return the array with a value on its main diagonal.
 
     Args:
@@ -237,7 +237,7 @@ def fill_diagonal(a: Any, val: Any) -> Tensor:
         a = specify_shape(a, [known] * a.ndim)
     if value.ndim:
         places = arange(length(diagonal(a), -1))
-        return a[(places,) * a.ndim].set(value)  # type: ignore[no-any-return]
+        return a[(places,) * a.ndim].set(value)
     first, *others = [
         expand_dims(arange(n), [i for i in range(a.ndim) if i != axis])
         for axis, n in enumerate(lengths(a))
@@ -249,7 +249,7 @@ def fill_diagonal(a: Any, val: Any) -> Tensor:
 
 
 @function
-def fill_diagonal_offset(a: Any, val: Any, offset: Any) -> Tensor:
+def fill_diagonal_offset(a: TensorLike, val: TensorLike, offset: Any) -> Tensor:
     """Return the matrix with a value on one of its diagonals.
 
     Args:

@@ -26,7 +26,7 @@ from graphc.tensor.core.elementwise import (
     with_rank,
 )
 from graphc.tensor.core.shape import Shape, length
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, constant, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, constant, function
 
 T = TypeVar("T")
 
@@ -480,7 +480,7 @@ def sum_axes(parts: Sequence[Any]) -> int:
 
 
 @function
-def getitem(x: Any, index: Any) -> Tensor:
+def getitem(x: TensorLike, index: Any) -> Tensor:
     """Return ``x[index]``, as in NumPy.
 
     Args:
@@ -489,7 +489,7 @@ def getitem(x: Any, index: Any) -> Tensor:
     """
     x = as_tensor(x)
     if isinstance(x.op, Shape) and isinstance(index, int):
-        measured: Tensor = x.inputs[0]
+        measured: Tensor = x.inputs[0]  # type: ignore[assignment]
         _check_bounds(x.type, 0, index)
         return as_tensor(length(measured, index), dtype="int64")
     parsed = _Parser(x, index)
@@ -553,7 +553,7 @@ def _mask_of(part: Tensor) -> Tensor | None:
 
 
 @function
-def set_subtensor(part: Any, value: Any) -> Tensor:
+def set_subtensor(part: TensorLike, value: TensorLike) -> Tensor:
     """Return x with the part ``x[index]`` replaced.
 
     If an index is repeated, which of its values remains is undefined.
@@ -580,7 +580,7 @@ def set_subtensor(part: Any, value: Any) -> Tensor:
 
 
 @function
-def inc_subtensor(part: Any, value: Any) -> Tensor:
+def inc_subtensor(part: TensorLike, value: TensorLike) -> Tensor:
     """Return x with a value added to the part ``x[index]``; repeated indices add up.
 
     Arguments, result and errors as for ``set_subtensor``.
@@ -594,7 +594,7 @@ def inc_subtensor(part: Any, value: Any) -> Tensor:
 
 
 @function
-def flip(x: Any, axis: Any = None) -> Tensor:
+def flip(x: TensorLike, axis: Any = None) -> Tensor:
     """Return the elements in reverse order along axes, all by default.
 
     Example:
@@ -605,4 +605,4 @@ def flip(x: Any, axis: Any = None) -> Tensor:
     x = as_tensor(x)
     axes = axes_of("flip", axis, x.ndim)
     index = tuple(slice(None, None, -1 if i in axes else None) for i in range(x.ndim))
-    return x[index] if axes else x  # type: ignore[no-any-return]
+    return x[index] if axes else x

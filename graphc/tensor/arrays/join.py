@@ -21,7 +21,15 @@ from graphc.tensor.core.axes import (
 )
 from graphc.tensor.core.elementwise import broadcast_shapes
 from graphc.tensor.core.shape import length, ravel
-from graphc.tensor.core.tensor import TABLE, Tensor, as_tensor, axes_of, function, operands
+from graphc.tensor.core.tensor import (
+    TABLE,
+    Tensor,
+    TensorLike,
+    as_tensor,
+    axes_of,
+    function,
+    operands,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +150,13 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
 
 
 @function
-def join(axis: int, *tensors: Any) -> Tensor:
+def join(axis: int, *tensors: TensorLike) -> Tensor:
     """Return arrays joined along an axis; arguments as for ``concatenate``, axis first."""
     return concatenate(tensors, axis)
 
 
 @function
-def make_vector(*scalars: Any) -> Tensor:
+def make_vector(*scalars: TensorLike) -> Tensor:
     """Return scalars as a vector of their common dtype; without any, an empty int64 vector.
 
     Example:
@@ -212,7 +220,7 @@ def _replaced(shape: Sequence[Any], axis: int, n: Any) -> tuple[Any, ...]:
 
 
 @function
-def horizontal_stack(*args: Any) -> Tensor:
+def horizontal_stack(*args: TensorLike) -> Tensor:
     """Return matrices joined side by side.
 
     Args:
@@ -225,7 +233,7 @@ def horizontal_stack(*args: Any) -> Tensor:
 
 
 @function
-def vertical_stack(*args: Any) -> Tensor:
+def vertical_stack(*args: TensorLike) -> Tensor:
     """Return matrices joined one below the other.
 
     Args:
@@ -307,7 +315,7 @@ def column_stack(tensors: Sequence[Any]) -> Tensor:
 
 
 @function
-def block(arrays: Any) -> Tensor:
+def block(arrays: TensorLike) -> Tensor:
     """Return nested lists of blocks as one array.
 
     Args:

@@ -12,7 +12,7 @@ from graphc.tensor.arrays.create import above_diagonal, diagonal_number
 from graphc.tensor.arrays.index import nonzero_places
 from graphc.tensor.core.elementwise import cast, where
 from graphc.tensor.core.shape import entries, lengths
-from graphc.tensor.core.tensor import Tensor, as_tensor, constant, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant, function
 
 
 @function
@@ -133,14 +133,14 @@ def matrix_lengths(op: str, a: Any) -> list[int | Tensor]:
 
 
 @function
-def tril_indices_from(a: Any, k: Any = 0) -> tuple[Tensor, ...]:
+def tril_indices_from(a: TensorLike, k: Any = 0) -> tuple[Tensor, ...]:
     """Return the positions at and below a matrix's diagonal; arguments as for ``tril_indices``."""
     n, m = matrix_lengths("tril_indices_from", a)
     return tril_indices(n, k, m)
 
 
 @function
-def triu_indices_from(a: Any, k: Any = 0) -> tuple[Tensor, ...]:
+def triu_indices_from(a: TensorLike, k: Any = 0) -> tuple[Tensor, ...]:
     """Return the positions at and above a matrix's diagonal; arguments as for ``tril_indices``."""
     n, m = matrix_lengths("triu_indices_from", a)
     return triu_indices(n, k, m)

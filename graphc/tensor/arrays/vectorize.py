@@ -243,7 +243,7 @@ def _is_wide(new: Tensor, axis: int) -> bool:
 
 
 def _stand_in(x: Tensor, new: Tensor, axis: int) -> Tensor:
-    return TensorType(x.dtype, (new.type.shape[axis], *x.type.shape))()  # type: ignore[no-any-return]
+    return TensorType(x.dtype, (new.type.shape[axis], *x.type.shape))()
 
 
 def _without_ones(new: Tensor, rank: int) -> Tensor:

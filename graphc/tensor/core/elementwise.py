@@ -33,7 +33,15 @@ from graphc.ir import (
 )
 from graphc.ir.line import ATOM, Code, Writer
 from graphc.tensor.core.help import OfInstance, help_of, signature_of
-from graphc.tensor.core.tensor import TABLE, Tensor, TensorLike, as_tensor, function, operands
+from graphc.tensor.core.tensor import (
+    TABLE,
+    Tensor,
+    TensorLike,
+    as_tensor,
+    enter,
+    function,
+    operands,
+)
 
 Pullback = Callable[..., Any]
 Domain = Callable[[str], tuple[str, str] | None]
@@ -516,7 +524,7 @@ def _row(name: str) -> Elementwise:
 
 def _enter(row: Row) -> Row:
     ROWS[row.row] = row
-    TABLE[row.row] = row
+    enter(row.row, row)
     return row
 
 
@@ -880,7 +888,7 @@ class Cast(Op):
 
 
 @function
-def cast(x: Any, dtype: Any) -> Tensor:
+def cast(x: TensorLike, dtype: Any) -> Tensor:
     """Return the values in another dtype.
 
     Args:
@@ -955,7 +963,9 @@ def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor: ...
 
 
 @function
-def where(condition: Any, a: Any = None, b: Any = None) -> Tensor | tuple[Tensor, ...]:
+def where(
+    condition: TensorLike, a: TensorLike | None = None, b: TensorLike | None = None
+) -> Tensor | tuple[Tensor, ...]:
     """Return ``a`` where the condition holds and ``b`` elsewhere; the three broadcast.
 
     Gradients flow to the chosen branch; the other one never contributes NaN.
@@ -1004,7 +1014,7 @@ _clip = _enter(
 
 
 @function
-def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """Return x limited to two bounds; its gradient passes at and between them.
 
     Args:

@@ -23,7 +23,7 @@ from graphc.tensor.core.elementwise import (
     unary,
     where,
 )
-from graphc.tensor.core.tensor import TABLE, Tensor, as_tensor, function
+from graphc.tensor.core.tensor import TABLE, Tensor, TensorLike, as_tensor, function
 
 
 def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -168,7 +168,7 @@ log1mexp = unary(
 
 
 @function
-def log_sigmoid(x: Any) -> Tensor:
+def log_sigmoid(x: TensorLike) -> Tensor:
     """Return ``log(sigmoid(x))``, without overflow for a very negative x.
 
     Args:

@@ -7,7 +7,7 @@ import reprlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from graphc.tensor.core.dispatch import (
     whole_arguments,
 )
 from graphc.tensor.core.equality import is_elementwise
+from graphc.tensor.core.methods import Methods, add_method
 from graphc.tensor.core.runtime import Runtime
 
 WRAPPERS = __file__
@@ -62,8 +63,14 @@ OPERANDS = (Node, np.ndarray, np.generic, list, tuple, *WEAK)
 
 def function(f: F) -> F:
     """Register a public function under its own name."""
-    TABLE[f.__name__] = f
+    enter(f.__name__, f)
     return f
+
+
+def enter(name: str, f: Callable[..., Any]) -> None:
+    """Register a public function, which may be a method of symbolic arrays too."""
+    TABLE[name] = f
+    add_method(name, f)
 
 
 def _is_operand(value: Any) -> bool:
@@ -80,7 +87,7 @@ def _both_ways(name: str) -> tuple[Binary, Binary]:
     return forward, backward
 
 
-class Tensor(Node):
+class Tensor(Methods):
     """A symbolic array: the value an expression will have, given values for its inputs.
 
     It has NumPy's operators and methods. It has no value, so it cannot be a condition, an index of
@@ -141,11 +148,12 @@ class Tensor(Node):
         return TABLE["imag"](self)  # type: ignore[no-any-return]
 
     # Nodes are compared by identity; but in functions of single elements, as a mask's, by value.
+    # Type checkers are told bool, and so show where elementwise equality was meant.
 
-    def __eq__(self, other: object) -> Any:
+    def __eq__(self, other: object) -> bool:
         return TABLE["equal"](self, other) if is_elementwise() else self is other
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> bool:
         return TABLE["not_equal"](self, other) if is_elementwise() else self is not other
 
     __hash__ = Node.__hash__
@@ -178,11 +186,13 @@ class Tensor(Node):
             "A Python integer", "graphc's own functions take it as it is, also as a shape."
         )
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._refuse(
-            "A NumPy array",
-            "Use graphc.tensor's functions (gt.stack for a list), or x.eval({...}).",
-        )
+    if not TYPE_CHECKING:  # NumPy's operators would claim the result of ``array + tensor``
+
+        def __array__(self, *args: Any, **kwargs: Any) -> Any:
+            raise self._refuse(
+                "A NumPy array",
+                "Use graphc.tensor's functions (gt.stack for a list), or x.eval({...}).",
+            )
 
     def __contains__(self, value: Any) -> bool:
         raise self._refuse("A search", "Use gt.any(gt.equal(x, value)).")
@@ -268,6 +278,7 @@ class Tensor(Node):
     __le__, _ = _both_ways("less_equal")
     __gt__, _ = _both_ways("greater")
     __ge__, _ = _both_ways("greater_equal")
+    del _
 
     def __neg__(self) -> Tensor:
         return TABLE["negative"](self)  # type: ignore[no-any-return]
@@ -376,17 +387,11 @@ class Tensor(Node):
         """Print the graph as a tree; options as for ``graphc.dprint``."""
         return dprint(self, **options)
 
-    def __dir__(self) -> list[str]:
-        known = (name for name in METHODS if OTHER_NAMES.get(name, name) in TABLE)
-        return sorted({*object.__dir__(self), *known})
+    if not TYPE_CHECKING:  # for which there are no attributes that are not declared
 
-    def __getattr__(self, name: str) -> Any:
-        # Reached only where a class has no such attribute: NumPy-like methods by table.
-        known = TABLE.get(OTHER_NAMES.get(name, name)) if name in METHODS else None
-        if known is not None:
-            return lambda *args, **kwargs: known(self, *args, **kwargs)
-        problem = f"A symbolic array has no attribute {name!r}.{ABSENT.get(name, '')}"
-        raise AttributeError(problem, name=name, obj=self)
+        def __getattr__(self, name: str) -> Any:
+            problem = f"A symbolic array has no attribute {name!r}.{ABSENT.get(name, '')}"
+            raise AttributeError(problem, name=name, obj=self)
 
 
 ABSENT = {
@@ -421,17 +426,6 @@ def _is_entry(entry: Any) -> bool:
     return isinstance(entry, int | str)
 
 
-METHODS = (
-    "all", "any", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "argmax",
-    "argmin", "argpartition", "argsort", "ceil", "choose", "clip", "compress", "conj", "conjugate",
-    "cos", "cosh", "cumprod", "cumsum", "deg2rad", "diagonal", "dot", "exp", "exp2", "expm1",
-    "fill", "floor", "log", "log10", "log1p", "log2", "max", "mean", "min", "nonzero",
-    "nonzero_values", "ones_like", "partition", "prod", "ptp", "rad2deg", "ravel", "repeat",
-    "round", "searchsorted", "sin", "sinh", "sort", "sqrt", "squeeze", "std", "sum", "swapaxes",
-    "take", "tan", "tanh", "trace", "trunc", "var", "zeros_like",
-)  # fmt: skip
-"""The functions that are methods too, with the array as their first argument."""
-
 TensorType.node_class = Tensor
 
 
@@ -447,7 +441,10 @@ class SupportsTensor(Protocol):
     def __graphc_tensor__(self) -> Tensor: ...
 
 
-TensorLike = Node | SupportsArray | SupportsTensor | int | float | complex | Sequence[Any]
+ArrayOrNumber = Node | SupportsArray | SupportsTensor | int | float | complex
+"""One array of any library, or a number."""
+
+TensorLike = ArrayOrNumber | Sequence[Any]
 """What ``as_tensor`` takes: arrays, numbers, and nested sequences that may mix them."""
 
 

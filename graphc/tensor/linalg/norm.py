@@ -13,7 +13,16 @@ from graphc.tensor.arrays.reduce import any, max, min, sum
 from graphc.tensor.core.axes import expand_dims, moveaxis, squeeze
 from graphc.tensor.core.elementwise import abs, cast, equal, not_equal, sqrt, square, where
 from graphc.tensor.core.exponential import power
-from graphc.tensor.core.tensor import TABLE, Axis, Tensor, as_tensor, axes_of, function, known_axes
+from graphc.tensor.core.tensor import (
+    TABLE,
+    Axis,
+    Tensor,
+    TensorLike,
+    as_tensor,
+    axes_of,
+    function,
+    known_axes,
+)
 from graphc.tensor.linalg.spectra import as_matrices, rounded_back
 from graphc.tensor.linalg.svd import Svdvals
 
@@ -22,7 +31,7 @@ INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 
 
 @function
-def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def norm(x: TensorLike, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the norm of vectors or matrices.
 
     The gradient at 0 is 0, a subgradient.
@@ -87,7 +96,7 @@ TABLE["norm_as_in_numpy"] = _as_in_numpy
 
 @function
 def vector_norm(
-    x: Any, *, axis: Axis = None, keepdims: bool = False, ord: builtins.float = 2
+    x: TensorLike, *, axis: Axis = None, keepdims: bool = False, ord: builtins.float = 2
 ) -> Tensor:
     """Return the norm of vectors.
 
@@ -114,7 +123,7 @@ def vector_norm(
 
 
 @function
-def matrix_norm(x: Any, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+def matrix_norm(x: TensorLike, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     """Return the norm of matrices, which are the last two axes.
 
     Args:

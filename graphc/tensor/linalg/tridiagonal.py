@@ -18,7 +18,7 @@ from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.core.axes import squeeze
 from graphc.tensor.core.elementwise import cast, conj
 from graphc.tensor.core.shape import length
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.lu import check_square
 from graphc.tensor.linalg.mirror import (
     as_columns,
@@ -249,7 +249,7 @@ class SolveTridiagonalFactors(Op):
 
 
 @function
-def tridiagonal_lu_factor(a: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def tridiagonal_lu_factor(a: TensorLike) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the arguments of ``tridiagonal_lu_solve``, for tridiagonal matrices.
 
     There is no gradient by these; ``solve(a, b, assume_a="tridiagonal")`` has one.
@@ -281,7 +281,11 @@ def tridiagonal_lu_factor(a: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tenso
 
 @function
 def tridiagonal_lu_solve(
-    a_diagonals: Sequence[Any], b: Any, *, b_ndim: int | None = None, transposed: bool = False
+    a_diagonals: Sequence[Any],
+    b: TensorLike,
+    *,
+    b_ndim: int | None = None,
+    transposed: bool = False,
 ) -> Tensor:
     """Return the solution x of ``a @ x = b``, given ``tridiagonal_lu_factor(a)``.
 

@@ -20,7 +20,7 @@ from graphc.tensor.arrays.reduce import max, min, sum
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
 from graphc.tensor.core.elementwise import cast, equal, floor, maximum, round, where, widened_name
 from graphc.tensor.core.shape import entries, length, lengths, target_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 from graphc.tensor.statistics.quantile import median
 from graphc.tensor.statistics.statistics import mean
 
@@ -240,7 +240,7 @@ MODES = {
 
 
 @function
-def pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Tensor:
+def pad(x: TensorLike, pad_width: Any, mode: str = "constant", **options: Any) -> Tensor:
     """Return an array with elements added in front and behind, one axis after the other.
 
     Args:
@@ -289,7 +289,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Tenso
         ]
         parts = [sides[0], x, sides[1]]
         x = concatenate([part for part in parts if part is not None], axis)
-    return x  # type: ignore[no-any-return]
+    return x
 
 
 def _with_number(x: Tensor, number: Any, widths: Sequence[tuple[Any, Any]]) -> Tensor:

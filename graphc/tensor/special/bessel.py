@@ -46,7 +46,7 @@ from graphc.tensor.core.elementwise import (
     where,
 )
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
-from graphc.tensor.core.tensor import TABLE, Tensor, constant, function
+from graphc.tensor.core.tensor import TABLE, Tensor, TensorLike, constant, function
 from graphc.tensor.core.trigonometric import arcsin, arctan, cos, cosh, sin, sinh, tanh
 from graphc.tensor.special.gamma import gamma_sign, gammaln
 from graphc.tensor.special.series import (
@@ -295,7 +295,8 @@ def _power_series(v: Tensor, x: Tensor) -> Any:
     pole = less(v, 0) & equal(v, floor(v))
     order = where(pole, -v, v)
     quarter = -(x * x) / 4
-    term, total = 1.0, 1.0
+    term: Any = 1.0
+    total = term
     for k in range(1, 22):
         term = term * quarter / (k * (order + k))
         total = total + term
@@ -586,7 +587,7 @@ kve: Binary = binary(
 
 
 @function
-def kn(n: Any, x: Any) -> Tensor:
+def kn(n: TensorLike, x: TensorLike) -> Tensor:
     """Return the modified Bessel function of the second kind of integer order, ``kv(n, x)``.
 
     Args:

@@ -32,7 +32,7 @@ from graphc.tensor.core.elementwise import (
     where,
 )
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
-from graphc.tensor.core.tensor import TABLE, Tensor, as_tensor, constant, function
+from graphc.tensor.core.tensor import TABLE, Tensor, TensorLike, as_tensor, constant, function
 from graphc.tensor.special.gamma import digamma, gamma_sign, gammaln, log_gamma_quantile
 from graphc.tensor.special.series import computed, excess_of_exp, integral, shortfall_of_log1p, wide
 from graphc.tensor.special.special import ndtri, xlog1py, xlogy
@@ -359,7 +359,7 @@ betaincinv = several(
 
 
 @function
-def beta(a: Any, b: Any) -> Any:
+def beta(a: TensorLike, b: TensorLike) -> Tensor:
     """Return the beta function, ``gamma(a) * gamma(b) / gamma(a + b)``, without overflow of either.
 
     Args:

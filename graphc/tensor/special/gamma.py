@@ -37,7 +37,7 @@ from graphc.tensor.core.elementwise import (
     where,
 )
 from graphc.tensor.core.exponential import exp, expm1, log
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.special.series import (
     computed,
     excess_of_exp,
@@ -459,14 +459,14 @@ def _inverse_slope(g: Any, by_a: Any, by_x: Any) -> tuple[Any, Any]:
 # Functions made of the rows.
 
 
-def gamma_sign(x: Tensor) -> Any:
+def gamma_sign(x: Tensor) -> Tensor:
     # Below 0 it changes at each whole number.
     whole = floor(x)
     return where(less(x, 0), 1 - 2 * (whole - 2 * floor(whole / 2)), 1)
 
 
 @function
-def factorial(n: Any) -> Any:
+def factorial(n: TensorLike) -> Tensor:
     """Return ``gamma(n + 1)``: n! for whole numbers, and 0 for negative ones as in SciPy.
 
     Args:
@@ -485,7 +485,7 @@ def factorial(n: Any) -> Any:
 
 
 @function
-def poch(z: Any, m: Any) -> Any:
+def poch(z: TensorLike, m: TensorLike) -> Tensor:
     """Return the rising factorial ``gamma(z + m) / gamma(z)``, where z and z + m are no poles.
 
     Args:
@@ -505,7 +505,7 @@ def poch(z: Any, m: Any) -> Any:
 
 
 @function
-def gammal(k: Any, x: Any) -> Tensor:
+def gammal(k: TensorLike, x: TensorLike) -> Tensor:
     """Return the lower incomplete gamma function, ``gammainc(k, x) * gamma(k)``.
 
     Args:
@@ -519,7 +519,7 @@ def gammal(k: Any, x: Any) -> Tensor:
 
 
 @function
-def gammau(k: Any, x: Any) -> Tensor:
+def gammau(k: TensorLike, x: TensorLike) -> Tensor:
     """Return the upper incomplete gamma function, ``gammaincc(k, x) * gamma(k)``.
 
     Args:
@@ -530,7 +530,7 @@ def gammau(k: Any, x: Any) -> Tensor:
 
 
 @function
-def chi2sf(x: Any, k: Any) -> Tensor:
+def chi2sf(x: TensorLike, k: TensorLike) -> Tensor:
     """Return the probability that a chi-squared variable of k degrees of freedom exceeds x.
 
     Args:
@@ -549,7 +549,7 @@ def chi2sf(x: Any, k: Any) -> Tensor:
 
 
 @function
-def multigammaln(a: Any, d: int) -> Any:
+def multigammaln(a: TensorLike, d: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension d.
 
     Args:
@@ -568,7 +568,7 @@ def multigammaln(a: Any, d: int) -> Any:
             "Pass 1 or more.",
         )
     a = as_tensor(a)
-    constant_part = d * (d - 1) / 4 * np.log(np.pi).item()
+    constant_part: float = d * (d - 1) / 4 * np.log(np.pi).item()
     total = gammaln(a)
     for j in range(1, d):
         total = total + gammaln(a - j / 2)

@@ -42,7 +42,7 @@ from graphc.tensor.core.elementwise import (
     where,
 )
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
-from graphc.tensor.core.tensor import TABLE, Axis, Tensor, constant, function
+from graphc.tensor.core.tensor import TABLE, Axis, Tensor, TensorLike, constant, function
 from graphc.tensor.core.trigonometric import arctanh, cos, sin
 from graphc.tensor.special.normal import (
     erf_in_parts,
@@ -473,7 +473,7 @@ class LogSoftmax(AxisComposite):
 
 
 @function
-def softmax(x: Any, axis: Axis = None) -> Tensor:
+def softmax(x: TensorLike, axis: Axis = None) -> Tensor:
     """Return ``exp(x) / sum(exp(x))`` over axes, without overflow.
 
     Args:
@@ -496,6 +496,6 @@ def softmax(x: Any, axis: Axis = None) -> Tensor:
 
 
 @function
-def log_softmax(x: Any, axis: Axis = None) -> Tensor:
+def log_softmax(x: TensorLike, axis: Axis = None) -> Tensor:
     """Return ``log(softmax(x, axis))``, exact where softmax rounds to 0; arguments as there."""
     return apply_composite(LogSoftmax, x, axis)

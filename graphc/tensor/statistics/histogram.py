@@ -24,13 +24,13 @@ from graphc.tensor.core.elementwise import (
     where,
 )
 from graphc.tensor.core.shape import length, ravel
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 
 
 @function
 def bincount(
-    x: Any,
-    weights: Any = None,
+    x: TensorLike,
+    weights: TensorLike | None = None,
     minlength: Any = None,
     *,
     length: Any = None,
@@ -82,7 +82,7 @@ def _counts(place: Tensor, n: Any, weights: Any, dtype: str) -> Tensor:
 
 
 @function
-def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
+def digitize(x: TensorLike, bins: Any, right: bool = False) -> Tensor:
     """Return the bin of each value.
 
     Args:
@@ -108,7 +108,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
 
 
 @function
-def histogram_bin_edges(x: Any, bins: Any = 10, range: Any = None) -> Tensor:
+def histogram_bin_edges(x: TensorLike, bins: Any = 10, range: Any = None) -> Tensor:
     """Return the edges of bins of equal width; arguments as for ``histogram``."""
     x, requested = ravel(as_tensor(x)), bins
     bins = bins if isinstance(bins, str) else as_tensor(bins)
@@ -141,7 +141,11 @@ def _ends(x: Tensor, range: Any) -> tuple[Tensor, Tensor]:
 
 @function
 def histogram(
-    x: Any, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
+    x: TensorLike,
+    bins: Any = 10,
+    range: Any = None,
+    density: bool = False,
+    weights: TensorLike | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the number of values in each bin.
 

@@ -21,7 +21,7 @@ from graphc.tensor.core.elementwise import (
     sqrt,
     where,
 )
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, function
 from graphc.tensor.statistics.statistics import mean, var
 
 
@@ -31,7 +31,7 @@ def _filled(x: Any, value: Any) -> Tensor:
 
 
 @function
-def nansum(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def nansum(x: TensorLike, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """Return the sum over axes without NaN; arguments as for ``sum``; 0 where nothing is left.
 
     Example:
@@ -44,25 +44,25 @@ def nansum(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False)
 
 
 @function
-def nanprod(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def nanprod(x: TensorLike, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """Return the product over axes without NaN; arguments as for ``sum``; 1 if nothing is left."""
     return prod(_filled(x, 1), axis, dtype, keepdims)
 
 
 @function
-def nancumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+def nancumsum(x: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor:
     """Return ``cumsum`` with 0 in place of NaN; arguments as for ``cumsum``."""
     return cumsum(_filled(x, 0), axis, dtype)
 
 
 @function
-def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+def nancumprod(x: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor:
     """Return ``cumprod`` with 1 in place of NaN; arguments as for ``cumsum``."""
     return cumprod(_filled(x, 1), axis, dtype)
 
 
 @function
-def nanmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanmax(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the largest value over axes but NaN; arguments as for ``max``; NaN if all are.
 
     Example:
@@ -76,7 +76,7 @@ def nanmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @function
-def nanmin(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanmin(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the smallest value over axes but NaN; arguments as for ``max``; NaN if all are."""
     x = as_tensor(x)
     return _unless_all_nan(min(_filled(x, np.inf), axis, keepdims), x, axis, keepdims)
@@ -89,7 +89,7 @@ def _unless_all_nan(y: Tensor, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
 
 
 @function
-def nanargmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def nanargmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the first largest value but NaN; 0 where all are NaN.
 
     Arguments and errors as for ``argmax``.
@@ -98,7 +98,7 @@ def nanargmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor
 
 
 @function
-def nanargmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def nanargmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the first smallest value but NaN; 0 where all are NaN.
 
     Arguments and errors as for ``argmax``.
@@ -107,7 +107,7 @@ def nanargmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor
 
 
 @function
-def nanmean(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def nanmean(x: TensorLike, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """Return the mean over axes without NaN; arguments as for ``mean``; NaN if nothing is left.
 
     Example:
@@ -122,7 +122,7 @@ def nanmean(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False
 
 @function
 def nanvar(
-    x: Any, axis: Axis = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False
+    x: TensorLike, axis: Axis = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False
 ) -> Tensor:
     """Return the variance over axes without NaN; arguments as for ``var``.
 
@@ -143,14 +143,19 @@ def nanvar(
 
 @function
 def nanstd(
-    x: Any, axis: Axis = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False
+    x: TensorLike, axis: Axis = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False
 ) -> Tensor:
     """Return the square root of ``nanvar``; arguments as there."""
     return sqrt(nanvar(x, axis, dtype, ddof, keepdims))
 
 
 @function
-def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+def nan_to_num(
+    x: TensorLike,
+    nan: TensorLike = 0.0,
+    posinf: TensorLike | None = None,
+    neginf: TensorLike | None = None,
+) -> Tensor:
     """Return x with numbers in place of NaN and infinities.
 
     Args:
@@ -170,7 +175,7 @@ def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -
     """
     x = as_tensor(x)
     if not is_inexact(x.dtype):
-        return x  # type: ignore[no-any-return]
+        return x
     if is_complex(x.dtype):
         return complex(*(nan_to_num(part, nan, posinf, neginf) for part in (real(x), imag(x))))
     limit = largest_number(x.dtype)
@@ -186,13 +191,13 @@ def largest_number(dtype: str) -> float:
 
 
 @function
-def isposinf(x: Any) -> Tensor:
+def isposinf(x: TensorLike) -> Tensor:
     """Return whether x is inf, elementwise; false for integers."""
     return _is_value(x, np.inf)
 
 
 @function
-def isneginf(x: Any) -> Tensor:
+def isneginf(x: TensorLike) -> Tensor:
     """Return whether x is -inf, elementwise; false for integers."""
     return _is_value(x, -np.inf)
 

@@ -31,7 +31,7 @@ from graphc.tensor.core.elementwise import (
 )
 from graphc.tensor.core.rounding import rint
 from graphc.tensor.core.shape import length, lengths, ravel, reshape
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, axes_of, function
 from graphc.tensor.statistics.statistics import mean
 
 
@@ -42,7 +42,7 @@ def _sorted(op: str, x: Tensor, axis: Axis) -> tuple[Tensor, tuple[int, ...]]:
 
 
 @function
-def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def median(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the middle element in sorted order, or the mean of the two middle ones.
 
     Args:
@@ -71,7 +71,7 @@ def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @function
-def nanmedian(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanmedian(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return ``median`` ignoring NaN; arguments as there; NaN where nothing is left.
 
     Raises:
@@ -143,7 +143,7 @@ ELEMENTS = {"inverted_cdf", "closest_observation", "lower", "higher", "nearest"}
 
 @function
 def quantile(
-    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
     """Return the values below which given fractions of the elements lie.
 
@@ -175,7 +175,7 @@ def quantile(
 
 @function
 def nanquantile(
-    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
     """Return ``quantile`` ignoring NaN; arguments and errors as there; NaN if nothing is left."""
     return _quantile("nanquantile", x, q, axis, method, keepdims, _of_numbers)
@@ -183,7 +183,7 @@ def nanquantile(
 
 @function
 def percentile(
-    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
     """Return ``quantile`` with q from 0 to 100; arguments and errors as for ``quantile``.
 
@@ -197,7 +197,7 @@ def percentile(
 
 @function
 def nanpercentile(
-    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
     """Return ``nanquantile`` with q from 0 to 100; arguments and errors as for ``quantile``."""
     return _quantile("nanpercentile", x, _hundredth(q), axis, method, keepdims, _of_numbers)
