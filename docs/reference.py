@@ -188,8 +188,22 @@ def _backends(row: Elementwise) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
+def whole_sentences(
+    app: Sphinx, what: str, name: str, value: Any, options: Any, lines: list[str]
+) -> None:
+    """Keep Napoleon from reading a colon in a description as the end of a type."""
+    places = [i + 1 for i, line in enumerate(lines[:-1]) if line in {"Returns:", "Yields:"}]
+    if what in {"attribute", "data", "property"}:
+        places.append(0)
+    for i in places:
+        text = lines[i].lstrip() if i < len(lines) else ""
+        if re.search(r"\w: ", text):
+            lines[i] = f"{lines[i][: len(lines[i]) - len(text)]}: {text}"
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """The directives that the pages use."""
+    app.connect("autodoc-process-docstring", whole_sentences, priority=100)
     for name, directive in (
         ("functions", Functions),
         ("function-index", Index),

@@ -231,6 +231,9 @@ def shared(
             have other lengths.
         borrow: Store the array itself, not a copy.
 
+    Returns:
+        A symbolic array with ``get_value`` and ``set_value``; of an implicit array, an implicit one.
+
     Raises:
         DTypeError: The value is no array of numbers.
         ArgumentError: It is symbolic, or does not have the ``shape``.

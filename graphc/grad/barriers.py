@@ -108,7 +108,15 @@ def disconnected_grad(x: Any) -> Tensor:
 
 
 def zero_grad(x: Any) -> Tensor:
-    """x itself, with zero for its derivative: connected, unlike ``disconnected_grad``."""
+    """x itself, with zero for its derivative: connected, unlike ``disconnected_grad``.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.scalar("x")
+        >>> slope = graphc.grad(x * graphc.zero_grad(x), x)
+        >>> float(slope.eval({x: 3.0}, mode="NUMPY"))
+        3.0
+    """
     return Tensor.make(GradZero(), as_tensor(x))
 
 
@@ -122,6 +130,13 @@ def grad_clip(x: Any, lower_bound: float, upper_bound: float) -> Tensor:
 
     Raises:
         ArgumentError: The lower bound is above the upper one.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.scalar("x")
+        >>> slope = graphc.grad(graphc.grad_clip(x, -1.0, 1.0) ** 2, x)
+        >>> float(slope.eval({x: 3.0}, mode="NUMPY"))
+        1.0
     """
     if not lower_bound <= upper_bound:
         raise ArgumentError(f"grad_clip: {lower_bound} is above {upper_bound}.", "Exchange them.")
@@ -134,5 +149,12 @@ def grad_scale(x: Any, multiplier: float) -> Tensor:
     Args:
         x: A floating or complex array.
         multiplier: A Python number.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.scalar("x")
+        >>> slope = graphc.grad(graphc.grad_scale(x, 0.5) ** 2, x)
+        >>> float(slope.eval({x: 3.0}, mode="NUMPY"))
+        3.0
     """
     return Tensor.make(GradScale(float(multiplier)), as_tensor(x))

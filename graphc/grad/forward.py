@@ -156,6 +156,9 @@ def pushforward(
     Returns:
         An array of the shape and dtype of ``f``, or a list or tuple.
 
+    Raises:
+        ArgumentError: There are more or fewer tangents than arrays in ``wrt``, or of other ranks.
+
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.vector("x")
@@ -238,7 +241,15 @@ def Rop(  # noqa: N802 (PyTensor's name)
     return_disconnected: ReturnDisconnected = "zero",
     use_op_rop_implementation: bool = False,
 ) -> Any:
-    """``pushforward`` under its older name; arguments as for that, ``eval_points`` the tangents."""
+    """``pushforward`` under its older name; arguments as for that, ``eval_points`` the tangents.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> moved = graphc.Rop(x**2, x, gt.as_tensor([1.0, 10.0]))
+        >>> moved.eval({x: [3.0, 4.0]}, mode="NUMPY").tolist()
+        [6.0, 80.0]
+    """
     return pushforward(
         f, wrt, eval_points, disconnected_outputs, return_disconnected=return_disconnected
     )

@@ -259,6 +259,7 @@ def grad(
         respect to integers it is floating.
 
     Raises:
+        ArgumentError: Neither a cost nor ``known_grads``.
         GradientError: The cost is not a real floating scalar, or a loop or an operation of yours
             reads integers of ``wrt``.
         DisconnectedInputError: The cost does not depend on an array of ``wrt``.
@@ -422,6 +423,9 @@ def pullback(
     Returns:
         An array of the shape and dtype of ``wrt``, or a list or tuple.
 
+    Raises:
+        ArgumentError: There are more or fewer cotangents than arrays in ``f``, or of other shapes.
+
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.vector("x")
@@ -496,7 +500,15 @@ def Lop(  # noqa: N802 (PyTensor's name)
     disconnected_inputs: Disconnected = "raise",
     return_disconnected: ReturnDisconnected = "zero",
 ) -> Any:
-    """``pullback`` under its older name; arguments as for that, ``eval_points`` the cotangents."""
+    """``pullback`` under its older name; arguments as for that, ``eval_points`` the cotangents.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> back = graphc.Lop(gt.exp(x), x, gt.as_tensor([1.0, 10.0]))
+        >>> back.eval({x: [0.0, 0.0]}, mode="NUMPY").tolist()
+        [1.0, 10.0]
+    """
     return pullback(
         f,
         wrt,

@@ -367,14 +367,28 @@ def ifft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
 
 @function
 def fft2(a: TensorLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """Return ``fftn`` over the last two axes; arguments, result and errors as there."""
+    """Return ``fftn`` over the last two axes; arguments, result and errors as there.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.fft.fft2(np.ones((2, 2))).real.eval(mode="NUMPY").tolist()
+        [[4.0, 0.0], [0.0, 0.0]]
+    """
     x = as_tensor(a)
     return _transform("fft2", x, _targets("fft2", x, s, axes), norm, inverse=False)
 
 
 @function
 def ifft2(a: TensorLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """Return the inverse of ``fft2``; arguments, result and errors as for ``fftn``."""
+    """Return the inverse of ``fft2``; arguments, result and errors as for ``fftn``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a = [[1.0, 2.0], [3.0, 4.0]]
+        >>> gt.fft.ifft2(gt.fft.fft2(a)).real.round(6).eval(mode="NUMPY").tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
+    """
     x = as_tensor(a)
     return _transform("ifft2", x, _targets("ifft2", x, s, axes), norm, inverse=True)
 
@@ -395,6 +409,12 @@ def fftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = None
     Raises:
         ShapeError: There are no such axes, or not as many as lengths.
         ArgumentError: No such norm.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.fft.fftn(np.ones((2, 2))).real.eval(mode="NUMPY").tolist()
+        [[4.0, 0.0], [0.0, 0.0]]
     """
     x = as_tensor(a)
     return _transform("fftn", x, _targets("fftn", x, s, axes), norm, inverse=False)
@@ -402,7 +422,14 @@ def fftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = None
 
 @function
 def ifftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
-    """Return the inverse of ``fftn``; arguments and errors as there."""
+    """Return the inverse of ``fftn``; arguments and errors as there.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a = [[1.0, 2.0], [3.0, 4.0]]
+        >>> gt.fft.ifftn(gt.fft.fftn(a)).real.round(6).eval(mode="NUMPY").tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
+    """
     x = as_tensor(a)
     return _transform("ifftn", x, _targets("ifftn", x, s, axes), norm, inverse=True)
 
@@ -463,7 +490,13 @@ def irfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None)
 
 @function
 def rfft2(a: TensorLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """Return ``rfftn`` over the last two axes; arguments, result and errors as there."""
+    """Return ``rfftn`` over the last two axes; arguments, result and errors as there.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]).real.eval(mode="NUMPY").tolist()
+        [[10.0, -2.0], [-4.0, 0.0]]
+    """
     return _real_over_axes("rfft2", a, s, axes, norm)
 
 
@@ -489,7 +522,14 @@ def _real_over_axes(op: str, a: Any, s: Any, axes: Any, norm: Any) -> Tensor:
 
 @function
 def irfft2(a: TensorLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """Return the inverse of ``rfft2``; arguments, result and errors as for ``irfftn``."""
+    """Return the inverse of ``rfft2``; arguments, result and errors as for ``irfftn``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a = [[1.0, 2.0], [3.0, 4.0]]
+        >>> gt.fft.irfft2(gt.fft.rfft2(a)).round(6).eval(mode="NUMPY").tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
+    """
     return _from_half_over_axes("irfft2", a, s, axes, norm)
 
 
@@ -498,6 +538,12 @@ def irfftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = No
     """Return the inverse of ``rfftn``; arguments and errors as for ``fftn``.
 
     The last length of ``s`` is the result's, as ``n`` of ``irfft``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a = [[1.0, 2.0], [3.0, 4.0]]
+        >>> gt.fft.irfftn(gt.fft.rfftn(a)).round(6).eval(mode="NUMPY").tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
     """
     return _from_half_over_axes("irfftn", a, s, axes, norm)
 
@@ -517,6 +563,11 @@ def hfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
         n: The length of the result, as for ``irfft``.
         axis: The axis.
         norm: As for ``fft``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.hfft([4.0, 1.0, 0.0]).round(6).eval(mode="NUMPY").tolist()
+        [6.0, 4.0, 2.0, 4.0]
     """
     x = conj(as_tensor(a))
     return _from_half("hfft", x, _axis("hfft", x, axis), n, MIRRORED[_norm("hfft", norm)])
@@ -524,7 +575,13 @@ def hfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
 
 @function
 def ihfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """Return the inverse of ``hfft``: the first half, for real numbers; arguments as ``rfft``'s."""
+    """Return the inverse of ``hfft``: the first half, for real numbers; arguments as ``rfft``'s.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.ihfft([6.0, 4.0, 3.0, 4.0]).real.round(6).eval(mode="NUMPY").tolist()
+        [4.25, 0.75, 0.25]
+    """
     x = as_tensor(a)
     return conj(_real("ihfft", x, _axis("ihfft", x, axis), n, MIRRORED[_norm("ihfft", norm)]))
 
@@ -558,7 +615,13 @@ def fftfreq(n: Any, d: Any = 1.0) -> Tensor:
 
 @function
 def rfftfreq(n: Any, d: Any = 1.0) -> Tensor:
-    """Return the frequencies of the elements of ``rfft``; arguments as for ``fftfreq``."""
+    """Return the frequencies of the elements of ``rfft``; arguments as for ``fftfreq``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.rfftfreq(4).eval(mode="NUMPY").tolist()
+        [0.0, 0.25, 0.5]
+    """
     n = _requested("rfftfreq", n)
     return _of_frequency(arange(n // 2 + 1), n, d)
 
@@ -589,5 +652,12 @@ def fftshift(x: TensorLike, axes: Axis = None) -> Tensor:
 
 @function
 def ifftshift(x: TensorLike, axes: Axis = None) -> Tensor:
-    """Return the inverse of ``fftshift``; arguments as there."""
+    """Return the inverse of ``fftshift``; arguments as there.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = [0.0, 1.0, 2.0, -2.0, -1.0]
+        >>> gt.fft.ifftshift(gt.fft.fftshift(x)).eval(mode="NUMPY").tolist()
+        [0.0, 1.0, 2.0, -2.0, -1.0]
+    """
     return _shifted("ifftshift", x, axes, -1)

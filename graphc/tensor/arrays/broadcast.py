@@ -132,7 +132,14 @@ def broadcast_to(x: TensorLike, shape: Any) -> Tensor:
 
 @function
 def broadcast_arrays(*xs: TensorLike) -> list[Tensor]:
-    """Return the arrays, each broadcast to their common shape."""
+    """Return the arrays, each broadcast to their common shape.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> [y.type for y in gt.broadcast_arrays(np.ones((2, 1)), np.ones(3))]
+        [float64[2, 3], float64[2, 3]]
+    """
     tensors = [as_tensor(x) for x in xs]
     common = broadcast_lengths(tensors) if tensors else []
     return [broadcast_to(x, common) for x in tensors]

@@ -74,6 +74,11 @@ def get_scalar_constant_value(
 
     Arguments, result and errors are as for ``get_underlying_scalar_constant_value``; an array that
     has axes is not a number.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.get_scalar_constant_value(gt.constant(2.5)).item()
+        2.5
     """
     x = as_tensor(v)
     if not x.ndim:

@@ -86,7 +86,21 @@ def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
 
     construct.__name__ = construct.__qualname__ = kind
     lengths = ", ".join("?" if n is None else str(n) for n in shape)
-    construct.__doc__ = f"A symbolic input of type floatX[{lengths}]; ``shape`` may state lengths."
+    construct.__doc__ = f"""A symbolic input of type floatX[{lengths}].
+
+    Args:
+        name: Its name, in messages and as a keyword argument of functions.
+        dtype: ``config.floatX`` by default.
+        shape: Lengths that are known, and None for others.
+
+    Raises:
+        ShapeError: The shape has another number of axes.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.{kind}("x").type
+        float64[{lengths}]
+    """
     return construct
 
 
@@ -137,6 +151,12 @@ def _plural(kind: str) -> Several:
 
     Returns:
         A list of inputs; for a single name the input itself.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a, b = gt.{plural(kind)}("a", "b")
+        >>> a.name, b.type == gt.{kind}().type
+        ('a', True)
     """
     return construct
 
@@ -177,19 +197,37 @@ def full(shape: Any, fill_value: TensorLike, dtype: Any = None) -> Tensor:
 
 @function
 def zeros(shape: Any, dtype: Any = None) -> Tensor:
-    """Return an array of zeros, of ``config.floatX`` by default."""
+    """Return an array of zeros, of ``config.floatX`` by default.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.zeros((2, 3)).eval(mode="NUMPY").tolist()
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
     return full(shape, np.zeros((), numpy_dtype(dtype_name(dtype or config.floatX))))
 
 
 @function
 def ones(shape: Any, dtype: Any = None) -> Tensor:
-    """Return an array of ones, of ``config.floatX`` by default."""
+    """Return an array of ones, of ``config.floatX`` by default.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.ones((2, 3)).eval(mode="NUMPY").tolist()
+        [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    """
     return full(shape, np.ones((), numpy_dtype(dtype_name(dtype or config.floatX))))
 
 
 @function
 def empty(shape: Any, dtype: Any = None) -> Tensor:
-    """Return an array of zeros: a graph has no uninitialised values."""
+    """Return an array of zeros: a graph has no uninitialised values.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.empty((2, 3)).eval(mode="NUMPY").tolist()
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
     return zeros(shape, dtype)
 
 
@@ -201,6 +239,12 @@ def full_like(x: TensorLike, fill_value: TensorLike, dtype: Any = None) -> Tenso
         x: The array whose shape and dtype are taken.
         fill_value: A scalar.
         dtype: That of x by default.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.full_like(np.ones(2), 7.0).eval(mode="NUMPY").tolist()
+        [7.0, 7.0]
     """
     x = as_tensor(x)
     return read_from(x, full(lengths(x), cast(fill_value, dtype or x.dtype)))
@@ -221,14 +265,27 @@ def zeros_like(x: TensorLike, dtype: Any = None) -> Tensor:
 
 @function
 def ones_like(x: TensorLike, dtype: Any = None) -> Tensor:
-    """Return an array of ones of x's shape and dtype."""
+    """Return an array of ones of x's shape and dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.ones_like([5.0, 6.0]).eval(mode="NUMPY").tolist()
+        [1.0, 1.0]
+    """
     x = as_tensor(x)
     return read_from(x, ones(lengths(x), dtype or x.dtype))
 
 
 @function
 def empty_like(x: TensorLike, dtype: Any = None) -> Tensor:
-    """Return an array of zeros of x's shape and dtype: a graph has no uninitialised values."""
+    """Return an array of zeros of x's shape and dtype: a graph has no uninitialised values.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.empty_like(np.ones(3)).eval(mode="NUMPY").tolist()
+        [0.0, 0.0, 0.0]
+    """
     x = as_tensor(x)
     return read_from(x, zeros_like(x, dtype))
 
@@ -427,7 +484,14 @@ def diagonal_number(op: str, k: Any) -> Tensor:
 
 @function
 def identity_like(x: TensorLike, dtype: Any = None) -> Tensor:
-    """Return the identity matrix of a matrix's shape and dtype."""
+    """Return the identity matrix of a matrix's shape and dtype.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.identity_like(np.ones((2, 2))).eval(mode="NUMPY").tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
     x = as_tensor(x)
     n, m = lengths(x)
     return read_from(x, eye(n, m, dtype=dtype or x.dtype))
@@ -435,11 +499,23 @@ def identity_like(x: TensorLike, dtype: Any = None) -> Tensor:
 
 @function
 def tensor_copy(x: TensorLike) -> Tensor:
-    """Return the array itself: a symbolic array never changes, so it needs no copy."""
+    """Return the array itself: a symbolic array never changes, so it needs no copy.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.tensor_copy(gt.as_tensor([1.0, 2.0])).eval(mode="NUMPY").tolist()
+        [1.0, 2.0]
+    """
     return as_tensor(x)
 
 
 @function
 def identity(x: TensorLike) -> Tensor:
-    """Return the array itself; the identity matrix is ``eye``."""
+    """Return the array itself; the identity matrix is ``eye``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.identity(gt.as_tensor([1.0, 2.0])).eval(mode="NUMPY").tolist()
+        [1.0, 2.0]
+    """
     return as_tensor(x)

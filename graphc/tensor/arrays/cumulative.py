@@ -283,7 +283,13 @@ def cummax(x: TensorLike, axis: int | None = None) -> Tensor:
 
 @function
 def cummin(x: TensorLike, axis: int | None = None) -> Tensor:
-    """Return the smallest of the elements up to each one; arguments as for ``cummax``."""
+    """Return the smallest of the elements up to each one; arguments as for ``cummax``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.cummin([3.0, 1.0, 2.0]).eval(mode="NUMPY").tolist()
+        [3.0, 1.0, 1.0]
+    """
     return _along(CumMin, as_tensor(x), axis)
 
 
@@ -348,6 +354,11 @@ def cumulative_prod(
     """Return ``cumprod``; an array of several axes requires ``axis``.
 
     Arguments and errors as for ``cumulative_sum``; the empty product is 1.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.cumulative_prod([1.0, 2.0, 3.0]).eval(mode="NUMPY").tolist()
+        [1.0, 2.0, 6.0]
     """
     x = as_tensor(x)
     at = _only_axis("cumulative_prod", x, axis)

@@ -144,7 +144,13 @@ def _plane(op: str, axis1: int, axis2: int, ndim: int) -> tuple[int, int]:
 
 @function
 def extract_diag(x: TensorLike) -> Tensor:
-    """Return the main diagonal of the matrices in the first two axes."""
+    """Return the main diagonal of the matrices in the first two axes.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.extract_diag([[1.0, 2.0], [3.0, 4.0]]).eval(mode="NUMPY").tolist()
+        [1.0, 4.0]
+    """
     return diagonal(x)
 
 
@@ -261,6 +267,12 @@ def fill_diagonal_offset(a: TensorLike, val: TensorLike, offset: Any) -> Tensor:
     Raises:
         ShapeError: The array is not a matrix, or the value no scalar.
         DTypeError: The value is complex and the array is not.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.fill_diagonal_offset(np.zeros((2, 3)), 5.0, 1).eval(mode="NUMPY").tolist()
+        [[0.0, 5.0, 0.0], [0.0, 0.0, 5.0]]
     """
     n, m = matrix_lengths("fill_diagonal_offset", a)
     a = as_tensor(a)

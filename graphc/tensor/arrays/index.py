@@ -486,6 +486,11 @@ def getitem(x: TensorLike, index: Any) -> Tensor:
     Args:
         x: At least as many axes as the index takes.
         index: Integers, slices, None, ``...``, integer arrays and masks, Python's or symbolic.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.getitem(gt.as_tensor([1.0, 2.0, 3.0]), slice(1, None)).eval(mode="NUMPY").tolist()
+        [2.0, 3.0]
     """
     x = as_tensor(x)
     if isinstance(x.op, Shape) and isinstance(index, int):

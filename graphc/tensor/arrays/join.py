@@ -151,13 +151,22 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
 
 @function
 def join(axis: int, *tensors: TensorLike) -> Tensor:
-    """Return arrays joined along an axis; arguments as for ``concatenate``, axis first."""
+    """Return arrays joined along an axis; arguments as for ``concatenate``, axis first.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.join(0, [1.0], [2.0, 3.0]).eval(mode="NUMPY").tolist()
+        [1.0, 2.0, 3.0]
+    """
     return concatenate(tensors, axis)
 
 
 @function
 def make_vector(*scalars: TensorLike) -> Tensor:
     """Return scalars as a vector of their common dtype; without any, an empty int64 vector.
+
+    Raises:
+        ShapeError: One is not a scalar.
 
     Example:
         >>> make_vector(1, 2.5).type
@@ -228,6 +237,12 @@ def horizontal_stack(*args: TensorLike) -> Tensor:
 
     Raises:
         ShapeError: An array is not a matrix, or shapes do not fit.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.horizontal_stack(np.ones((2, 1)), np.zeros((2, 2))).eval(mode="NUMPY").tolist()
+        [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
     """
     return concatenate(_matrices("horizontal_stack", args), 1)
 
@@ -241,6 +256,12 @@ def vertical_stack(*args: TensorLike) -> Tensor:
 
     Raises:
         ShapeError: An array is not a matrix, or shapes do not fit.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.vertical_stack(np.ones((1, 2)), np.zeros((1, 2))).eval(mode="NUMPY").tolist()
+        [[1.0, 1.0], [0.0, 0.0]]
     """
     return concatenate(_matrices("vertical_stack", args), 0)
 
@@ -294,6 +315,11 @@ def dstack(tensors: Sequence[Any]) -> Tensor:
     Args:
         tensors: At least one array; a vector of n elements counts as of shape (1, n, 1), a matrix
             gets an axis of length 1 behind its own.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.dstack([[1.0, 2.0], [3.0, 4.0]]).eval(mode="NUMPY").tolist()
+        [[[1.0, 3.0], [2.0, 4.0]]]
     """
     return concatenate([atleast_3d(atleast_2d(x), left=False) for x in tensors], 2)
 

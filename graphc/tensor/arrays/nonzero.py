@@ -123,7 +123,13 @@ def flatnonzero(x: TensorLike, *, size: Any = None, fill_value: TensorLike | Non
 
 @function
 def nonzero_values(x: TensorLike) -> Tensor:
-    """Return the nonzero elements as a vector."""
+    """Return the nonzero elements as a vector.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nonzero_values([0.0, 2.0, 0.0, 3.0]).eval(mode="NUMPY").tolist()
+        [2.0, 3.0]
+    """
     x = ravel(x)
     return x[nonzero_places(x)]
 

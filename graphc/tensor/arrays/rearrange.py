@@ -126,7 +126,13 @@ def fliplr(x: TensorLike) -> Tensor:
 
 @function
 def flipud(x: TensorLike) -> Tensor:
-    """Return the rows in reverse order: the first axis of at least one."""
+    """Return the rows in reverse order: the first axis of at least one.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.flipud([[1.0, 2.0], [3.0, 4.0]]).eval(mode="NUMPY").tolist()
+        [[3.0, 4.0], [1.0, 2.0]]
+    """
     x = as_tensor(x)
     _check_axes("flipud", x, 1)
     return flip(x, 0)

@@ -484,7 +484,13 @@ def argmax(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 @function
 def argmin(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return the index of the first smallest value; arguments and errors as for ``argmax``."""
+    """Return the index of the first smallest value; arguments and errors as for ``argmax``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.argmin([3.0, 1.0, 2.0]).eval(mode="NUMPY").tolist()
+        1
+    """
     return _arg(ArgMin, x, axis, keepdims)
 
 

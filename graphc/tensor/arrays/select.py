@@ -366,6 +366,10 @@ def ravel_multi_index(
     Returns:
         An int64 array.
 
+    Raises:
+        ArgumentError: There are more or fewer lengths, or modes, than arrays of indices; an unknown
+            mode or order.
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.ravel_multi_index(([1, 2], [3, 0]), (3, 4)).eval(mode="NUMPY").tolist()
@@ -451,6 +455,11 @@ def permute_row_elements(x: TensorLike, y: TensorLike, inverse: bool = False) ->
         x: Any shape; its axes in front of the last broadcast with y's.
         y: Permutations along the last axis, int64.
         inverse: Undo the permutations.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.permute_row_elements([[1.0, 2.0, 3.0]], [[2, 0, 1]]).eval(mode="NUMPY").tolist()
+        [[3.0, 1.0, 2.0]]
     """
     x, y = as_tensor(x), _indices("permute_row_elements", y)
     ndim = max(x.ndim, y.ndim)

@@ -172,7 +172,13 @@ def partition(
 def argpartition(
     x: TensorLike, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
 ) -> Tensor:
-    """Return the positions, int64, that partition an array; arguments as for ``partition``."""
+    """Return the positions, int64, that partition an array; arguments as for ``partition``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.argpartition([3.0, 1.0, 2.0], 0)[0].eval(mode="NUMPY").tolist()
+        1
+    """
     x, at = _partitioned("argpartition", x, kth, axis, kind, order)
     return Tensor.make(ArgSort(at), x)
 
@@ -230,6 +236,9 @@ def lexsort(keys: Iterable[TensorLike], axis: int = -1) -> Tensor:
     Args:
         keys: Arrays of one shape, or one array whose first axis goes over them.
         axis: The axis.
+
+    Raises:
+        ArgumentError: There is no key.
 
     Example:
         >>> import graphc.tensor as gt

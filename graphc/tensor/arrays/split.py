@@ -113,6 +113,7 @@ def split(
         The parts, in order.
 
     Raises:
+        ArgumentError: ``splits_size`` is no sequence of lengths, nor a symbolic vector of them.
         ShapeError: No such axis, a negative length, or lengths that do not add up.
         DTypeError: A length that is not an integer.
 
@@ -222,6 +223,12 @@ def vsplit(x: TensorLike, indices_or_sections: Any) -> list[Tensor]:
     Args:
         x: At least two axes.
         indices_or_sections: The number of parts of equal length, or the places to cut at.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> [part.type for part in gt.vsplit(np.ones((4, 3)), 2)]
+        [float64[2, 3], float64[2, 3]]
     """
     return _split_along("vsplit", x, indices_or_sections, 0, 2)
 
@@ -233,6 +240,12 @@ def dsplit(x: TensorLike, indices_or_sections: Any) -> list[Tensor]:
     Args:
         x: At least three axes.
         indices_or_sections: The number of parts of equal length, or the places to cut at.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> [part.type for part in gt.dsplit(np.ones((2, 3, 4)), 2)]
+        [float64[2, 3, 2], float64[2, 3, 2]]
     """
     return _split_along("dsplit", x, indices_or_sections, 2, 3)
 

@@ -121,7 +121,13 @@ def tril_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Tensor, ...]:
 
 @function
 def triu_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Tensor, ...]:
-    """Return the positions at and above a diagonal; arguments as for ``tril_indices``."""
+    """Return the positions at and above a diagonal; arguments as for ``tril_indices``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> [part.eval(mode="NUMPY").tolist() for part in gt.triu_indices(2)]
+        [[0, 0, 1], [0, 1, 1]]
+    """
     return _places("triu_indices", n, k, m, upper=True)
 
 
@@ -134,13 +140,27 @@ def matrix_lengths(op: str, a: Any) -> list[int | Tensor]:
 
 @function
 def tril_indices_from(a: TensorLike, k: Any = 0) -> tuple[Tensor, ...]:
-    """Return the positions at and below a matrix's diagonal; arguments as for ``tril_indices``."""
+    """Return the positions at and below a matrix's diagonal; arguments as for ``tril_indices``.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> [part.eval(mode="NUMPY").tolist() for part in gt.tril_indices_from(np.ones((2, 2)))]
+        [[0, 1, 1], [0, 0, 1]]
+    """
     n, m = matrix_lengths("tril_indices_from", a)
     return tril_indices(n, k, m)
 
 
 @function
 def triu_indices_from(a: TensorLike, k: Any = 0) -> tuple[Tensor, ...]:
-    """Return the positions at and above a matrix's diagonal; arguments as for ``tril_indices``."""
+    """Return the positions at and above a matrix's diagonal; arguments as for ``tril_indices``.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> [part.eval(mode="NUMPY").tolist() for part in gt.triu_indices_from(np.ones((2, 2)))]
+        [[0, 0, 1], [0, 1, 1]]
+    """
     n, m = matrix_lengths("triu_indices_from", a)
     return triu_indices(n, k, m)

@@ -243,7 +243,16 @@ def ceil_intdiv(a: TensorLike, b: TensorLike) -> Tensor:
 
 @function
 def positive(x: TensorLike) -> Tensor:
-    """Return x itself; bool is refused, as in NumPy."""
+    """Return x itself; bool is refused, as in NumPy.
+
+    Raises:
+        DTypeError: x is bool.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.positive([-1.0, 2.0]).eval(mode="NUMPY").tolist()
+        [-1.0, 2.0]
+    """
     x = as_tensor(x)
     if x.dtype == "bool":
         raise DTypeError("positive: bool has no sign.", "Cast it with astype.")
@@ -252,7 +261,13 @@ def positive(x: TensorLike) -> Tensor:
 
 @function
 def fabs(x: TensorLike) -> Tensor:
-    """Return the absolute value of real numbers, in floating point."""
+    """Return the absolute value of real numbers, in floating point.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fabs([-1.5, 2.0]).eval(mode="NUMPY").tolist()
+        [1.5, 2.0]
+    """
     return abs(in_floats("fabs", x))
 
 
@@ -321,7 +336,13 @@ def ldexp(x: TensorLike, exponent: TensorLike) -> Tensor:
 
 @function
 def spacing(x: TensorLike) -> Tensor:
-    """Return the distance to the next number away from 0, with x's sign; NaN for an infinity."""
+    """Return the distance to the next number away from 0, with x's sign; NaN for an infinity.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.spacing(1.0).eval(mode="NUMPY").tolist()
+        2.220446049250313e-16
+    """
     x = in_floats("spacing", x)
     return nextafter(x, copysign(cast(np.inf, x.dtype), x)) - x
 
@@ -384,31 +405,61 @@ def complex_from_polar(abs: TensorLike, angle: TensorLike) -> Tensor:
 
 @function
 def isreal(x: TensorLike) -> Tensor:
-    """Return whether the imaginary part is 0, elementwise."""
+    """Return whether the imaginary part is 0, elementwise.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.isreal([1 + 2j, 3 + 0j]).eval(mode="NUMPY").tolist()
+        [False, True]
+    """
     return equal(imag(x), 0)
 
 
 @function
 def iscomplex(x: TensorLike) -> Tensor:
-    """Return whether the imaginary part is not 0, elementwise."""
+    """Return whether the imaginary part is not 0, elementwise.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.iscomplex([1 + 2j, 3 + 0j]).eval(mode="NUMPY").tolist()
+        [True, False]
+    """
     return not_equal(imag(x), 0)
 
 
 @function
 def isrealobj(x: TensorLike) -> bool:
-    """Return whether the dtype is real, as a Python bool."""
+    """Return whether the dtype is real, as a Python bool.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.isrealobj(gt.zvector("z"))
+        False
+    """
     return not iscomplexobj(x)
 
 
 @function
 def iscomplexobj(x: TensorLike) -> bool:
-    """Return whether the dtype is complex, as a Python bool."""
+    """Return whether the dtype is complex, as a Python bool.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.iscomplexobj(gt.zvector("z"))
+        True
+    """
     return is_complex(as_tensor(x).dtype)
 
 
 @function
 def ndim(x: TensorLike) -> int:
-    """Return the number of axes, a Python integer."""
+    """Return the number of axes, a Python integer.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.ndim(gt.matrix("a"))
+        2
+    """
     return as_tensor(x).ndim
 
 

@@ -84,7 +84,13 @@ def transpose(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
 
 @function
 def matrix_transpose(x: TensorLike) -> Tensor:
-    """Return the array with its last two axes exchanged."""
+    """Return the array with its last two axes exchanged.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.matrix_transpose([[1.0, 2.0], [3.0, 4.0]]).eval(mode="NUMPY").tolist()
+        [[1.0, 3.0], [2.0, 4.0]]
+    """
     return swapaxes(x, -1, -2)
 
 
@@ -277,6 +283,11 @@ def shape_padleft(x: TensorLike, n_ones: int = 1) -> Tensor:
     Args:
         x: Any shape and dtype.
         n_ones: The number of new axes.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.shape_padleft(gt.matrix("a", shape=(2, 3)), 2).type
+        float64[1, 1, 2, 3]
     """
     return expand_dims(x, tuple(range(n_ones)))
 
@@ -288,13 +299,24 @@ def shape_padright(x: TensorLike, n_ones: int = 1) -> Tensor:
     Args:
         x: Any shape and dtype.
         n_ones: The number of new axes.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.shape_padright(gt.matrix("a", shape=(2, 3))).type
+        float64[2, 3, 1]
     """
     return expand_dims(x, tuple(range(-n_ones, 0)))
 
 
 @function
 def shape_padaxis(x: TensorLike, axis: int) -> Tensor:
-    """Return the array with a new axis of length 1; a negative one counts from the end."""
+    """Return the array with a new axis of length 1; a negative one counts from the end.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.shape_padaxis(gt.matrix("a", shape=(2, 3)), 1).type
+        float64[2, 1, 3]
+    """
     return expand_dims(x, axis)
 
 
@@ -334,7 +356,13 @@ def atleast_1d(
 
 @function
 def atleast_1d(*xs: TensorLike, left: bool = True) -> Tensor | list[Tensor]:
-    """Return an array with at least one axis, or a list; arguments as for ``atleast_Nd``."""
+    """Return an array with at least one axis, or a list; arguments as for ``atleast_Nd``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.atleast_1d(2.0).eval(mode="NUMPY").tolist()
+        [2.0]
+    """
     return _each_at_least(1, xs, left)
 
 
@@ -376,6 +404,11 @@ def atleast_3d(*xs: TensorLike, left: bool = True) -> Tensor | list[Tensor]:
 
     New axes stand in front of the others, or with ``left=False`` behind them; NumPy puts one on
     either side of a vector.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.atleast_3d(gt.vector("x")).type.ndim
+        3
     """
     return _each_at_least(3, xs, left)
 

@@ -979,6 +979,7 @@ def where(
         An array of the common dtype and shape of a and b.
 
     Raises:
+        ArgumentError: Exactly one of a and b is given.
         ShapeError: The shapes do not broadcast.
 
     Example:

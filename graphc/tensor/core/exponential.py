@@ -176,5 +176,10 @@ def log_sigmoid(x: TensorLike) -> Tensor:
 
     Returns:
         An array of x's shape, of a floating dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.log_sigmoid([-1000.0, 0.0]).round(4).eval(mode="NUMPY").tolist()
+        [-1000.0, -0.6931]
     """
     return -softplus(-as_tensor(x))

@@ -79,7 +79,11 @@ def help_of(row: Elementwise) -> str:
     takes = "An array or a number" if row.arity == 1 else "Arrays or numbers, which broadcast"
     sections = {
         "Args": [f"{', '.join(_names(row))}: {takes}."],
-        "Returns": ["A symbolic array, of a dtype that depends on those of the operands.", "", *_dtypes(row)],
+        "Returns": [
+            "A symbolic array, of a dtype that depends on those of the operands.",
+            "",
+            *_dtypes(row),
+        ],
         "Definition": wrap(row.definition, WIDTH),
         "Properties": [*_properties(row)],
         "Derivative": [*_derivatives(row)],

@@ -30,6 +30,11 @@ def round_half_to_even(x: TensorLike) -> Tensor:
 
     Args:
         x: Real numbers of any shape.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.round_half_to_even([0.5, 1.5, -2.5]).eval(mode="NUMPY").tolist()
+        [0.0, 2.0, -2.0]
     """
     return _round(x)
 
@@ -100,13 +105,25 @@ def round(x: TensorLike, decimals: Any = 0, mode: str | None = None) -> Tensor:
 
 @function
 def around(x: TensorLike, decimals: Any = 0) -> Tensor:
-    """Return the nearest number of so many decimals; arguments as for ``round``."""
+    """Return the nearest number of so many decimals; arguments as for ``round``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.around([1.25, -0.87], 1).eval(mode="NUMPY").tolist()
+        [1.2, -0.9]
+    """
     return round(x, decimals)
 
 
 @function
 def iround(x: TensorLike, mode: str | None = None) -> Tensor:
-    """Return the nearest integer as an int64; arguments as for ``round``."""
+    """Return the nearest integer as an int64; arguments as for ``round``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.iround([0.5, 1.5, -2.7]).eval(mode="NUMPY").tolist()
+        [0, 2, -3]
+    """
     return cast(round(x, mode=mode), "int64")
 
 

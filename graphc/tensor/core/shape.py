@@ -119,7 +119,13 @@ def shape(x: TensorLike) -> Tensor:
 
 @function
 def size(x: TensorLike) -> Tensor:
-    """Return the number of elements, an int64 scalar."""
+    """Return the number of elements, an int64 scalar.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.size([[1.0, 2.0, 3.0]]).eval(mode="NUMPY").tolist()
+        3
+    """
     x = as_tensor(x)
     return read_from(x, as_tensor(math.prod(lengths(x)), dtype="int64"))
 
@@ -403,6 +409,9 @@ def ravel(x: TensorLike, order: Literal["C", "F"] = "C") -> Tensor:
 @function
 def flatten(x: TensorLike, ndim: int = 1) -> Tensor:
     """Return the array with its last axes merged, so that ``ndim`` axes are left.
+
+    Raises:
+        ShapeError: It has fewer than ``ndim`` axes, or ``ndim`` is below 1.
 
     Example:
         >>> import graphc.tensor as gt

@@ -101,6 +101,15 @@ def matrix_dot(*args: TensorLike) -> Tensor:
 
     Args:
         args: At least one matrix.
+
+    Raises:
+        ArgumentError: There is no matrix.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a, b = [[0.0, 1.0], [1.0, 0.0]], [[1.0, 2.0], [3.0, 4.0]]
+        >>> gt.matrix_dot(a, b, [1.0, 1.0]).eval(mode="NUMPY").tolist()
+        [7.0, 3.0]
     """
     if not args:
         raise ArgumentError("matrix_dot: expected at least one matrix.")

@@ -314,6 +314,12 @@ def lu_solve(
 
     Returns:
         An array of b's shape, with the axes in front of both.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a, b = [[2.0, 1.0], [1.0, 3.0]], [3.0, 4.0]
+        >>> gt.linalg.lu_solve(gt.linalg.lu_factor(a), b).round(6).eval(mode="NUMPY").tolist()
+        [1.0, 1.0]
     """
     packed, exchanges = map(as_tensor, LU_and_pivots)
     order = _order_of(exchanges)

@@ -277,6 +277,14 @@ def ordqz(
     """Return ``qz`` with ordered eigenvalues: ``aa``, ``bb``, ``alpha``, ``beta``, ``q``, ``z``.
 
     Arguments and errors as for ``qz``.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> a, b = np.diag([1.0, -2.0]), np.eye(2)
+        >>> aa, *_ = gt.linalg.ordqz(a, b, sort="lhp")
+        >>> gt.diagonal(aa).round(6).eval(mode="NUMPY").tolist()
+        [-2.0, 1.0]
     """
     return qz(A, B, output, sort, return_eigenvalues=True)
 

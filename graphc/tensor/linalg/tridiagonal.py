@@ -298,6 +298,14 @@ def tridiagonal_lu_solve(
 
     Returns:
         An array of b's shape, with the axes in front of both.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> a, b = np.diag([2.0, 2.0, 2.0]) + np.eye(3, k=1), [3.0, 3.0, 2.0]
+        >>> factors = gt.linalg.tridiagonal_lu_factor(a)
+        >>> gt.linalg.tridiagonal_lu_solve(factors, b).round(6).eval(mode="NUMPY").tolist()
+        [1.0, 1.0, 1.0]
     """
     *parts, exchanges = map(as_tensor, a_diagonals)
     (*parts, b), dtype = in_floats("tridiagonal_lu_solve", *parts, b)

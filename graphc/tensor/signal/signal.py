@@ -129,6 +129,11 @@ def correlate(in1: TensorLike, in2: TensorLike, mode: str = "full", method: str 
     """Return the sums of ``in1[i + t] * conj(in2[t])`` over all axes.
 
     Arguments, result and errors as for ``convolve``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.signal.correlate([1.0, 2.0, 3.0], [0.0, 1.0]).eval(mode="NUMPY").tolist()
+        [1.0, 2.0, 3.0, 0.0]
     """
     a, b, spatial = _given("correlate", in1, in2, None)
     cls = _by("correlate", a, b, spatial, method)
@@ -148,6 +153,11 @@ def fftconvolve(in1: TensorLike, in2: TensorLike, mode: str = "full", axes: Axis
     Raises:
         ShapeError: They differ in the number of axes, or have no elements, or no such axis.
         ArgumentError: No such mode.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.signal.fftconvolve([1.0, 2.0, 3.0], [0.0, 1.0]).round(6).eval(mode="NUMPY").tolist()
+        [0.0, 1.0, 2.0, 3.0]
     """
     a, b, _ = _given("fftconvolve", in1, in2, None)
     if not is_inexact(a.dtype):
@@ -206,6 +216,12 @@ def correlate2d(
     """Return the sums of ``in1[i + s, j + t] * conj(in2[s, t])`` over the last two axes.
 
     Arguments, result and errors as for ``convolve2d``.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.signal.correlate2d(np.ones((2, 2)), np.ones((2, 2))).eval(mode="NUMPY").tolist()
+        [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
     """
     a, b, _ = _given("correlate2d", in1, in2, 2)
     # Of two elements in the middle SciPy takes the other one here.

@@ -596,5 +596,10 @@ def kn(n: TensorLike, x: TensorLike) -> Tensor:
 
     Returns:
         An array of the common shape, of a floating dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.kn(1, [0.5, 2.0]).round(4).eval(mode="NUMPY").tolist()
+        [1.6564, 0.1399]
     """
     return kv(n, x)

@@ -514,6 +514,11 @@ def gammal(k: TensorLike, x: TensorLike) -> Tensor:
 
     Returns:
         An array of the common shape, of a floating dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.gammal(2.0, 1.0).round(4).eval(mode="NUMPY").tolist()
+        0.2642
     """
     return gammainc(k, x) * gamma(k)
 
@@ -525,6 +530,11 @@ def gammau(k: TensorLike, x: TensorLike) -> Tensor:
     Args:
         k: Positive real numbers of any shape.
         x: Real numbers from 0 on; the two broadcast.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.gammau(2.0, 1.0).round(4).eval(mode="NUMPY").tolist()
+        0.7358
     """
     return gammaincc(k, x) * gamma(k)
 
@@ -561,6 +571,11 @@ def multigammaln(a: TensorLike, d: int) -> Tensor:
 
     Raises:
         ArgumentError: d is no such integer.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.multigammaln(3.0, 2).round(4).eval(mode="NUMPY").tolist()
+        1.5502
     """
     if isinstance(d, bool) or not isinstance(d, int) or d < 1:
         raise ArgumentError(

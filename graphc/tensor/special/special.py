@@ -497,5 +497,11 @@ def softmax(x: TensorLike, axis: Axis = None) -> Tensor:
 
 @function
 def log_softmax(x: TensorLike, axis: Axis = None) -> Tensor:
-    """Return ``log(softmax(x, axis))``, exact where softmax rounds to 0; arguments as there."""
+    """Return ``log(softmax(x, axis))``, exact where softmax rounds to 0; arguments as there.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.log_softmax([0.0, 0.0, -1000.0]).round(4).eval(mode="NUMPY").tolist()
+        [-0.6931, -0.6931, -1000.6931]
+    """
     return apply_composite(LogSoftmax, x, axis)

@@ -93,6 +93,9 @@ def digitize(x: TensorLike, bins: Any, right: bool = False) -> Tensor:
     Returns:
         An int64 array of x's shape: 0 in front of all edges, and the number of edges behind them.
 
+    Raises:
+        ShapeError: The bins are no vector.
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.digitize([0.5, 1.0, 9.0], [0, 1, 2]).eval(mode="NUMPY").tolist()
@@ -109,7 +112,13 @@ def digitize(x: TensorLike, bins: Any, right: bool = False) -> Tensor:
 
 @function
 def histogram_bin_edges(x: TensorLike, bins: Any = 10, range: Any = None) -> Tensor:
-    """Return the edges of bins of equal width; arguments as for ``histogram``."""
+    """Return the edges of bins of equal width; arguments as for ``histogram``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.histogram_bin_edges([1.0, 2.0, 5.0], bins=2).eval(mode="NUMPY").tolist()
+        [1.0, 3.0, 5.0]
+    """
     x, requested = ravel(as_tensor(x)), bins
     bins = bins if isinstance(bins, str) else as_tensor(bins)
     if not isinstance(bins, str) and bins.ndim == 1:

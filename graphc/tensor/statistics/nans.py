@@ -45,19 +45,37 @@ def nansum(x: TensorLike, axis: Axis = None, dtype: Any = None, keepdims: bool =
 
 @function
 def nanprod(x: TensorLike, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """Return the product over axes without NaN; arguments as for ``sum``; 1 if nothing is left."""
+    """Return the product over axes without NaN; arguments as for ``sum``; 1 if nothing is left.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanprod([2.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        6.0
+    """
     return prod(_filled(x, 1), axis, dtype, keepdims)
 
 
 @function
 def nancumsum(x: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor:
-    """Return ``cumsum`` with 0 in place of NaN; arguments as for ``cumsum``."""
+    """Return ``cumsum`` with 0 in place of NaN; arguments as for ``cumsum``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nancumsum([2.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        [2.0, 2.0, 5.0]
+    """
     return cumsum(_filled(x, 0), axis, dtype)
 
 
 @function
 def nancumprod(x: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor:
-    """Return ``cumprod`` with 1 in place of NaN; arguments as for ``cumsum``."""
+    """Return ``cumprod`` with 1 in place of NaN; arguments as for ``cumsum``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nancumprod([2.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        [2.0, 2.0, 6.0]
+    """
     return cumprod(_filled(x, 1), axis, dtype)
 
 
@@ -77,7 +95,13 @@ def nanmax(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 @function
 def nanmin(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return the smallest value over axes but NaN; arguments as for ``max``; NaN if all are."""
+    """Return the smallest value over axes but NaN; arguments as for ``max``; NaN if all are.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanmin([2.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        2.0
+    """
     x = as_tensor(x)
     return _unless_all_nan(min(_filled(x, np.inf), axis, keepdims), x, axis, keepdims)
 
@@ -93,6 +117,11 @@ def nanargmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) ->
     """Return the index of the first largest value but NaN; 0 where all are NaN.
 
     Arguments and errors as for ``argmax``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanargmax([1.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        2
     """
     return argmax(_filled(x, -np.inf), axis, keepdims)
 
@@ -102,6 +131,11 @@ def nanargmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) ->
     """Return the index of the first smallest value but NaN; 0 where all are NaN.
 
     Arguments and errors as for ``argmax``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanargmin([gt.nan, 2.0, 1.0]).eval(mode="NUMPY").tolist()
+        2
     """
     return argmin(_filled(x, np.inf), axis, keepdims)
 
@@ -145,7 +179,13 @@ def nanvar(
 def nanstd(
     x: TensorLike, axis: Axis = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False
 ) -> Tensor:
-    """Return the square root of ``nanvar``; arguments as there."""
+    """Return the square root of ``nanvar``; arguments as there.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanstd([1.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        1.0
+    """
     return sqrt(nanvar(x, axis, dtype, ddof, keepdims))
 
 
@@ -192,13 +232,27 @@ def largest_number(dtype: str) -> float:
 
 @function
 def isposinf(x: TensorLike) -> Tensor:
-    """Return whether x is inf, elementwise; false for integers."""
+    """Return whether x is inf, elementwise; false for integers.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.isposinf([-np.inf, 0.0, np.inf]).eval(mode="NUMPY").tolist()
+        [False, False, True]
+    """
     return _is_value(x, np.inf)
 
 
 @function
 def isneginf(x: TensorLike) -> Tensor:
-    """Return whether x is -inf, elementwise; false for integers."""
+    """Return whether x is -inf, elementwise; false for integers.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.isneginf([-np.inf, 0.0, np.inf]).eval(mode="NUMPY").tolist()
+        [True, False, False]
+    """
     return _is_value(x, -np.inf)
 
 

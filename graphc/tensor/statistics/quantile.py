@@ -76,6 +76,11 @@ def nanmedian(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tenso
 
     Raises:
         ShapeError: x has no such axis, or a slice is empty.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanmedian([1.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        2.0
     """
     ordered, axes = _sorted("nanmedian", as_floating(x), axis)
     _refuse_empty("nanmedian", ordered, axes)
@@ -177,7 +182,13 @@ def quantile(
 def nanquantile(
     x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
-    """Return ``quantile`` ignoring NaN; arguments and errors as there; NaN if nothing is left."""
+    """Return ``quantile`` ignoring NaN; arguments and errors as there; NaN if nothing is left.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanquantile([1.0, gt.nan, 3.0], 0.5).eval(mode="NUMPY").tolist()
+        2.0
+    """
     return _quantile("nanquantile", x, q, axis, method, keepdims, _of_numbers)
 
 
@@ -199,7 +210,13 @@ def percentile(
 def nanpercentile(
     x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
-    """Return ``nanquantile`` with q from 0 to 100; arguments and errors as for ``quantile``."""
+    """Return ``nanquantile`` with q from 0 to 100; arguments and errors as for ``quantile``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanpercentile([1.0, gt.nan, 3.0], 50).eval(mode="NUMPY").tolist()
+        2.0
+    """
     return _quantile("nanpercentile", x, _hundredth(q), axis, method, keepdims, _of_numbers)
 
 

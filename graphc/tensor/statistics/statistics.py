@@ -325,7 +325,13 @@ def _scalar_if_one(y: Tensor) -> Tensor:
 
 @function
 def corrcoef(x: TensorLike, y: TensorLike | None = None, rowvar: bool = True) -> Tensor:
-    """Return the matrix of correlation coefficients of variables; arguments as for ``cov``."""
+    """Return the matrix of correlation coefficients of variables; arguments as for ``cov``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.corrcoef([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).round(6).eval(mode="NUMPY").tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+    """
     c = cov(x, y, rowvar)
     if not c.ndim:
         return c / c
@@ -371,7 +377,13 @@ def isclose(
 def allclose(
     a: TensorLike, b: TensorLike, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
 ) -> Tensor:
-    """Return whether all elements are close; arguments as for ``isclose``."""
+    """Return whether all elements are close; arguments as for ``isclose``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9]).eval(mode="NUMPY").tolist()
+        True
+    """
     return all(isclose(a, b, rtol, atol, equal_nan))
 
 
