@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,11 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import GoogleDocstring
+from sphinx.pycode import ModuleAnalyzer
 from sphinx.util.docutils import SphinxDirective
 
 import graphc.tensor as gt
+from graphc import Op
 from graphc.link import load, names as backends
 from graphc.random.generator import DISTRIBUTIONS
 from graphc.tensor.core.elementwise import Elementwise
@@ -201,9 +203,54 @@ def whole_sentences(
             lines[i] = f"{lines[i][: len(lines[i]) - len(text)]}: {text}"
 
 
+MADE_BY_GRAPHC = {
+    *("graphc.Function", "graphc.Shared", "graphc.compile.pure.Pure"),
+    *("graphc.compile.verify.Verification", "graphc.compile.verify.Difference"),
+    *("graphc.compile.profile.Profile", "graphc.compile.profile.Row"),
+    *("graphc.random.Generator", "graphc.random.SharedGenerator"),
+}
+"""Classes that a user is given and does not construct: their entries have no arguments."""
+
+DEFAULTS = {"Missing.MISSING": "...", "UNSET": "...", "(EVERY,)": "('all',)"}
+"""How private names of defaults are shown."""
+
+
+def shorter_signature(  # noqa: PLR0913, PLR0917 (Sphinx's arguments)
+    app: Sphinx, what: str, name: str, value: Any, options: Any, arguments: Any, result: Any
+) -> tuple[str | None, str | None] | None:
+    """A signature without names that mean nothing to a user."""
+    if name in MADE_BY_GRAPHC:
+        return "", None
+    for private, shown in DEFAULTS.items():
+        if arguments and private in arguments:
+            return arguments.replace(f" {private}", f" {shown}"), result
+    return None
+
+
+def skip_methods_of_operations(
+    app: Sphinx, what: str, name: str, value: Any, skip: bool, options: Any
+) -> bool | None:
+    """An operation's type rule, derivatives and the like are told once, for all operations."""
+    cls, _, method = getattr(value, "__qualname__", "").rpartition(".")
+    return True if hasattr(Op, method) and cls not in {"", "Op"} and method == name else None
+
+
+def without_overloads(analyze: Callable[[ModuleAnalyzer], None]) -> Callable[..., None]:
+    """Read a source without overloads, which are for type checkers."""
+
+    def analyzed(self: ModuleAnalyzer) -> None:
+        analyze(self)
+        self.overloads = {}
+
+    return analyzed
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """The directives that the pages use."""
     app.connect("autodoc-process-docstring", whole_sentences, priority=100)
+    app.connect("autodoc-process-signature", shorter_signature)
+    app.connect("autodoc-skip-member", skip_methods_of_operations)
+    ModuleAnalyzer.analyze = without_overloads(ModuleAnalyzer.analyze)
     for name, directive in (
         ("functions", Functions),
         ("function-index", Index),

@@ -232,7 +232,7 @@ def shared(
         borrow: Store the array itself, not a copy.
 
     Returns:
-        A symbolic array with ``get_value`` and ``set_value``; of an implicit array, an implicit one.
+        A symbolic array with ``get_value`` and ``set_value``; an implicit one of an implicit array.
 
     Raises:
         DTypeError: The value is no array of numbers.
