@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 import plots
 import tables
@@ -23,8 +26,8 @@ from sphinx.util.docutils import SphinxDirective
 
 import graphc.tensor as gt
 from graphc import Op
+from graphc.implicit import ImplicitArray, Structured
 from graphc.link import load, names as backends
-from graphc.random.generator import DISTRIBUTIONS
 from graphc.tensor.core.elementwise import Elementwise
 
 PAGES = Path(__file__).parent / "api"
@@ -38,22 +41,24 @@ WORDS = {
 
 
 class Functions(SphinxDirective):
-    """The entries of names of ``graphc.tensor``, in the order they are listed in."""
+    """The entries of names of a module, in the order they are listed in."""
 
     has_content = True
+    option_spec: ClassVar = {"of": str}
 
     def run(self) -> list[nodes.Node]:
-        lines = [line for name in _listed(self.content) for line in self.entry(name)]
+        module = import_module(self.options.get("of", gt.__name__))
+        lines = [line for name in _listed(self.content) for line in self.entry(module, name)]
         return self.parse_text_to_nodes("\n".join(lines))
 
-    def entry(self, name: str) -> Iterator[str]:
-        value = getattr(gt, name)
+    def entry(self, module: ModuleType, name: str) -> Iterator[str]:
+        value = getattr(module, name)
         if isinstance(value, Elementwise):
             yield from self.row(name, value)
         elif callable(value):
             kind = "autoclass" if isinstance(value, type) else "autofunction"
-            yield f".. {kind}:: {gt.__name__}.{name}"
-            others = _others(name)
+            yield f".. {kind}:: {module.__name__}.{name}"
+            others = _others(module, name)
             if others:
                 yield from ("", f"   Also {others}.")
         else:
@@ -68,7 +73,7 @@ class Functions(SphinxDirective):
         body = str(GoogleDocstring(text, self.env.config, what="function")).splitlines()
         signature = ", ".join(f"{p}".partition(":")[0] for p in _parameters(row))
         yield from (f".. py:function:: {name}({signature})", f"   :module: {gt.__name__}", "")
-        others = _others(name)
+        others = _others(gt, name)
         yield from (f"   {_escaped(summary)}{f' Also {others}.' if others else ''}", "")
         if name in plots.PLOTS:
             yield from (f"   .. plot:: {name}", "")
@@ -88,12 +93,17 @@ class Index(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines))
 
 
-class DrawIndex(SphinxDirective):
-    """A table of the distributions: each name, and what it is in a line."""
+class PageIndex(SphinxDirective):
+    """A table of the functions that a page lists, or of those of its content."""
+
+    has_content = True
+    required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        names = sorted(listed(PAGES / "random.md"))
-        lines = _table((f"graphc.random.{name}", DISTRIBUTIONS[name]) for name in names)
+        module = import_module(self.arguments[0])
+        page = PAGES / f"{self.env.docname.partition('/')[2]}.md"
+        names = _listed(self.content) or sorted(listed(page))
+        lines = _table((f"{module.__name__}.{name}", getattr(module, name)) for name in names)
         return self.parse_text_to_nodes("\n".join(lines))
 
 
@@ -137,7 +147,8 @@ def listed(page: Path) -> list[str]:
     blocks = re.findall(
         r"^\.\. (?:functions|draws)::\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE
     )
-    return [name for block in blocks for name in block.split()]
+    text = " ".join(re.sub(r":of: \S+", "", block) for block in blocks)
+    return text.split()
 
 
 def _listed(content: StringList) -> list[str]:
@@ -149,11 +160,11 @@ def _parameters(row: Elementwise) -> Iterator[Any]:
         yield parameter.replace(annotation=parameter.empty)
 
 
-def _others(name: str) -> str:
-    """The other names of the same function."""
-    value = getattr(gt, name)
-    found = [f"``gt.{other}``" for other in sorted(gt.__all__) if getattr(gt, other) is value]
-    return ", ".join(other for other in found if other != f"``gt.{name}``")
+def _others(module: ModuleType, name: str) -> str:
+    """The other names of the same function in a module."""
+    same = [x for x in sorted(module.__all__) if getattr(module, x) is getattr(module, name)]
+    short = module.__name__.replace(gt.__name__, "gt")
+    return ", ".join(f"``{short}.{other}``" for other in same if other != name)
 
 
 def _table(named: Iterable[tuple[str, Any]]) -> list[str]:
@@ -222,17 +233,30 @@ def shorter_signature(  # noqa: PLR0913, PLR0917 (Sphinx's arguments)
     if name in MADE_BY_GRAPHC:
         return "", None
     for private, shown in DEFAULTS.items():
-        if arguments and private in arguments:
-            return arguments.replace(f" {private}", f" {shown}"), result
-    return None
+        arguments = arguments and arguments.replace(f" {private}", f" {shown}")
+    return _unquoted(arguments), _unquoted(result)
 
 
-def skip_methods_of_operations(
+def _unquoted(text: str | None) -> str | None:
+    """Without Sphinx's class for names of types that stay as they are written."""
+    return text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text)
+
+
+CONVERSIONS = {"merged", "to_jax", "to_scipy", "with_scale"}
+"""Methods of single structures of implicit arrays that users call."""
+
+
+def skip_protocols(
     app: Sphinx, what: str, name: str, value: Any, skip: bool, options: Any
 ) -> bool | None:
-    """An operation's type rule, derivatives and the like are told once, for all operations."""
-    cls, _, method = getattr(value, "__qualname__", "").rpartition(".")
-    return True if hasattr(Op, method) and cls not in {"", "Op"} and method == name else None
+    """Methods that graphc calls are told once: by the class of all operations, or structures."""
+    function = getattr(value, "__func__", value)
+    path, _, method = getattr(function, "__qualname__", "").rpartition(".")
+    cls = getattr(sys.modules.get(getattr(function, "__module__", "")), path, None)
+    if method != name or not isinstance(cls, type) or cls in {Op, ImplicitArray, Structured}:
+        return None
+    inner = issubclass(cls, ImplicitArray) and name not in CONVERSIONS
+    return True if inner or (issubclass(cls, Op) and hasattr(Op, name)) else None
 
 
 def without_overloads(analyze: Callable[[ModuleAnalyzer], None]) -> Callable[..., None]:
@@ -249,13 +273,13 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """The directives that the pages use."""
     app.connect("autodoc-process-docstring", whole_sentences, priority=100)
     app.connect("autodoc-process-signature", shorter_signature)
-    app.connect("autodoc-skip-member", skip_methods_of_operations)
+    app.connect("autodoc-skip-member", skip_protocols)
     ModuleAnalyzer.analyze = without_overloads(ModuleAnalyzer.analyze)
     for name, directive in (
         ("functions", Functions),
         ("function-index", Index),
         ("draws", Draws),
-        ("draw-index", DrawIndex),
+        ("page-index", PageIndex),
         ("plot", PlotOf),
     ):
         app.add_directive(name, directive)
