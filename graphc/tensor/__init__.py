@@ -499,7 +499,7 @@ if TYPE_CHECKING:
     from graphc.implicit.node import implicit as implicit
 else:
     # Names of higher layers, which graphc/__init__.py provides.
-    __getattr__, __dir__ = lazy.attributes(globals())
+    __getattr__, __dir__ = lazy.attributes(globals(), "fft linalg newaxis signal special")
 
 # Other names that PyTensor and NumPy have for the same.
 acos = arccos
