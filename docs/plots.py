@@ -23,7 +23,8 @@ INK = "#123456"
 COLOURS = ("#3b8ede", "#e8833a", "#3fa66b")
 """Of the curves: they are seen on white and on black."""
 
-INF = np.inf
+EDGE = 1e-9
+"""How far within its ends a density is drawn: at an end it may be infinite."""
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,8 @@ def density(name: str) -> str:
     figure, axes = _empty(stated.variable, stated.title)
     whole = stated.variable == "k"
     for colour, setting in zip(COLOURS, plot.settings, strict=False):
-        x = np.arange(plot.low, plot.high + 1) if whole else np.linspace(plot.low, plot.high, 401)
+        inside = np.linspace(plot.low + EDGE, plot.high - EDGE, 401)
+        x = np.arange(plot.low, plot.high + 1) if whole else inside
         y = stated.density(x, setting)
         label = ", ".join(f"{key} = {value:g}" for key, value in setting.items())
         style = {"marker": "o", "markersize": 3, "linewidth": 0.8} if whole else {}
@@ -257,8 +259,8 @@ def _empty(across: str, up: str) -> tuple[Any, Any]:
 
     inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
     mpl.rcParams.update({"svg.hashsalt": up, "svg.fonttype": "none", **dict.fromkeys(inked, INK)})
-    figure = Figure(figsize=(5.4, 2.5))
-    axes = figure.add_axes((0.09, 0.19, 0.66, 0.7))
+    figure = Figure(figsize=(7.4, 2.6))
+    axes = figure.add_axes((0.07, 0.19, 0.54, 0.7))
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=INK, alpha=0.15, linewidth=0.6)
     axes.set_xlabel(across)

@@ -519,6 +519,27 @@ def Lop(  # noqa: N802 (PyTensor's name)
     )
 
 
+@overload
+def subgraph_grad(
+    wrt: Sequence[Any],
+    end: Sequence[Any],
+    start: Mapping[Any, Any] | None = None,
+    cost: Any = None,
+    details: Literal[False] = False,
+) -> tuple[list[Tensor], list[Tensor]]: ...
+
+
+@overload
+def subgraph_grad(
+    wrt: Sequence[Any],
+    end: Sequence[Any],
+    start: Mapping[Any, Any] | None = None,
+    cost: Any = None,
+    *,
+    details: Literal[True],
+) -> tuple[list[Tensor], list[Tensor], list[Tensor] | None, list[Tensor] | None]: ...
+
+
 def subgraph_grad(
     wrt: Sequence[Any],
     end: Sequence[Any],

@@ -11,6 +11,7 @@ from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import is_integer, promote
 from graphc.loop.functional import loop
 from graphc.random.distribution import (
+    Drawn,
     as_draws,
     batch_lengths,
     discrete,
@@ -32,7 +33,7 @@ from graphc.tensor.core.axes import moveaxis
 from graphc.tensor.core.elementwise import cast, equal, greater, greater_equal, logical_and, where
 from graphc.tensor.core.exponential import log
 from graphc.tensor.core.shape import length, lengths, reshape
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of
 
 
 def _first_of_largest(x: Tensor, n: int | Tensor) -> Tensor:
@@ -125,13 +126,13 @@ def _taken(x: Tensor | None, places: Tensor, axis: int) -> Tensor:
 
 @registered
 def permutation(
-    x: Any,
-    size: Any = None,
-    rng: Any = None,
+    x: TensorLike,
+    size: TensorLike | None = None,
+    rng: TensorLike | None = None,
     return_next_rng: bool = False,
     *,
     axis: int = 0,
-) -> Any:
+) -> Drawn:
     """Draw a random permutation, as ``jax.random.permutation`` does.
 
     Args:
@@ -163,15 +164,15 @@ def permutation(
 
 @registered
 def choice(  # noqa: PLR0913 (PyTensor's arguments)
-    a: Any,
-    size: Any = None,
+    a: TensorLike,
+    size: TensorLike | None = None,
     replace: bool = True,
-    p: Any = None,
-    rng: Any = None,
+    p: TensorLike | None = None,
+    rng: TensorLike | None = None,
     return_next_rng: bool = False,
     *,
     axis: int = 0,
-) -> Any:
+) -> Drawn:
     """Choose elements at random, as ``jax.random.choice`` does.
 
     Args:

@@ -12,6 +12,7 @@ from graphc.config import config
 from graphc.errors import ArgumentError, ShapeError
 from graphc.grad.barriers import disconnected_grad
 from graphc.random.distribution import (
+    Drawn,
     batch_lengths,
     distribution,
     given,
@@ -39,7 +40,7 @@ from graphc.tensor.core.elementwise import (
 )
 from graphc.tensor.core.exponential import exp, log, log1p, logaddexp
 from graphc.tensor.core.shape import length
-from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.core.tensor import Tensor, TensorLike
 from graphc.tensor.linalg.cholesky import cholesky
 from graphc.tensor.linalg.dot import matvec
 from graphc.tensor.linalg.eigen import eigh
@@ -223,15 +224,15 @@ ROOTS = {"cholesky": _by_cholesky, "svd": _by_svd, "eigh": _by_eigh}
 
 @registered
 def multivariate_normal(  # noqa: PLR0913
-    mean: Any = None,
-    cov: Any = None,
-    size: Any = None,
+    mean: TensorLike | None = None,
+    cov: TensorLike | None = None,
+    size: TensorLike | None = None,
     *,
     method: str = "cholesky",
-    rng: Any = None,
+    rng: TensorLike | None = None,
     dtype: Any = None,
     return_next_rng: bool = False,
-) -> Any:
+) -> Drawn:
     """Draw normal vectors, as ``jax.random.multivariate_normal`` does.
 
     Args:
@@ -271,21 +272,23 @@ def multivariate_normal(  # noqa: PLR0913
             f"Use one of {', '.join(ROOTS)}.",
         )
     title = "multivariate_normal"
-    if cov is None:
-        cov = np.eye(1, dtype=config.floatX)
-    mean = np.zeros(1) if mean is None else mean
-    kind = own_float_dtype(title, [mean, cov], dtype)
-    mean, cov = given(title, [mean, cov], kind)
-    shape = tuple(batch_lengths(title, size, [mean, cov], [1, 2]))
-    known = {n for n in (mean.type.shape[-1], *cov.type.shape[-2:]) if n is not None}
+    values = [
+        np.zeros(1) if mean is None else mean,
+        np.eye(1, dtype=config.floatX) if cov is None else cov,
+    ]
+    kind = own_float_dtype(title, values, dtype)
+    params: list[Any] = given(title, values, kind)
+    center, spread = params
+    shape = tuple(batch_lengths(title, size, params, [1, 2]))
+    known = {n for n in (center.type.shape[-1], *spread.type.shape[-2:]) if n is not None}
     if len(known) > 1:
         raise ShapeError(
-            f"{title}: the mean {mean!r} and the covariance {cov!r} differ in length.",
+            f"{title}: the mean {center!r} and the covariance {spread!r} differ in length.",
             "Give it a row and a column for each element of the mean.",
         )
     key = rng_of(title, rng)
-    noise = normals(key, (*shape, length(cov, -1)), kind)
-    return with_next(key, mean + matvec(ROOTS[method](cov), noise), return_next_rng)
+    noise = normals(key, (*shape, length(spread, -1)), kind)
+    return with_next(key, center + matvec(ROOTS[method](spread), noise), return_next_rng)
 
 
 @dataclass(frozen=True, slots=True)

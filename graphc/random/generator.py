@@ -34,8 +34,9 @@ def as_method(distribution: Callable[..., Any]) -> Callable[[F], F]:
     """Document a method as the function that it draws by, without the arguments that it gives."""
 
     def documented(method: F) -> F:
+        gives = method.__annotations__["return"]
         wraps(distribution)(method)
-        signature = inspect.signature(distribution)
+        signature = inspect.signature(distribution).replace(return_annotation=gives)
         own = [p for name, p in signature.parameters.items() if name not in GIVEN]
         method.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         return method

@@ -9,6 +9,7 @@ import numpy as np
 from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import is_integer
 from graphc.random.distribution import (
+    Drawn,
     batch_lengths,
     distribution,
     integer_dtype,
@@ -26,7 +27,7 @@ from graphc.tensor.core.elementwise import (
     right_shift,
     where,
 )
-from graphc.tensor.core.tensor import Tensor, as_tensor, constant
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant
 
 FRACTION = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 """The number of fraction bits of a float: the resolution of numbers between 0 and 1."""
@@ -100,14 +101,14 @@ def integers_from(key: Tensor, shape: Lengths, dtype: str, first: Tensor, last: 
 
 @registered
 def integers(
-    low: Any,
-    high: Any = None,
-    size: Any = None,
+    low: TensorLike,
+    high: TensorLike | None = None,
+    size: TensorLike | None = None,
     *,
-    rng: Any = None,
+    rng: TensorLike | None = None,
     dtype: Any = None,
     return_next_rng: bool = False,
-) -> Any:
+) -> Drawn:
     """Draw uniform integers, at least ``low`` and below ``high``.
 
     They are the draws of ``jax.random.randint`` for the dtype. Where ``high`` is not above ``low``,

@@ -10,6 +10,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import Op, TensorType, is_complex, is_inexact
+from graphc.lazy import listing
 from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.rearrange import roll
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
@@ -31,6 +32,8 @@ __all__ = [
     "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2", "irfftn",
     "needs_elements", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
+
+__dir__ = listing(globals())
 
 MIRRORED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 """Each normalization, and that of the transposed transform."""

@@ -130,15 +130,19 @@ class Several(Protocol):
     def __call__(self, a: str, b: str, /, *names: str, dtype: Any = None) -> list[Tensor]: ...
 
     @overload
-    def __call__(self, names: str | Sequence[str], /, *, dtype: Any = None) -> Any: ...
+    def __call__(
+        self, names: str | Sequence[str], /, *, dtype: Any = None
+    ) -> Tensor | list[Tensor]: ...
 
 
 def _plural(kind: str) -> Several:
-    def construct(*names: Any, dtype: Any = None) -> Any:
+    def construct(*names: str | Sequence[str] | int, dtype: Any = None) -> Tensor | list[Tensor]:
+        one: Callable[..., Tensor]
         one = CONSTRUCTORS[kind] if dtype is None else partial(CONSTRUCTORS[kind], dtype=dtype)
         if names and isinstance(names[0], int):
             return [one() for _ in range(names[0])]
-        made = [one(name) for name in (names[0] if len(names) == 1 else names)]
+        given: Any = names[0] if len(names) == 1 else names
+        made = [one(name) for name in given]
         return made[0] if len(made) == 1 else made
 
     construct.__name__ = construct.__qualname__ = plural(kind)
@@ -158,7 +162,7 @@ def _plural(kind: str) -> Several:
         >>> a.name, b.type == gt.{kind}().type
         ('a', True)
     """
-    return construct
+    return construct  # type: ignore[return-value]
 
 
 def plural(kind: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any, Generic, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -311,7 +311,10 @@ def indices(dimensions: Any, dtype: Any = "int64", sparse: bool = False) -> Tens
     return stack([broadcast_to(x, shape) for x in made])
 
 
-class Grid:
+Made = TypeVar("Made", Tensor, list[Tensor])
+
+
+class Grid(Generic[Made]):
     """Coordinates by slices: ``mgrid[0:3, 1:5:2]`` is a full grid, ``ogrid[...]`` an open one.
 
     A slice is as for ``arange``; an imaginary step ``5j`` means so many values, the stop among
@@ -325,6 +328,12 @@ class Grid:
 
     def __init__(self, sparse: bool) -> None:
         self.sparse = sparse
+
+    @overload
+    def __getitem__(self, key: slice) -> Tensor: ...
+
+    @overload
+    def __getitem__(self, key: tuple[slice, ...]) -> Made: ...
 
     def __getitem__(self, key: slice | tuple[slice, ...]) -> Any:
         if not isinstance(key, tuple):
@@ -344,5 +353,5 @@ class Grid:
         return arange(start, part.stop, 1 if part.step is None else part.step)
 
 
-mgrid = Grid(sparse=False)
-ogrid = Grid(sparse=True)
+mgrid: Grid[Tensor] = Grid(sparse=False)
+ogrid: Grid[list[Tensor]] = Grid(sparse=True)

@@ -42,7 +42,7 @@ from graphc.tensor.core.dispatch import (
 )
 from graphc.tensor.core.equality import is_elementwise
 from graphc.tensor.core.methods import Methods, add_method
-from graphc.tensor.core.runtime import Runtime
+from graphc.tensor.core.runtime import Runtime, SupportsArray
 
 WRAPPERS = __file__
 """The file of the methods, which call functions for the user."""
@@ -427,12 +427,6 @@ def _is_entry(entry: Any) -> bool:
 
 
 TensorType.node_class = Tensor
-
-
-class SupportsArray(Protocol):
-    """An array of any library that NumPy can read: of NumPy, JAX or MLX."""
-
-    def __array__(self) -> Any: ...
 
 
 class SupportsTensor(Protocol):
