@@ -140,8 +140,9 @@ def drawn(name: str) -> str:
     """The plot of an elementwise function, as SVG."""
     plot, row = PLOTS[name], ROWS[name]
     names = [x for x in signature_of(row).parameters if x != "more"]
+    title = f"{name}({', '.join(names)})"
     axis = names.pop(plot.along)
-    figure, axes = _empty(axis, f"{name}({', '.join(signature_of(row).parameters)})")
+    figure, axes = _empty(axis, title)
     for colour, setting in zip(COLOURS, plot.settings, strict=False):
         label = ", ".join(f"{x} = {value:g}" for x, value in zip(names, setting, strict=True))
         axes.plot(*_curve(row, plot, setting), color=colour, label=label)
@@ -270,7 +271,7 @@ def _empty(across: str, up: str) -> tuple[Any, Any]:
 
 def _written(figure: Any, axes: Any, label: str, *, legend: bool) -> str:
     if legend:
-        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
     text = StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
     svg = text.getvalue().replace(INK, "currentColor")
