@@ -250,6 +250,8 @@ def skip_protocols(
     app: Sphinx, what: str, name: str, value: Any, skip: bool, options: Any
 ) -> bool | None:
     """Methods that graphc calls are told once: by the class of all operations, or structures."""
+    if type(value).__name__ == "_tuplegetter":
+        return True  # a named tuple's field, of which the class tells more
     function = getattr(value, "__func__", value)
     path, _, method = getattr(function, "__qualname__", "").rpartition(".")
     cls = getattr(sys.modules.get(getattr(function, "__module__", "")), path, None)

@@ -84,8 +84,8 @@ def help_of(row: Elementwise) -> str:
             *_dtypes(row),
         ],
         "Definition": wrap(row.definition, WIDTH),
-        "Properties": [*_properties(row)],
-        "Derivative": [*_derivatives(row)],
+        "Properties": _of_reals([*_properties(row)], bool(row.domain("complex128"))),
+        "Derivative": _of_reals([*_derivatives(row)], not row.holomorphic),
         "Source": [row.source] * bool(row.source),
         "Example": _example(row),
     }
@@ -108,6 +108,11 @@ def _dtypes(row: Elementwise) -> Iterator[str]:
 
 
 # Facts.
+
+
+def _of_reals(lines: list[str], alone: bool) -> list[str]:
+    """Lines that are true of real numbers; they say so if other numbers are taken too."""
+    return ["Of real numbers:", "", *lines] if lines and alone else lines
 
 
 def _properties(row: Elementwise) -> Iterator[str]:
@@ -151,9 +156,6 @@ def _derivatives(row: Elementwise) -> Iterator[str]:
     rule = row.domain("float64")
     if row.slope is None or rule is None or is_complex(rule[1]):
         return
-    if not row.holomorphic and row.domain("complex128"):
-        yield "Of real numbers:"
-        yield ""
     for line in derivatives(row, _names(row)):
         yield from wrap(f"- {line}", WIDTH, subsequent_indent="  ", break_long_words=False)
 
