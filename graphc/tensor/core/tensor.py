@@ -261,24 +261,25 @@ class Tensor(Methods):
 
     # Operators. A tuple or list beside a symbolic array is an array, as in NumPy.
 
-    __add__, __radd__ = _both_ways("add")
-    __sub__, __rsub__ = _both_ways("subtract")
-    __mul__, __rmul__ = _both_ways("multiply")
-    __truediv__, __rtruediv__ = _both_ways("divide")
-    __floordiv__, __rfloordiv__ = _both_ways("floor_divide")
-    __mod__, __rmod__ = _both_ways("remainder")
-    __pow__, __rpow__ = _both_ways("power")
-    __matmul__, __rmatmul__ = _both_ways("matmul")
-    __and__, __rand__ = _both_ways("bitwise_and")
-    __or__, __ror__ = _both_ways("bitwise_or")
-    __xor__, __rxor__ = _both_ways("bitwise_xor")
-    __lshift__, __rlshift__ = _both_ways("left_shift")
-    __rshift__, __rrshift__ = _both_ways("right_shift")
-    __lt__, _ = _both_ways("less")
-    __le__, _ = _both_ways("less_equal")
-    __gt__, _ = _both_ways("greater")
-    __ge__, _ = _both_ways("greater_equal")
-    del _
+    if not TYPE_CHECKING:  # which see them in Methods
+        __add__, __radd__ = _both_ways("add")
+        __sub__, __rsub__ = _both_ways("subtract")
+        __mul__, __rmul__ = _both_ways("multiply")
+        __truediv__, __rtruediv__ = _both_ways("divide")
+        __floordiv__, __rfloordiv__ = _both_ways("floor_divide")
+        __mod__, __rmod__ = _both_ways("remainder")
+        __pow__, __rpow__ = _both_ways("power")
+        __matmul__, __rmatmul__ = _both_ways("matmul")
+        __and__, __rand__ = _both_ways("bitwise_and")
+        __or__, __ror__ = _both_ways("bitwise_or")
+        __xor__, __rxor__ = _both_ways("bitwise_xor")
+        __lshift__, __rlshift__ = _both_ways("left_shift")
+        __rshift__, __rrshift__ = _both_ways("right_shift")
+        __lt__, _ = _both_ways("less")
+        __le__, _ = _both_ways("less_equal")
+        __gt__, _ = _both_ways("greater")
+        __ge__, _ = _both_ways("greater_equal")
+        del _
 
     def __neg__(self) -> Tensor:
         return TABLE["negative"](self)  # type: ignore[no-any-return]
