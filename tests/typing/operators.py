@@ -35,5 +35,4 @@ def program() -> None:
     assert_type(x.ndim, int)
     assert_type(x.dtype, str)
     assert_type(x.name, str | None)
-    result: np.ndarray[Any, Any] = x.eval({x: ones}, mode="NUMPY")
-    assert_type(result, np.ndarray[Any, Any])
+    assert_type(x.eval({x: ones}, mode="NUMPY"), np.ndarray[Any, Any])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import reprlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -351,9 +351,16 @@ class Tensor(Methods):
         """Return the array itself: a symbolic array never changes, so it needs no copy."""
         return self
 
-    def eval(self, values: Any = None, **options: Any) -> Any:
-        """Return the value as a NumPy array, given a dict of values for the inputs."""
-        return provided(__name__, "evaluate")(self, values, **options)
+    def eval(
+        self, values: Mapping[Any, Any] | None = None, *, mode: Any = None
+    ) -> np.ndarray[Any, Any]:
+        """Return the value as a NumPy array.
+
+        Args:
+            values: Values for the inputs it depends on, by the input or its name.
+            mode: Where to compute it; ``config.mode`` by default.
+        """
+        return provided(__name__, "evaluate")(self, values, mode=mode)  # type: ignore[no-any-return]
 
     @property
     def data(self) -> np.ndarray[Any, Any]:
