@@ -86,6 +86,16 @@ def test_the_help_of_a_function_is_its_own() -> None:
     assert inspect.signature(gt.sum).parameters["axis"].default is None
 
 
+@pytest.mark.parametrize("name", ["dmatrix", "irow", "cscalar"])
+def test_the_help_of_a_type_is_that_of_making_inputs(name: str) -> None:
+    constructor = getattr(gt, name)
+    text = inspect.getdoc(constructor) or ""
+    example = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+    assert doctest.DocTestRunner(verbose=False).run(example) == (0, 2)
+    assert f"when it is called: {constructor!r}." in pydoc.plain(pydoc.render_doc(constructor))
+    assert [*inspect.signature(constructor).parameters] == ["name", "shape"]
+
+
 def test_types_that_a_user_meets_have_public_names() -> None:
     x = gt.vector("x")
     f = graphc.function([x], x + 1, mode="NUMPY")

@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 
 from graphc.errors import FrozenError, ShapeError
 from graphc.ir.dtypes import DTYPES, dtype_name, numpy_dtype
+from graphc.ir.instance import OfInstance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -158,6 +159,29 @@ class TensorType(Type):
             and self.ndim == other.ndim
             and all(n is None or n == m for n, m in zip(self.shape, other.shape, strict=True))
         )
+
+
+def _help_of(type: TensorType) -> str:
+    return f"""A type, which makes symbolic inputs when it is called: {type!r}.
+
+Args:
+    name: The input's name.
+    shape: Lengths that the type leaves unknown.
+
+Returns:
+    A symbolic array of this type.
+
+Raises:
+    ShapeError: The type has another rank or another length.
+
+Example:
+    >>> import graphc.tensor as gt
+    >>> gt.TensorType({type.dtype!r}, {type.shape!r})("x")
+    x: {type!r}
+"""
+
+
+TensorType.__doc__ = OfInstance(TensorType.__doc__, _help_of)  # type: ignore[assignment]
 
 
 class TupleType(Type):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, product
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -34,22 +34,6 @@ EXAMPLES: dict[str, tuple[Any, ...]] = {
 
 SMALLEST = 1e-3
 """The absolute value above which a result shows its digits; and the sign of 0 is a library's."""
-
-
-class OfInstance:
-    """An attribute, such as ``__doc__``, that instances compute and their class has a value of.
-
-    Args:
-        of_class: The class's value.
-        compute: Gives an instance's value.
-    """
-
-    def __init__(self, of_class: Any, compute: Callable[[Any], Any]) -> None:
-        self.of_class = of_class
-        self.compute = compute
-
-    def __get__(self, instance: Any, cls: type) -> Any:
-        return self.of_class if instance is None else self.compute(instance)
 
 
 def _names(row: Elementwise) -> Sequence[str]:

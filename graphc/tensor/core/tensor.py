@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import reprlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -261,24 +261,25 @@ class Tensor(Methods):
 
     # Operators. A tuple or list beside a symbolic array is an array, as in NumPy.
 
-    __add__, __radd__ = _both_ways("add")
-    __sub__, __rsub__ = _both_ways("subtract")
-    __mul__, __rmul__ = _both_ways("multiply")
-    __truediv__, __rtruediv__ = _both_ways("divide")
-    __floordiv__, __rfloordiv__ = _both_ways("floor_divide")
-    __mod__, __rmod__ = _both_ways("remainder")
-    __pow__, __rpow__ = _both_ways("power")
-    __matmul__, __rmatmul__ = _both_ways("matmul")
-    __and__, __rand__ = _both_ways("bitwise_and")
-    __or__, __ror__ = _both_ways("bitwise_or")
-    __xor__, __rxor__ = _both_ways("bitwise_xor")
-    __lshift__, __rlshift__ = _both_ways("left_shift")
-    __rshift__, __rrshift__ = _both_ways("right_shift")
-    __lt__, _ = _both_ways("less")
-    __le__, _ = _both_ways("less_equal")
-    __gt__, _ = _both_ways("greater")
-    __ge__, _ = _both_ways("greater_equal")
-    del _
+    if not TYPE_CHECKING:  # which see them in Methods
+        __add__, __radd__ = _both_ways("add")
+        __sub__, __rsub__ = _both_ways("subtract")
+        __mul__, __rmul__ = _both_ways("multiply")
+        __truediv__, __rtruediv__ = _both_ways("divide")
+        __floordiv__, __rfloordiv__ = _both_ways("floor_divide")
+        __mod__, __rmod__ = _both_ways("remainder")
+        __pow__, __rpow__ = _both_ways("power")
+        __matmul__, __rmatmul__ = _both_ways("matmul")
+        __and__, __rand__ = _both_ways("bitwise_and")
+        __or__, __ror__ = _both_ways("bitwise_or")
+        __xor__, __rxor__ = _both_ways("bitwise_xor")
+        __lshift__, __rlshift__ = _both_ways("left_shift")
+        __rshift__, __rrshift__ = _both_ways("right_shift")
+        __lt__, _ = _both_ways("less")
+        __le__, _ = _both_ways("less_equal")
+        __gt__, _ = _both_ways("greater")
+        __ge__, _ = _both_ways("greater_equal")
+        del _
 
     def __neg__(self) -> Tensor:
         return TABLE["negative"](self)  # type: ignore[no-any-return]
@@ -350,9 +351,16 @@ class Tensor(Methods):
         """Return the array itself: a symbolic array never changes, so it needs no copy."""
         return self
 
-    def eval(self, values: Any = None, **options: Any) -> Any:
-        """Return the value as a NumPy array, given a dict of values for the inputs."""
-        return provided(__name__, "evaluate")(self, values, **options)
+    def eval(
+        self, values: Mapping[Any, Any] | None = None, *, mode: Any = None
+    ) -> np.ndarray[Any, Any]:
+        """Return the value as a NumPy array.
+
+        Args:
+            values: Values for the inputs it depends on, by the input or its name.
+            mode: Where to compute it; ``config.mode`` by default.
+        """
+        return provided(__name__, "evaluate")(self, values, mode=mode)  # type: ignore[no-any-return]
 
     @property
     def data(self) -> np.ndarray[Any, Any]:
