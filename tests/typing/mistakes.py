@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     x = gt.vector("x")
     x.item()  # type: ignore[attr-defined]
     x.sum(axis="rows")  # type: ignore[arg-type]
-    x + None  # type: ignore[operator]
+    x + None  # type: ignore[arg-type]
     (x == 0).sum()  # type: ignore[attr-defined]
     gt.exp(x, x)  # type: ignore[call-arg]
     gt.exp(None)  # type: ignore[arg-type]
