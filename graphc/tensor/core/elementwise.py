@@ -33,7 +33,6 @@ from graphc.ir import (
 )
 from graphc.ir.instance import OfInstance
 from graphc.ir.line import ATOM, Code, Writer
-from graphc.tensor.core.help import help_of, signature_of
 from graphc.tensor.core.tensor import (
     TABLE,
     Tensor,
@@ -445,11 +444,24 @@ class Elementwise(Op):
         return self(*aligned(batched, xs))
 
 
-Elementwise.__doc__ = OfInstance(Elementwise.__doc__, help_of)  # type: ignore[assignment]
-Elementwise.__signature__ = OfInstance(None, signature_of)  # type: ignore[attr-defined]
+def _help_of(row: Elementwise) -> str:
+    from graphc.tensor.core.help import help_of  # noqa: PLC0415 (who asks for no help needs none)
+
+    return help_of(row)
+
+
+def _signature_of(row: Elementwise) -> Signature:
+    from graphc.tensor.core.help import signature_of  # noqa: PLC0415 (likewise)
+
+    return signature_of(row)
+
+
+Elementwise.__doc__ = OfInstance(Elementwise.__doc__, _help_of)  # type: ignore[assignment]
+Elementwise.__signature__ = OfInstance(None, _signature_of)  # type: ignore[attr-defined]
 
 
 if TYPE_CHECKING:
+    from inspect import Signature
 
     class Unary(Elementwise):
         """How a row of one operand is called."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphc.ir import DTYPES, is_complex
+from graphc.tensor.core.derivative import derivatives
 
 if TYPE_CHECKING:
     from graphc.tensor.core.elementwise import Elementwise
@@ -135,8 +136,6 @@ def _number(x: float) -> str:
 
 
 def _derivatives(row: Elementwise) -> Iterator[str]:
-    from graphc.tensor.core.derivative import derivatives  # noqa: PLC0415 (help() alone needs it)
-
     rule = row.domain("float64")
     if row.slope is None or rule is None or is_complex(rule[1]):
         return
