@@ -119,7 +119,7 @@ else:
             "graphc.rewrite.explain": "explain",
         },
     )
-    __getattr__, __dir__ = lazy.attributes(globals())
+    __getattr__, __dir__ = lazy.attributes(globals(), "__version__ as_tensor ir tensor")
 
 # PyTensor has these beside its arrays too; a lower layer cannot import them.
 lazy.provide(

@@ -60,13 +60,31 @@ def provided(module: str, name: str) -> Any:
     return source if attribute is None else getattr(source, attribute)
 
 
+def listing(namespace: Mapping[str, Any], more: str = "") -> Callable[[], list[str]]:
+    """Return the ``__dir__`` of a module, by which editors complete names: the public ones alone.
+
+    Args:
+        namespace: The module's ``globals()``.
+        more: Public names that are not in ``__all__``, separated by spaces.
+    """
+
+    def __dir__() -> list[str]:  # noqa: N807 (it becomes the module's)
+        special = (name for name in namespace if name.startswith("__"))
+        sources = SOURCES.get(namespace["__name__"], ())
+        public = namespace.get("__all__", namespace)
+        return sorted({*special, *public, *more.split(), *sources})
+
+    return __dir__
+
+
 def attributes(
-    namespace: dict[str, Any],
+    namespace: dict[str, Any], more: str = ""
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the ``__getattr__`` and ``__dir__`` of a module with the names it is provided with.
 
     Args:
         namespace: The module's ``globals()``, which keeps each name once it is used.
+        more: As for ``listing``.
     """
     module = namespace["__name__"]
     sources = SOURCES.setdefault(module, {})
@@ -81,10 +99,7 @@ def attributes(
         namespace[name] = value = provided(module, name)
         return value
 
-    def __dir__() -> list[str]:  # noqa: N807 (it becomes the module's)
-        return sorted({*namespace, *sources})
-
-    return __getattr__, __dir__
+    return __getattr__, listing(namespace, more)
 
 
 class Path(ModuleType):

@@ -86,6 +86,7 @@ def declared(module: ModuleType) -> dict[str, tuple[str, str]]:
         alias.asname or alias.name: (node.module or "", alias.name)
         for node in imports
         for alias in node.names
+        if alias.name != "*"  # all that a stub declares is imported at run time too
     }
 
 

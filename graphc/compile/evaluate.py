@@ -7,6 +7,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from graphc.compile.function import Function, function
 from graphc.compile.mode import get_mode
 from graphc.errors import ArgumentError
@@ -20,7 +22,9 @@ MAX_FUNCTIONS = 32
 """The most functions that ``eval`` caches, the least recently used going first."""
 
 
-def evaluate(x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = None) -> Any:
+def evaluate(
+    x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = None
+) -> np.ndarray[Any, Any]:
     """Compute the value of a symbolic array.
 
     Args:

@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import numpy as np
 
-from graphc.compile.arguments import MISSING, In, converted
+from graphc.compile.arguments import MISSING, In, Out, converted
 from graphc.compile.cache import CompiledProgram, compiled
 from graphc.compile.calls import direct_call_class, stateful
 from graphc.compile.events import Stats
@@ -65,9 +65,132 @@ from graphc.lazy import provided
 from graphc.link import CompileContext, Executable, Program
 from graphc.tensor import Tensor
 from graphc.tensor.core.captured import end_of_trace
+from graphc.tensor.core.tensor import ArrayOrNumber
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from graphc.compile.profile import Profile
+
+    Result = TypeVar("Result", default=Any)
+else:
+    from typing import TypeVar
+
+    Result = TypeVar("Result")
+
+Name = TypeVar("Name")
+
+
+@overload
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: None = None,
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
+    returns: Returns = "native",
+) -> Function[None]: ...
+
+
+@overload
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: ArrayOrNumber | Out,
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
+    returns: Literal["numpy"],
+) -> Function[np.ndarray[Any, Any]]: ...
+
+
+@overload
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: list[Tensor],
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
+    returns: Literal["numpy"],
+) -> Function[list[np.ndarray[Any, Any]]]: ...
+
+
+@overload
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: ArrayOrNumber | Out,
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
+    returns: Returns = "native",
+) -> Function[Any]: ...
+
+
+@overload
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: list[Any],
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
+    returns: Returns = "native",
+) -> Function[list[Any]]: ...
+
+
+@overload
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: tuple[Any, ...],
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
+    returns: Returns = "native",
+) -> Function[tuple[Any, ...]]: ...
+
+
+@overload
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: dict[Name, Any],
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
+    returns: Returns = "native",
+) -> Function[dict[Name, Any]]: ...
 
 
 def function(  # noqa: PLR0913 (PyTensor's arguments)
@@ -147,7 +270,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     return Function(spec)
 
 
-class Function:
+class Function(Generic[Result]):
     """A compiled graph: call it with a value for each input, by position or by name.
 
     Calls from many threads are safe: those that use a shared variable that one of them updates take
@@ -284,7 +407,7 @@ class Function:
 
     # Calling.
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Result:
         """Return the outputs for values of the inputs.
 
         Raises:
@@ -302,7 +425,7 @@ class Function:
                 args = self._converted(args)
                 break
         try:
-            return self._execute(*args)
+            return self._execute(*args)  # type: ignore[no-any-return]
         except GraphcError as error:
             raise self._explained(error, args) from error.__cause__
 
@@ -582,11 +705,11 @@ class Function:
         return Function(replace(spec, outputs=outputs, updates=updates))  # type: ignore[arg-type]
 
 
-class _NewFunction(Function):
+class _NewFunction(Function[Result]):
     # Its calls are counted, and the first is judged; after some calls it settles.
     __doc__ = Function.__doc__
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Result:
         with counted_call(self):
             if self.stats.calls >= WORTHWHILE_CALLS:
                 self._settle()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from copy import deepcopy
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from graphc.compile.arguments import goes_into, is_weak
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.node import as_implicit
+from graphc.implicit.node import ImplicitTensor, as_implicit
 from graphc.implicit.treedef import Treedef
 from graphc.ir import (
     Constant,
@@ -140,6 +140,14 @@ class Shared(Tensor):
             read = [x for x in toposort([new]) if isinstance(x, Shared)]
             copied.default_update = replaced([new], {x: deepcopy(x, memo) for x in read})[0]
 
+    @overload
+    def get_value(
+        self, borrow: bool = False, return_internal_type: Literal[False] = False
+    ) -> np.ndarray[Any, Any]: ...
+
+    @overload
+    def get_value(self, borrow: bool = False, *, return_internal_type: Literal[True]) -> Any: ...
+
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
         """Return the present value.
 
@@ -222,6 +230,30 @@ def _warn_of_sharding(value: Any) -> None:
         )
 
 
+@overload
+def shared(
+    value: ImplicitArray,
+    name: str | None = None,
+    strict: bool = False,
+    allow_downcast: bool | None = None,
+    *,
+    shape: Any = None,
+    borrow: bool = False,
+) -> ImplicitTensor: ...
+
+
+@overload
+def shared(
+    value: Any,
+    name: str | None = None,
+    strict: bool = False,
+    allow_downcast: bool | None = None,
+    *,
+    shape: Any = None,
+    borrow: bool = False,
+) -> Shared: ...
+
+
 def shared(
     value: Any,
     name: str | None = None,
@@ -242,6 +274,9 @@ def shared(
         shape: Static lengths, None where unknown; all unknown by default, as a later value may
             have other lengths.
         borrow: Store the array itself, not a copy.
+
+    Returns:
+        A symbolic array with ``get_value`` and ``set_value``; an implicit one of an implicit array.
 
     Raises:
         DTypeError: The value is no array of numbers.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -83,7 +83,7 @@ def as_output(y: Any) -> Tensor:
     """Return an output as a symbolic array."""
     y = unwrapped(y.variable if isinstance(y, Out) else y)
     try:
-        return as_tensor(y)  # type: ignore[no-any-return]
+        return as_tensor(y)
     except DTypeError as error:
         raise ArgumentError(f"The output {y!r} is no symbolic array: {error.problem}") from error
 
@@ -307,9 +307,19 @@ def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared
     return shared, signature
 
 
-def clone_replace(
-    output: Any, replace: Iterable[tuple[Any, Any]] | Mapping[Any, Any] | None = None
-) -> Any:
+Replacements = Iterable[tuple[Any, Any]] | Mapping[Any, Any] | None
+Outputs = TypeVar("Outputs")
+
+
+@overload
+def clone_replace(output: Tensor, replace: Replacements = None) -> Tensor: ...
+
+
+@overload
+def clone_replace(output: Outputs, replace: Replacements = None) -> Outputs: ...
+
+
+def clone_replace(output: Any, replace: Replacements = None) -> Any:
     """Replace parts of a graph.
 
     Args:

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from graphc.errors import ArgumentError, DisconnectedInputError, GradientError
 from graphc.grad.integers import readings
@@ -100,7 +100,8 @@ def _rearranged(node: Node, g: Tensor) -> Sequence[Any]:
         node.op.pullback(repeated_like(x, g), node, *node.inputs) for x in (mask, inner)
     )
     return [
-        None if part is None else select(m, part, 0) for m, part in zip(chosen, parts, strict=True)
+        None if m is None or part is None else select(m, part, 0)
+        for m, part in zip(chosen, parts, strict=True)
     ]
 
 
@@ -193,6 +194,54 @@ def _zeros(x: Tensor) -> Tensor:
     return zeros_like(x, x.dtype if is_inexact(x.dtype) else "floatX")
 
 
+@overload
+def grad(
+    cost: Any,
+    wrt: Tensor,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    known_grads: Mapping[Any, Any] | None = None,
+    return_disconnected: Literal["zero"] = "zero",
+) -> Tensor: ...
+
+
+@overload
+def grad(
+    cost: Any,
+    wrt: tuple[Tensor, ...],
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    known_grads: Mapping[Any, Any] | None = None,
+    return_disconnected: Literal["zero"] = "zero",
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def grad(
+    cost: Any,
+    wrt: Sequence[Tensor],
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    known_grads: Mapping[Any, Any] | None = None,
+    return_disconnected: Literal["zero"] = "zero",
+) -> list[Tensor]: ...
+
+
+@overload
+def grad(
+    cost: Any,
+    wrt: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    known_grads: Mapping[Any, Any] | None = None,
+    return_disconnected: ReturnDisconnected,
+) -> Any: ...
+
+
 def grad(
     cost: Any,
     wrt: Any,
@@ -224,6 +273,7 @@ def grad(
         respect to integers it is floating.
 
     Raises:
+        ArgumentError: Neither a cost nor ``known_grads``.
         GradientError: The cost is not a real floating scalar, or a loop or an operation of yours
             reads integers of ``wrt``.
         DisconnectedInputError: The cost does not depend on an array of ``wrt``.
@@ -322,6 +372,51 @@ def _constants(nodes: Any) -> list[Node]:
     return each_of([*nodes] if isinstance(nodes, set) else nodes)
 
 
+@overload
+def pullback(
+    f: Any,
+    wrt: Tensor,
+    cotangents: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> Tensor: ...
+
+
+@overload
+def pullback(
+    f: Any,
+    wrt: tuple[Tensor, ...],
+    cotangents: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def pullback(
+    f: Any,
+    wrt: Sequence[Tensor],
+    cotangents: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> list[Tensor]: ...
+
+
+@overload
+def pullback(
+    f: Any,
+    wrt: Any,
+    cotangents: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    return_disconnected: ReturnDisconnected,
+) -> Any: ...
+
+
 def pullback(
     f: Any,
     wrt: Any,
@@ -342,6 +437,9 @@ def pullback(
 
     Returns:
         An array of the shape and dtype of ``wrt``, or a list or tuple.
+
+    Raises:
+        ArgumentError: There are more or fewer cotangents than arrays in ``f``, or of other shapes.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -364,6 +462,51 @@ def pullback(
     )
 
 
+@overload
+def Lop(
+    f: Any,
+    wrt: Tensor,
+    eval_points: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> Tensor: ...
+
+
+@overload
+def Lop(
+    f: Any,
+    wrt: tuple[Tensor, ...],
+    eval_points: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def Lop(
+    f: Any,
+    wrt: Sequence[Tensor],
+    eval_points: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> list[Tensor]: ...
+
+
+@overload
+def Lop(
+    f: Any,
+    wrt: Any,
+    eval_points: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    return_disconnected: ReturnDisconnected,
+) -> Any: ...
+
+
 def Lop(  # noqa: N802 (PyTensor's name)
     f: Any,
     wrt: Any,
@@ -372,10 +515,44 @@ def Lop(  # noqa: N802 (PyTensor's name)
     disconnected_inputs: Disconnected = "raise",
     return_disconnected: ReturnDisconnected = "zero",
 ) -> Any:
-    """``pullback`` under its older name; arguments as for that, ``eval_points`` the cotangents."""
+    """``pullback`` under its older name; arguments as for that, ``eval_points`` the cotangents.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> back = graphc.Lop(gt.exp(x), x, gt.as_tensor([1.0, 10.0]))
+        >>> back.eval({x: [0.0, 0.0]}, mode="NUMPY").tolist()
+        [1.0, 10.0]
+    """
     return pullback(
-        f, wrt, eval_points, consider_constant, disconnected_inputs, return_disconnected
+        f,
+        wrt,
+        eval_points,
+        consider_constant,
+        disconnected_inputs,
+        return_disconnected=return_disconnected,
     )
+
+
+@overload
+def subgraph_grad(
+    wrt: Sequence[Any],
+    end: Sequence[Any],
+    start: Mapping[Any, Any] | None = None,
+    cost: Any = None,
+    details: Literal[False] = False,
+) -> tuple[list[Tensor], list[Tensor]]: ...
+
+
+@overload
+def subgraph_grad(
+    wrt: Sequence[Any],
+    end: Sequence[Any],
+    start: Mapping[Any, Any] | None = None,
+    cost: Any = None,
+    *,
+    details: Literal[True],
+) -> tuple[list[Tensor], list[Tensor], list[Tensor] | None, list[Tensor] | None]: ...
 
 
 def subgraph_grad(
@@ -426,4 +603,4 @@ def subgraph_grad(
 def typed_like(x: Node, name: str) -> Tensor:
     """A new input of a node's type."""
     made: TensorType = x.type
-    return made(name)  # type: ignore[no-any-return]
+    return made(name)

@@ -106,6 +106,12 @@ def dprint(
         print_type: PyTensor's; types are shown in any case.
         file: Where to write, standard output by default; ``"str"`` returns the text instead.
 
+    Returns:
+        None, or the text where ``file`` is ``"str"``.
+
+    Raises:
+        ArgumentError: It is nothing that has a graph.
+
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.vector("x")

@@ -101,7 +101,8 @@ def fewest(given: Sequence[Count]) -> Count | None:
     if not unknown:
         return min(known, default=None)
     found = unknown[0]
-    for n in [*unknown[1:], *([min(known)] if known else [])]:
+    others: list[Count] = [*unknown[1:], *([min(known)] if known else [])]
+    for n in others:
         found = minimum(found, n)
     return found
 

@@ -7,7 +7,7 @@ All make plain choices between arrays. What only one branch needs is computed if
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from graphc.errors import ArgumentError
 from graphc.ir import (
@@ -23,7 +23,25 @@ from graphc.ir import (
 from graphc.loop.arguments import called
 from graphc.loop.branch import check_index, choice, common_type
 from graphc.tensor.core.elementwise import not_equal
-from graphc.tensor.core.tensor import WEAK, Tensor, as_tensor, operands
+from graphc.tensor.core.tensor import WEAK, ArrayOrNumber, Tensor, as_tensor, operands
+
+Result = TypeVar("Result")
+"""What a branch gives: a container of arrays, which stays as it is."""
+
+
+@overload
+def ifelse(
+    condition: ArrayOrNumber,
+    then_branch: ArrayOrNumber,
+    else_branch: ArrayOrNumber,
+    name: str | None = None,
+) -> Tensor: ...
+
+
+@overload
+def ifelse(
+    condition: ArrayOrNumber, then_branch: Result, else_branch: Result, name: str | None = None
+) -> Result: ...
 
 
 def ifelse(condition: Any, then_branch: Any, else_branch: Any, name: str | None = None) -> Any:
@@ -56,6 +74,24 @@ def ifelse(condition: Any, then_branch: Any, else_branch: Any, name: str | None 
     """
     title = f"ifelse {name!r}" if name else "ifelse"
     return _chosen(title, _condition(title, condition), [else_branch, then_branch], like=1)
+
+
+@overload
+def cond(
+    pred: ArrayOrNumber,
+    true_fun: Callable[..., ArrayOrNumber],
+    false_fun: Callable[..., ArrayOrNumber],
+    *operands: Any,
+) -> Tensor: ...
+
+
+@overload
+def cond(
+    pred: ArrayOrNumber,
+    true_fun: Callable[..., Result],
+    false_fun: Callable[..., Result],
+    *operands: Any,
+) -> Result: ...
 
 
 def cond(
@@ -92,6 +128,18 @@ def cond(
     index = _condition("cond", pred)
     given = _arrays(operands)
     return _chosen("cond", index, _results("cond", [false_fun, true_fun], given), like=1)
+
+
+@overload
+def switch_case(
+    index: ArrayOrNumber, branches: Sequence[Callable[..., ArrayOrNumber]], *operands: Any
+) -> Tensor: ...
+
+
+@overload
+def switch_case(
+    index: ArrayOrNumber, branches: Sequence[Callable[..., Result]], *operands: Any
+) -> Result: ...
 
 
 def switch_case(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:

@@ -147,7 +147,7 @@ class OpFromGraph:
         pairs = zip(expected.shape, made.type.shape, strict=False)
         if made.ndim != x.ndim or any(n != m and None not in {n, m} for n, m in pairs):
             raise ShapeError(f"{what}.", "Reshape or index it.")
-        return made  # type: ignore[no-any-return]
+        return made
 
     def __repr__(self) -> str:
         types = (", ".join(repr(x.type) for x in nodes) for nodes in (self.inputs, self.outputs))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import (
@@ -32,9 +32,12 @@ from graphc.tensor.core.elementwise import logical_not, where as choose
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
+Carry = TypeVar("Carry")
+Rows = TypeVar("Rows")
+
 
 def loop(  # noqa: PLR0913, PLR0917
-    step: Callable[[Any, Any], Any],
+    step: Callable[[Any, Any], tuple[Carry, Rows]],
     init: Any,
     xs: Any = None,
     n_steps: Any = None,
@@ -44,7 +47,7 @@ def loop(  # noqa: PLR0913, PLR0917
     checkpoint: Checkpoint = None,
     unroll: int | None = None,
     name: str | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Carry, Rows]:
     """A step applied over and over to a carry, with an element of the sequences each time.
 
     Carry, sequences and rows are arrays, or tuples, lists, dicts, named tuples and dataclasses of
@@ -121,11 +124,11 @@ def loop(  # noqa: PLR0913, PLR0917
 
 def while_loop(
     cond: Callable[[Any], Any],
-    body: Callable[[Any], Any],
+    body: Callable[[Any], Carry],
     init: Any,
     max_steps: Any = None,
     name: str | None = None,
-) -> Any:
+) -> Carry:
     """A body applied to a carry while a condition holds, which is checked before each step.
 
     Args:
@@ -175,7 +178,7 @@ def while_loop(
     begun, wider = carrying(first, traced, draws)
     found = build(like, n, count, begun, [], wider)
     advanced(draws, dict(zip(draws, found[len(first) :], strict=False)))
-    return _filled(init, found[: len(first)])
+    return _filled(init, found[: len(first)])  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -256,7 +256,7 @@ def _checked(x: State) -> State:
 
 def _array(subject: str, given: Any) -> Tensor:
     try:
-        return as_tensor(unwrapped(given))  # type: ignore[no-any-return]
+        return as_tensor(unwrapped(given))
     except DTypeError as error:
         raise ArgumentError(f"{subject} is {given!r}, not an array of numbers.") from error
 

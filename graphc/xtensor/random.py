@@ -77,11 +77,13 @@ class XGenerator(Wrapper):
 
     def get_value(self, borrow: bool = False) -> Any:
         """Return the present key of a shared generator."""
-        return self.values.get_value(borrow)
+        shared: Any = self.values
+        return shared.get_value(borrow)
 
     def set_value(self, new_value: Any = None, borrow: bool = False, **seed: Any) -> None:
         """Set the key of a shared generator, or with ``seed=`` that of a seed."""
-        self.values.set_value(new_value, borrow, **seed)
+        shared: Any = self.values
+        shared.set_value(new_value, borrow, **seed)
 
     def __getattr__(self, name: str) -> Any:
         distribution = DISTRIBUTIONS.get(name)

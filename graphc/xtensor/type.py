@@ -295,11 +295,13 @@ class XTensor(Operators, Methods, Wrapper):
 
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
         """Return the present value of a shared variable."""
-        return self.values.get_value(borrow, return_internal_type)
+        shared: Any = self.values
+        return shared.get_value(borrow, return_internal_type)
 
     def set_value(self, new_value: Any, borrow: bool = False) -> None:
         """Set the value of a shared variable, which the next calls of functions read."""
-        self.values.set_value(self.fitted(new_value), borrow)
+        shared: Any = self.values
+        shared.set_value(self.fitted(new_value), borrow)
 
     # What takes whole graphs takes it for its array.
 

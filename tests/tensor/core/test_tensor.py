@@ -16,7 +16,8 @@ import graphc.tensor as gt
 from graphc.errors import ArgumentError, DTypeError, ShapeError, SymbolicValueError
 from graphc.ir import Constant, Leaf
 from graphc.tensor import Tensor
-from graphc.tensor.core.tensor import METHODS, TABLE
+from graphc.tensor.core.methods import METHODS
+from graphc.tensor.core.tensor import TABLE
 from tests.modes import uncompiled
 from tests.reference import evaluate
 
