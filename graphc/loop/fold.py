@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from graphc.loop.recurrence import Recurrence
 from graphc.loop.scan import arranged, checked_title, scan
-from graphc.loop.signatures import (
-    Backwards,
-    Named,
-    No,
-    One,
-    Other,
-    Several,
-    Truncated,
-    Updates,
-    Yes,
-)
 from graphc.loop.taps import listed, sequence, state
 from graphc.tensor.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from graphc.loop.signatures import (
+        Backwards,
+        Named,
+        No,
+        One,
+        Other,
+        Several,
+        Truncated,
+        Updates,
+        Yes,
+    )
 
 
 @overload

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from graphc.errors import ArgumentError
 from graphc.loop.arguments import number_of_steps, titled
 from graphc.loop.checkpoint import Checkpoint
 from graphc.loop.recurrence import Recurrence, ScanResults
-from graphc.loop.signatures import No, OfScan, One, Other, Several, Updates, Yes
 from graphc.loop.taps import listed, sequence, state
 from graphc.loop.unpacking import refuse_updates
 from graphc.tensor.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from graphc.loop.signatures import No, OfScan, One, Other, Several, Updates, Yes
 
 
 @overload

@@ -30,8 +30,8 @@ from graphc.ir import (
     numpy_dtype,
     real_dtype,
 )
-from graphc.ir.instance import OfInstance
 from graphc.ir.line import ATOM, Code, Writer
+from graphc.ir.types import OfInstance
 from graphc.tensor.core.help import help_of, signature_of
 from graphc.tensor.core.tensor import (
     TABLE,
