@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
 from graphc.errors import FrozenError, ShapeError
 from graphc.ir.dtypes import DTYPES, dtype_name, numpy_dtype
-from graphc.ir.instance import OfInstance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,6 +16,22 @@ if TYPE_CHECKING:
     from graphc.tensor.core.tensor import Tensor
 
 Shape = tuple[int | None, ...]
+
+
+class OfInstance:
+    """An attribute, such as ``__doc__``, that instances compute and their class has a value of.
+
+    Args:
+        of_class: The class's value.
+        compute: Gives an instance's value.
+    """
+
+    def __init__(self, of_class: Any, compute: Callable[[Any], Any]) -> None:
+        self.of_class = of_class
+        self.compute = compute
+
+    def __get__(self, instance: Any, cls: type) -> Any:
+        return self.of_class if instance is None else self.compute(instance)
 
 
 class Type:

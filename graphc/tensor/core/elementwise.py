@@ -31,8 +31,8 @@ from graphc.ir import (
     numpy_dtype,
     real_dtype,
 )
-from graphc.ir.instance import OfInstance
 from graphc.ir.line import ATOM, Code, Writer
+from graphc.ir.types import OfInstance
 from graphc.tensor.core.tensor import (
     TABLE,
     Tensor,
