@@ -10,7 +10,7 @@ from graphc.loop.arguments import number_of_steps, titled
 from graphc.loop.checkpoint import Checkpoint
 from graphc.loop.recurrence import Recurrence, ScanResults
 from graphc.loop.taps import listed, sequence, state
-from graphc.loop.unpacking import refuse_updates
+from graphc.loop.unpacking import takes_updates
 
 
 def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
@@ -27,7 +27,7 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     allow_gc: bool | None = None,
     strict: bool = False,
     return_list: bool = False,
-    return_updates: bool = False,
+    return_updates: bool | None = None,
     *,
     checkpoint: Checkpoint = None,
     unroll: int | None = None,
@@ -61,7 +61,8 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         allow_gc: Accepted for PyTensor compatibility: backends free memory when they can.
         strict: Refuse shared variables that are used and not given.
         return_list: Return a list also of a single output.
-        return_updates: Return a dict of the shared variables' last values too.
+        return_updates: Return a dict of the shared variables' last values too. None: where the
+            line unpacks it, as ``outputs, updates = scan(...)`` does, with a DeprecationWarning.
         checkpoint: Store states for the gradient only after so many steps, and do the steps
             between again; ``"sqrt"`` for the square root of the number of steps, so that memory
             grows as this root.
@@ -113,7 +114,7 @@ def map(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     go_backwards: bool = False,
     mode: None = None,
     name: str | None = None,
-    return_updates: bool = False,
+    return_updates: bool | None = None,
 ) -> Any:
     """A function of each element, or of those of several sequences together.
 
@@ -150,7 +151,7 @@ def reduce(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     go_backwards: bool = False,
     mode: None = None,
     name: str | None = None,
-    return_updates: bool = False,
+    return_updates: bool | None = None,
 ) -> Any:
     """The last value of each output of a scan; that before the first step where there is none.
 
@@ -185,7 +186,7 @@ def foldl(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     non_sequences: Any = None,
     mode: None = None,
     name: str | None = None,
-    return_updates: bool = False,
+    return_updates: bool | None = None,
 ) -> Any:
     """``reduce`` from the first element to the last; its arguments are as there.
 
@@ -208,7 +209,7 @@ def foldr(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     non_sequences: Any = None,
     mode: None = None,
     name: str | None = None,
-    return_updates: bool = False,
+    return_updates: bool | None = None,
 ) -> Any:
     """``reduce`` from the last element to the first; its arguments are as there.
 
@@ -240,9 +241,10 @@ def _title(name: Any, kind: str, mode: Any, profile: Any) -> str:
 
 
 def _arranged(
-    title: str, results: ScanResults, outputs: list[Any], as_list: bool, both: bool
+    title: str, results: ScanResults, outputs: list[Any], as_list: bool, both: bool | None
 ) -> Any:
     updates = results.updates
+    both = takes_updates(title, outputs) if both is None else both
     explicit = [x for x in updates if x not in results.draws]
     if explicit and not both:
         raise ArgumentError(
@@ -251,8 +253,6 @@ def _arranged(
             "graphc.function(..., updates=updates).",
         )
     found: Any = outputs
-    if not both:
-        refuse_updates(title, outputs)
     if not as_list and len(outputs) < 2:
         found = outputs[0] if outputs else None
     return (found, updates) if both else found
