@@ -10,6 +10,7 @@ Example:
     [1.0, [0.0, 0.0]]
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from graphc import errors, lazy
@@ -220,6 +221,8 @@ for _path in ("random", "tensor.random"):
 lazy.provide(
     "graphc.raise_op", names={"graphc.tensor.core.assertion": "Assert CheckAndRaise assert_op"}
 )
+
+sys.meta_path.append(lazy.AbsentFinder)
 
 __version__ = "0.1.0"
 

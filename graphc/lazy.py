@@ -146,7 +146,23 @@ def add_paths(listed: Mapping[str, str]) -> None:
         for path in paths.split():
             PATHS[path] = tuple(modules.split())
             sys.modules[path] = made = Path(path, f"PyTensor's path of names of {modules}.")
-            made.__spec__ = ModuleSpec(path, None)
+            made.__spec__ = ModuleSpec(path, None, is_package=True)
+            # As of a package, so that the import of a module in it reaches the last finder.
+            made.__path__ = []
+
+
+class AbsentFinder:
+    """The last finder of modules, which only an import that fails reaches."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        """Say what to use for a module of PyTensor's that graphc lacks.
+
+        Raises:
+            ModuleNotFoundError: The module's name begins as graphc's do.
+        """
+        if name.startswith("graphc."):
+            raise ModuleNotFoundError(import_module("graphc.absent").problem(name), name=name)
 
 
 def load_all() -> None:
