@@ -140,6 +140,9 @@ class Tensor(Node):
         """The imaginary part."""
         return TABLE["imag"](self)  # type: ignore[no-any-return]
 
+    def __str__(self) -> str:
+        return self.name or repr(self)
+
     # Nodes are compared by identity; but in functions of single elements, as a mask's, by value.
 
     def __eq__(self, other: object) -> Any:
@@ -390,6 +393,9 @@ class Tensor(Node):
 
 
 ABSENT = {
+    "get_value": " Only shared variables have values; x.eval({...}) computes one. The keys of a "
+    "RandomStream are in stream.state_updates, and stream.seed(seed) sets them.",
+    "set_value": " Only shared variables have values: graphc.shared(value).",
     "data": " Only constants have one; x.eval({...}) computes a value.",
     "tag": " There are no test values: x.eval({...}) computes a value.",
 }
