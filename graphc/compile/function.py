@@ -568,7 +568,7 @@ class Function:
 
     def copy(
         self,
-        share_memory: bool = False,
+        *,
         swap: Mapping[Any, Any] | None = None,
         delete_updates: bool = False,
         name: str | None = None,
@@ -576,7 +576,6 @@ class Function:
         """Return the function with other shared variables, or without its updates.
 
         Args:
-            share_memory: Accepted for PyTensor compatibility: equal programs are shared.
             swap: For each shared variable, the one of the same dtype and rank that takes its place.
             delete_updates: Whether calls leave all shared variables as they are.
             name: The copy's name in messages; this function's by default.
