@@ -180,7 +180,7 @@ lazy.provide(
     "graphc.compile",
     names={
         "graphc.compile.shared": "SharedVariable=Shared",
-        "graphc.errors": "UnusedInputError",
+        "graphc.errors": "MissingInputError UnusedInputError",
         "graphc.interop.wrap_py": "as_op wrap_py",
         "graphc.loop": "OpFromGraph",
     },
@@ -188,6 +188,7 @@ lazy.provide(
 lazy.provide(
     "graphc.gradient",
     names={
+        "graphc.errors": "DisconnectedInputError",
         "graphc.grad": "pushforward_through_pullback=pushforward",
         "graphc.tensor.arrays.vectorize": "vectorize_graph",
     },
