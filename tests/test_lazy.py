@@ -246,5 +246,6 @@ def test_modules_that_are_said_to_be_absent_are() -> None:
 
 def test_only_imports_that_fail_reach_the_last_finder() -> None:
     assert sys.meta_path[-1] is AbsentFinder
-    assert AbsentFinder.find_spec("json.absent") is None
+    assert AbsentFinder.find_spec("json.absent", json.__path__) is None
+    assert AbsentFinder.find_spec("graphc.tensor.absent", ["elsewhere"]) is None
     assert "graphc.absent" not in loaded_by("import graphc, graphc.tensor, graphc.scan.utils")
