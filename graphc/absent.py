@@ -1,4 +1,4 @@
-"""Modules of PyTensor and Theano that graphc lacks; read where an import of one fails."""
+"""Modules and names of PyTensor and Theano that graphc lacks; read where their import fails."""
 
 from __future__ import annotations
 
@@ -47,6 +47,30 @@ REMEDIES = {
 }
 """For modules without the first part of their paths: what to use in place of these and theirs."""
 
+OWN_OPERATIONS = (
+    "Decorate a function of NumPy arrays by graphc.wrap_py, or write an Op with infer, perform and "
+    "pullback; docs/operations.md shows both."
+)
+NAMES = {
+    "Apply": OWN_OPERATIONS,
+    "COp": OWN_OPERATIONS,
+    "Constant": 'Ask hasattr(x, "data").',
+    "Elemwise": "Call functions of graphc.tensor.",
+    "FunctionGraph": "Use graphc.Graph(inputs, outputs), which never changes.",
+    "RandomVariable": "Use graphc.random.RandomStream(seed).gen(function, ...).",
+    "TensorConstant": 'Ask hasattr(x, "data").',
+    "scan_checkpoints": "Use graphc.scan(..., checkpoint=...).",
+}
+"""What to use in place of names of such modules."""
+
+PAGE = "docs/migrating.md says where PyTensor's names are, and why some are missing."
+
+
+def problem_of_name(path: str, name: str) -> str:
+    """What is wrong with the use of a name that PyTensor's path of a module lacks."""
+    remedy = f" {NAMES[name]}" if name in NAMES else ""
+    return f"{path} has no {name!r}.{remedy} {PAGE}"
+
 
 def problem(path: str) -> str:
     """What is wrong with the import of a module that is not there, and what to do.
@@ -54,10 +78,9 @@ def problem(path: str) -> str:
     Example:
         >>> print(problem("graphc.typed_list"))
         No module named 'graphc.typed_list'. Use a Python list of arrays, or one array with
-        an axis more. docs/migrating.md says where PyTensor's names are.
+        an axis more. docs/migrating.md says where PyTensor's names are, and why some are missing.
     """
     parts = path.split(".")[1:]
     wholes = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
     remedy = next((f" {REMEDIES[whole]}" for whole in wholes if whole in REMEDIES), "")
-    page = "docs/migrating.md says where PyTensor's names are."
-    return f"No module named {path!r}.{remedy} {page}"
+    return f"No module named {path!r}.{remedy} {PAGE}"

@@ -99,10 +99,7 @@ class Path(ModuleType):
         for found in self._found(name):
             self.__dict__[name] = found
             return found
-        problem = (
-            f"{path} has no {name!r}. docs/migrating.md says where PyTensor's names are, and why "
-            "some are missing."
-        )
+        problem = import_module("graphc.absent").problem_of_name(path, name)
         if _is_from_import(sys._getframe(1)):
             raise ImportError(problem, name=path)
         raise AttributeError(problem, name=name, obj=self)

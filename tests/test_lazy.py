@@ -18,7 +18,7 @@ import pytest
 import graphc
 import graphc.random
 import graphc.tensor as gt
-from graphc.absent import REMEDIES
+from graphc.absent import NAMES, REMEDIES
 from graphc.lazy import PATHS, SOURCES, AbsentFinder, attributes, provide, provided
 
 MODULES = [graphc, gt, graphc.random]
@@ -218,6 +218,8 @@ def test_a_name_that_a_path_has_not_points_at_the_page() -> None:
     with pytest.raises(ImportError, match=r"graphc.tensor.math has no 'exq'. docs/migrating.md"):
         exec("from graphc.tensor.math import exq")
     assert not hasattr(import_module("graphc.tensor.math"), "exq")
+    with pytest.raises(ImportError, match=r"has no 'Apply'. .*wrap_py, .* docs/operations.md"):
+        exec("from graphc.graph.basic import Apply")
     with pytest.raises(AttributeError, match=r"graphc.graph has no 'exq'. docs/migrating.md"):
         _ = import_module("graphc.graph").exq
 
@@ -238,7 +240,8 @@ def test_the_import_of_a_module_that_is_not_there_says_what_to_do(path: str, rem
     assert f"graphc.{path}".startswith(error.value.name or "?")
 
 
-def test_modules_that_are_said_to_be_absent_are() -> None:
+def test_modules_and_names_that_are_said_to_be_absent_are() -> None:
+    assert not [name for name in NAMES for path in PATHS if hasattr(import_module(path), name)]
     for path in REMEDIES.keys() - {"compile", "link", "tensor.signal"}:
         with pytest.raises(ModuleNotFoundError, match=re.escape(REMEDIES[path])):
             import_module(f"graphc.{path}")
