@@ -10,6 +10,7 @@ Example:
     [1.0, [0.0, 0.0]]
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from graphc import errors, lazy
@@ -189,7 +190,7 @@ lazy.provide(
     "graphc.compile",
     names={
         "graphc.compile.shared": "SharedVariable=Shared",
-        "graphc.errors": "UnusedInputError",
+        "graphc.errors": "MissingInputError UnusedInputError",
         "graphc.interop.wrap_py": "as_op wrap_py",
         "graphc.loop": "OpFromGraph",
     },
@@ -197,6 +198,7 @@ lazy.provide(
 lazy.provide(
     "graphc.gradient",
     names={
+        "graphc.errors": "DisconnectedInputError",
         "graphc.grad": "pushforward_through_pullback=pushforward",
         "graphc.tensor.arrays.vectorize": "vectorize_graph",
     },
@@ -230,6 +232,8 @@ for _path in ("random", "tensor.random"):
 lazy.provide(
     "graphc.raise_op", names={"graphc.tensor.core.assertion": "Assert CheckAndRaise assert_op"}
 )
+
+sys.meta_path.append(lazy.AbsentFinder)
 
 __version__ = "0.1.0"
 

@@ -71,8 +71,8 @@ def test_an_argument_of_pytensor_has_its_default_or_a_row(name: str) -> None:
 # What scripts import by the paths of modules.
 
 IMPORTED = {
-    "compile": "Function In Mode Out SharedVariable UnusedInputError as_op function "
-    "get_default_mode get_mode shared wrap_py",
+    "compile": "Function In MissingInputError Mode Out SharedVariable UnusedInputError as_op "
+    "function get_default_mode get_mode shared wrap_py",
     "compile.builders": "OpFromGraph",
     "compile.function": "function",
     "compile.io": "In Out",
@@ -80,8 +80,8 @@ IMPORTED = {
     "compile.ops": "as_op wrap_py",
     "compile.sharedvalue": "SharedVariable shared",
     "configdefaults": "config",
-    "gradient": "Lop Rop disconnected_grad grad grad_clip grad_scale hessian jacobian pullback "
-    "pushforward verify_grad zero_grad",
+    "gradient": "DisconnectedInputError Lop Rop disconnected_grad grad grad_clip grad_scale "
+    "hessian jacobian pullback pushforward verify_grad zero_grad",
     "graph": "Op Variable ancestors clone_replace graph_inputs graph_replace vectorize_graph",
     "graph.basic": "Apply Constant Variable ancestors graph_inputs",
     "graph.replace": "clone_replace graph_replace vectorize_graph",

@@ -37,6 +37,7 @@ class In:
         strict: Accept only arrays of exactly its dtype.
         allow_downcast: True: any number is cast; False: none is cast down; None: only Python
             numbers are.
+        borrow: Accepted for PyTensor compatibility: arguments are never written to.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -51,6 +52,7 @@ class In:
     value: Any = MISSING
     strict: bool = False
     allow_downcast: bool | None = None
+    borrow: bool | None = None
 
     @property
     def label(self) -> str | None:

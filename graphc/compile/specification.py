@@ -56,6 +56,24 @@ class FunctionSpec:
     returns: Returns
 
 
+def swapped(spec: FunctionSpec, swaps: Mapping[Any, Any]) -> FunctionSpec:
+    """A specification with other shared variables in the place of its own.
+
+    Raises:
+        ArgumentError: Something other than a shared variable.
+        DTypeError: A variable of another type.
+    """
+    wrong = [x for pair in swaps.items() for x in pair if not isinstance(x, Shared)]
+    if wrong:
+        raise ArgumentError(f"swap: {wrong[0]!r} is no shared variable.")
+    nodes = givens_of(swaps)
+    outputs = spec.outputs
+    if outputs is not None:
+        outputs = rebuild(outputs, replaced(flatten(outputs), nodes))
+    pairs = [(swaps.get(x, x), new) for x, new in spec.updates]
+    return replace(spec, outputs=outputs, updates=updates_of(pairs, nodes))
+
+
 def as_in(x: Any, allow_downcast: bool | None) -> In:
     """Return an input as an ``In``."""
     parameter = x if isinstance(x, In) else In(x)

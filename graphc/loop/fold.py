@@ -30,7 +30,7 @@ def map(
     sequences: Any,
     non_sequences: Any = None,
     *,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[Truncated],
 ) -> Tensor: ...
 
@@ -41,7 +41,7 @@ def map(
     sequences: Any,
     non_sequences: Any = None,
     *,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[Truncated],
 ) -> list[Tensor]: ...
 
@@ -52,7 +52,7 @@ def map(
     sequences: Any,
     non_sequences: Any = None,
     *,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[Truncated],
 ) -> Any: ...
 
@@ -76,7 +76,7 @@ def map(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     go_backwards: bool = False,
     mode: None = None,
     name: str | None = None,
-    return_updates: bool = False,
+    return_updates: bool | None = None,
 ) -> Any:
     """A function of each element, or of those of several sequences together.
 
@@ -92,7 +92,7 @@ def map(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         >>> largest.eval({x: [[1.0, 2.0], [4.0, 3.0]]}, mode="NUMPY").tolist()
         [2.0, 4.0]
     """
-    return scan(  # type: ignore[call-overload]
+    return scan(
         fn,
         sequences,
         None,
@@ -101,7 +101,7 @@ def map(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         go_backwards=go_backwards,
         mode=mode,
         name=name or "map",
-        return_updates=return_updates,
+        return_updates=return_updates,  # type: ignore[arg-type]
     )
 
 
@@ -112,7 +112,7 @@ def reduce(
     outputs_info: Any,
     non_sequences: Any = None,
     *,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[Backwards],
 ) -> Tensor: ...
 
@@ -124,7 +124,7 @@ def reduce(
     outputs_info: Any,
     non_sequences: Any = None,
     *,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[Backwards],
 ) -> list[Tensor]: ...
 
@@ -136,7 +136,7 @@ def reduce(
     outputs_info: Any,
     non_sequences: Any = None,
     *,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[Backwards],
 ) -> Any: ...
 
@@ -161,7 +161,7 @@ def reduce(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     go_backwards: bool = False,
     mode: None = None,
     name: str | None = None,
-    return_updates: bool = False,
+    return_updates: bool | None = None,
 ) -> Any:
     """The last value of each output of a scan; that before the first step where there is none.
 
@@ -196,7 +196,7 @@ def foldl(
     outputs_info: Any,
     non_sequences: Any = None,
     *,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[Named],
 ) -> Tensor: ...
 
@@ -208,7 +208,7 @@ def foldl(
     outputs_info: Any,
     non_sequences: Any = None,
     *,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[Named],
 ) -> list[Tensor]: ...
 
@@ -220,7 +220,7 @@ def foldl(
     outputs_info: Any,
     non_sequences: Any = None,
     *,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[Named],
 ) -> Any: ...
 
@@ -244,7 +244,7 @@ def foldl(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     non_sequences: Any = None,
     mode: None = None,
     name: str | None = None,
-    return_updates: bool = False,
+    return_updates: bool | None = None,
 ) -> Any:
     """``reduce`` from the first element to the last; its arguments are as there.
 
@@ -267,7 +267,7 @@ def foldr(
     outputs_info: Any,
     non_sequences: Any = None,
     *,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[Named],
 ) -> Tensor: ...
 
@@ -279,7 +279,7 @@ def foldr(
     outputs_info: Any,
     non_sequences: Any = None,
     *,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[Named],
 ) -> list[Tensor]: ...
 
@@ -291,7 +291,7 @@ def foldr(
     outputs_info: Any,
     non_sequences: Any = None,
     *,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[Named],
 ) -> Any: ...
 
@@ -315,7 +315,7 @@ def foldr(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     non_sequences: Any = None,
     mode: None = None,
     name: str | None = None,
-    return_updates: bool = False,
+    return_updates: bool | None = None,
 ) -> Any:
     """``reduce`` from the last element to the first; its arguments are as there.
 

@@ -25,7 +25,7 @@ from graphc.loop.carries import after, fitted, is_number, settled
 from graphc.loop.checkpoint import Checkpoint, looped, segment
 from graphc.loop.draws import advanced, carrying
 from graphc.loop.loop import Loop
-from graphc.loop.step import LoopStep, stand_in
+from graphc.loop.step import LoopStep, of_kind, stand_in
 from graphc.loop.taps import rows_of
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.core.elementwise import logical_not, where as choose
@@ -119,7 +119,8 @@ def loop(  # noqa: PLR0913, PLR0917
         rows = [y[: found[-1]] for y in rows[:-1]]
     if turned:
         rows = [flip(y, 0) for y in rows]
-    return _filled(init, found[: len(first)]), _filled(traced.like_rows, rows, along)
+    filled = _filled(init, _of_kinds(first, found))
+    return filled, _filled(traced.like_rows, rows, along)
 
 
 def while_loop(
@@ -178,7 +179,7 @@ def while_loop(
     begun, wider = carrying(first, traced, draws)
     found = build(like, n, count, begun, [], wider)
     advanced(draws, dict(zip(draws, found[len(first) :], strict=False)))
-    return _filled(init, found[: len(first)])  # type: ignore[no-any-return]
+    return _filled(init, _of_kinds(first, found))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,7 +229,7 @@ class _StepOfContainers:
         rows = [_array(self.title, "row of a step", y) for y in _leaves(row)]
         stop = None
         if self.until is not None:
-            given = [_filled(self.init, nexts)]
+            given = [_filled(self.init, _of_kinds(init, nexts))]
             ends = called(self.title, self.until, given, "the carry", "condition")
             stop = stopping(self.title, ends)
         return _ContainerStep(carries, elements, nexts, rows, stop, like_rows=row)
@@ -316,6 +317,11 @@ def _names(container: Any) -> list[str | None]:
         return [] if container is None else [None]
     values = flatten(container)
     return [p for p, x in zip(paths(container, "carry"), values, strict=True) if x is not None]
+
+
+def _of_kinds(like: Sequence[Any], values: Sequence[Tensor]) -> list[Tensor]:
+    """The first of some values, as arrays of the classes of others."""
+    return [of_kind(x, y) for x, y in zip(like, values, strict=False)]
 
 
 def _filled(like: Any, values: Sequence[Any], along: Sequence[Wrapper] | None = None) -> Any:

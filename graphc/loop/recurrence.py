@@ -23,7 +23,7 @@ from graphc.loop.carries import after, fitted, is_number, settled
 from graphc.loop.checkpoint import Checkpoint, looped, segment
 from graphc.loop.draws import Draws, advanced, carrying
 from graphc.loop.loop import Loop
-from graphc.loop.step import LoopStep, stand_in
+from graphc.loop.step import LoopStep, of_kind, stand_in
 from graphc.loop.taps import State, TappedSequence, state
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.core.tensor import Tensor, as_tensor
@@ -274,9 +274,7 @@ class Recurrence:
             count = len(s.names())
             value = found[place] if count else None
             value = value[-1] if value is not None and count < s.depth else value
-            finals.append(
-                value if value is None else wrapped(s.wrapper, _of_kind(s.initial, value))
-            )
+            finals.append(value if value is None else wrapped(s.wrapper, of_kind(s.initial, value)))
             place += count
         updates = dict(zip(step.updates, found[place:], strict=False))
         rows = iter(found[len(step.carries) :])
@@ -289,10 +287,6 @@ class Recurrence:
             row = flip(row, 0) if row is not None and turned else row
             traces.append(row if row is None or s.wrapper is None else s.wrapper.rows(row, along))
         return ScanResults(step.states, finals, traces, updates)
-
-
-def _of_kind(like: Any, x: Tensor) -> Tensor:
-    return like.of_kind(x) if isinstance(like, Tensor) else x
 
 
 def _is_shared(x: Any) -> bool:

@@ -10,7 +10,7 @@ from graphc.loop.arguments import number_of_steps, titled
 from graphc.loop.checkpoint import Checkpoint
 from graphc.loop.recurrence import Recurrence, ScanResults
 from graphc.loop.taps import listed, sequence, state
-from graphc.loop.unpacking import refuse_updates
+from graphc.loop.unpacking import takes_updates
 from graphc.tensor.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def scan(
     n_steps: Any = None,
     *,
     return_list: No = False,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[OfScan],
 ) -> Tensor: ...
 
@@ -40,7 +40,7 @@ def scan(
     n_steps: Any = None,
     *,
     return_list: No = False,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[OfScan],
 ) -> list[Tensor]: ...
 
@@ -54,7 +54,7 @@ def scan(
     n_steps: Any = None,
     *,
     return_list: No = False,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[OfScan],
 ) -> Any: ...
 
@@ -68,7 +68,7 @@ def scan(
     n_steps: Any = None,
     *,
     return_list: Yes,
-    return_updates: No = False,
+    return_updates: No | None = None,
     **options: Unpack[OfScan],
 ) -> list[Tensor]: ...
 
@@ -101,7 +101,7 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     allow_gc: bool | None = None,
     strict: bool = False,
     return_list: bool = False,
-    return_updates: bool = False,
+    return_updates: bool | None = None,
     *,
     checkpoint: Checkpoint = None,
     unroll: int | None = None,
@@ -135,7 +135,8 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         allow_gc: Accepted for PyTensor compatibility: backends free memory when they can.
         strict: Refuse shared variables that are used and not given.
         return_list: Return a list also of a single output.
-        return_updates: Return a dict of the shared variables' last values too.
+        return_updates: Return a dict of the shared variables' last values too. None: where the
+            line unpacks it, as ``outputs, updates = scan(...)`` does, with a DeprecationWarning.
         checkpoint: Store states for the gradient only after so many steps, and do the steps
             between again; ``"sqrt"`` for the square root of the number of steps, so that memory
             grows as this root.
@@ -196,10 +197,11 @@ def checked_title(name: Any, kind: str, mode: Any, profile: Any) -> str:
 
 
 def arranged(
-    title: str, results: ScanResults, outputs: list[Any], as_list: bool, both: bool
+    title: str, results: ScanResults, outputs: list[Any], as_list: bool, both: bool | None
 ) -> Any:
     """Outputs as they were asked for: one by itself or a list, and the updates, too."""
     updates = results.updates
+    both = takes_updates(title, outputs) if both is None else both
     explicit = [x for x in updates if x not in results.draws]
     if explicit and not both:
         raise ArgumentError(
@@ -208,8 +210,6 @@ def arranged(
             "graphc.function(..., updates=updates).",
         )
     found: Any = outputs
-    if not both:
-        refuse_updates(title, outputs)
     if not as_list and len(outputs) < 2:
         found = outputs[0] if outputs else None
     return (found, updates) if both else found

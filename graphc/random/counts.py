@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from graphc.errors import SymbolicValueError
 from graphc.loop.functional import loop, while_loop
 from graphc.random.distribution import as_draws, discrete
 from graphc.random.gamma_family import betas
@@ -12,6 +13,7 @@ from graphc.random.keys import Lengths, split
 from graphc.random.rejection import accepted, log_of_ratio
 from graphc.random.uniform import uniforms
 from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.arrays.constants import get_scalar_constant_value
 from graphc.tensor.arrays.create import zeros
 from graphc.tensor.arrays.cumulative import cumsum
 from graphc.tensor.arrays.index import flip
@@ -72,6 +74,7 @@ FEW = 10
 
 def binomials(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
     """Binomial draws as floating numbers, as by ``jax.random.binomial``; -1 where invalid."""
+    most = _most(n)
     n = broadcast_to(floor(n), shape)
     p = broadcast_to(p, shape)
     valid = _is_probable(n, p)
@@ -79,13 +82,26 @@ def binomials(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
     rare = less(p, 0.5)
     q = where(valid, where(rare, p, 1 - p), 0.01)
     n = where(valid, n, 0)
-    few = less_equal(n * q, FEW)
-    draws = where(
-        few,
-        _one_by_one(key, shape, where(few, n, 0), q),
-        _by_rejection(key, shape, where(few, 1e4, n), where(few, 0.5, q)),
-    )
+    if most < 2:
+        draws = cast(less_equal(_waiting_time(split(key)[0], shape, q), n), q.dtype)
+    elif most <= 2 * FEW:
+        draws = _one_by_one(key, shape, n, q)
+    else:
+        few = less_equal(n * q, FEW)
+        draws = where(
+            few,
+            _one_by_one(key, shape, where(few, n, 0), q),
+            _by_rejection(key, shape, where(few, 1e4, n), where(few, 0.5, q)),
+        )
     return where(valid, where(rare, draws, n - draws), -1)
+
+
+def _most(n: Tensor) -> float:
+    """The number of trials, if that is a constant; infinity otherwise."""
+    try:
+        return float(get_scalar_constant_value(n))
+    except SymbolicValueError:
+        return math.inf
 
 
 def _is_probable(n: Tensor, p: Tensor) -> Tensor:
@@ -98,7 +114,6 @@ def _one_by_one(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
 
     Source: Devroye, Non-uniform random variate generation, 1986, X.4.3.
     """
-    rate = log1p(-p)
 
     def is_left(state: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         return any(less_equal(state[2], n))
@@ -106,11 +121,16 @@ def _one_by_one(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
     def step(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         key, count, trials = state
         parts = split(key)
-        waited = ceil(log(uniforms(parts[0], shape, p.dtype)) / rate)
+        waited = _waiting_time(parts[0], shape, p)
         return parts[1], count + cast(less_equal(trials, n), p.dtype), trials + waited
 
     first = key, zeros(shape, p.dtype), zeros(shape, p.dtype)
     return while_loop(is_left, step, first, name="binomial")[1] - 1
+
+
+def _waiting_time(key: Tensor, shape: Lengths, p: Tensor) -> Tensor:
+    """The number of trials up to the first success."""
+    return ceil(log(uniforms(key, shape, p.dtype)) / log1p(-p))
 
 
 def _by_rejection(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:

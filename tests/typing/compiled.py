@@ -20,7 +20,7 @@ def program() -> None:
     several = graphc.function([x], [x, x + 1], mode=graphc.Mode("NUMPY"))
     assert_type(several([1.0, 2.0]), list[Any])
     pair = graphc.function([graphc.In(x, value=np.ones(2))], (x, x + 1), mode="NUMPY")
-    assert_type(pair(), tuple[Any, ...])
+    assert_type(pair(), list[Any])
     named = graphc.function([x], {"x": x, "rest": [x + 1]}, mode="NUMPY")
     assert_type(named([1.0, 2.0]), dict[str, Any])
     arrays = graphc.function([x], [x, x + 1], mode="NUMPY", returns="numpy")

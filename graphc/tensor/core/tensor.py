@@ -152,6 +152,9 @@ class Tensor(Methods):
         """The imaginary part."""
         return TABLE["imag"](self)  # type: ignore[no-any-return]
 
+    def __str__(self) -> str:
+        return self.name or repr(self)
+
     # Nodes are compared by identity; but in functions of single elements, as a mask's, by value.
     # Type checkers are told bool, and so show where elementwise equality was meant.
 
@@ -408,6 +411,9 @@ class Tensor(Methods):
 
 
 ABSENT = {
+    "get_value": " Only shared variables have values; x.eval({...}) computes one. The keys of a "
+    "RandomStream are in stream.state_updates, and stream.seed(seed) sets them.",
+    "set_value": " Only shared variables have values: graphc.shared(value).",
     "data": " Only constants have one; x.eval({...}) computes a value.",
     "tag": " There are no test values: x.eval({...}) computes a value.",
 }

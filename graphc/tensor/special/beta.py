@@ -70,6 +70,9 @@ def _betaln(a: Tensor, b: Tensor) -> Any:
     y = _positive_betaln(first, where(sound, b, where(poles, q, 1)))
     pole = (less_equal(a, 0) & equal(a, floor(a))) | (less_equal(b, 0) & equal(b, floor(b)))
     other = where(pole, np.inf, gammaln(a) + gammaln(b) - gammaln(a + b))
+    # At infinity it falls or grows as the power -p does.
+    far = where(greater(p, 0), -np.inf, np.inf)
+    other = where(equal(q, np.inf) & greater(p, -np.inf), far, other)
     return where(isnan(a + b), a + b, where(sound | poles, y, other))
 
 

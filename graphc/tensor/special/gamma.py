@@ -20,6 +20,7 @@ from graphc.tensor.core.elementwise import (
     from_scipy,
     greater,
     greater_equal,
+    isfinite,
     isinf,
     isnan,
     less,
@@ -488,6 +489,8 @@ def factorial(n: TensorLike) -> Tensor:
 def poch(z: TensorLike, m: TensorLike) -> Tensor:
     """Return the rising factorial ``gamma(z + m) / gamma(z)``, where z and z + m are no poles.
 
+    At infinite z or m it is the limit, if there is one.
+
     Args:
         z: Real numbers of any shape.
         m: Real numbers; the two broadcast.
@@ -501,7 +504,14 @@ def poch(z: TensorLike, m: TensorLike) -> Tensor:
         24.0
     """
     z, m = as_tensor(z), as_tensor(m)
-    return gamma_sign(z + m) * gamma_sign(z) * exp(gammaln(z + m) - gammaln(z))
+    far = isinf(z) & isfinite(m) | equal(minimum(z, m), np.inf)
+    zero = isinf(m) & isfinite(z) & less_equal(z, 0) & equal(z, floor(z))
+    # What is not chosen must not make the gradient NaN.
+    z_near, m_near = where(far | zero, 1, z), where(far | zero, 1, m)
+    ratio = exp(gammaln(z_near + m_near) - gammaln(z_near))
+    near = gamma_sign(z_near + m_near) * gamma_sign(z_near) * ratio
+    limit = where(greater(z, 0) | equal(m, floor(m)), 1, np.nan) * where(far, z, 1) ** m
+    return where(zero, 0, where(far, limit, near))
 
 
 @function
