@@ -169,7 +169,7 @@ logaddexp2 = binary(
 
 def _weight(a: Any, b: Any) -> Any:
     # Two equal infinities share evenly, and inf - inf is never formed.
-    return sigmoid(math.log(2) * where(equal(a, b), 0, a - b))
+    return sigmoid(math.log(2) * where(equal(a, b) & isinf(a), 0, a - b))
 
 
 nextafter = binary(
