@@ -23,6 +23,7 @@ from graphc.tensor.core.elementwise import (
     logical_or,
     maximum,
     minimum,
+    not_equal,
     real_inexact,
     several,
     sqrt,
@@ -31,10 +32,12 @@ from graphc.tensor.core.elementwise import (
 )
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
 from graphc.tensor.core.tensor import TABLE, Tensor, as_tensor, constant, function
+from graphc.tensor.core.trigonometric import sin
 from graphc.tensor.special.gamma import digamma, gamma_sign, gammaln, log_gamma_quantile
 from graphc.tensor.special.series import computed, excess_of_exp, integral, shortfall_of_log1p, wide
 from graphc.tensor.special.special import ndtri, xlog1py, xlogy
 from graphc.tensor.special.stirling import stirling
+from graphc.tensor.statistics.nans import largest_number
 
 
 def _positive_betaln(a: Tensor, b: Tensor) -> Any:
@@ -364,5 +367,22 @@ def beta(a: Any, b: Any) -> Any:
         0.083333333333
     """
     a, b = as_tensor(a), as_tensor(b)
+    total = a + b
+    zero = less_equal(total, 0) & equal(total, floor(total)) & not_equal(a, floor(a))
+    there = _beta_at_zero(where(zero, a, -0.5), where(zero, b, -0.5))
+    a, b = where(zero, 1, a), where(zero, 1, b)
     size = exp(betaln(a, b))
-    return gamma_sign(a) * gamma_sign(b) * gamma_sign(a + b) * size
+    return where(zero, there, gamma_sign(a) * gamma_sign(b) * gamma_sign(a + b) * size)
+
+
+def _beta_at_zero(a: Tensor, b: Tensor) -> Any:
+    """The beta function where a + b is 0, -1, ...: 0, written so that it has its slope there.
+
+    By reflection (DLMF 5.5.3), ``1 / gamma(z)`` is ``gamma(1 - z) * sin(pi * z) / pi``.
+    """
+    total = a + b
+    size = gammaln(a) + gammaln(b) + gammaln(1 - total)
+    # An infinite size times 0 would be NaN.
+    size = minimum(exp(size), largest_number(size.dtype))
+    signs = gamma_sign(a) * gamma_sign(b) * gamma_sign(total + 0.5)
+    return signs * size * sin(np.pi * (total - floor(total))) / np.pi

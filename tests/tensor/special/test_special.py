@@ -313,6 +313,31 @@ def test_a_function_of_rows_is_scipys(name: str) -> None:
     np.testing.assert_allclose(found, theirs(POINTS), 1e-11)
 
 
+def test_the_beta_function_has_derivatives_where_it_is_0() -> None:
+    a, b = np.array([-1.5, 0.5, -2.5, 1.25]), np.array([-1.5, -0.5, 2.5, -3.25])
+    x, y = gt.vectors("x", "y")
+    slope = graphc.grad(gt.beta(x, y).sum(), x)
+    f = graphc.function([x, y], [gt.beta(x, y), slope, *graphc.grad(slope.sum(), [x, y])], "NUMPY")
+
+    def derivative(orders: tuple[int, int]) -> list[float]:
+        points = zip(a.tolist(), b.tolist(), strict=True)
+        return [
+            float(mp.diff(lambda p, q: mp.gammaprod([p, q], [p + q]), at, orders)) for at in points
+        ]
+
+    for found, orders in zip(f(a, b), [(0, 0), (1, 0), (2, 0), (1, 1)], strict=True):
+        np.testing.assert_allclose(found, derivative(orders), 1e-11, 1e-11)
+
+
+def test_a_slope_of_the_beta_function_where_it_is_0_may_overflow_alone() -> None:
+    x = gt.scalar("x")
+    y = gt.beta(x, x)
+    f = graphc.function([x], [y, graphc.grad(y, x)], "NUMPY")
+    found = f(-1000.5)
+    assert found[0] == 0
+    assert found[1] < -1e300
+
+
 def test_a_dimension_is_a_positive_integer() -> None:
     for d in (0, 1.5, True):
         with pytest.raises(graphc.errors.ArgumentError, match="dimension"):
