@@ -315,11 +315,7 @@ def _is_needless(
     case: Case, refused: Call, found: Sequence[np.ndarray], together: Together
 ) -> bool:
     program, mode = case.program, together.mode
-    # Of each output that needs its value; the outputs of a program with states are all of them.
-    concerned = [
-        refused.name in used(program.calls, {name}, values=True) or bool(program.states())
-        for name in program.outputs
-    ]
+    concerned = [refused.name in names for names in _needed(program)]
     in_bodies = {name for call in program.calls for body in call.bodies for name in body.names()}
     # A loop may compute what none of its results needs, or another result, which rewriting drops.
     is_within = refused.name in in_bodies or any(len(b.results) > 1 for b in refused.bodies)
@@ -343,6 +339,22 @@ def _is_needless(
     return False
 
 
+def _needed(program: Program) -> list[set[str]]:
+    """The names whose values each result needs: an output, one of a second call, or a state."""
+    found = [used(program.calls, {name}, values=True) for name in program.outputs]
+    updates = {v.name: v.update for v in program.states() if v.update}
+    if not updates:
+        return found
+    for name in (*program.outputs, *updates.values()):
+        names: set[str] = set()
+        more = {name}
+        while not more <= names:  # a state has its value from its update
+            names |= used(program.calls, names | more, values=True)
+            more = {updates[state] for state in names & {*updates}}
+        found.append(names)
+    return found
+
+
 def _is_ignored(
     case: Case,
     operand: str,
@@ -363,7 +375,7 @@ def _is_ignored(
         (again,) = together([other])
     except Exception:
         return False
-    some = zip(found, again, concerned, strict=False)
+    some = zip(found, again, concerned, strict=True)
     return all(np.array_equal(y, z, equal_nan=True) for y, z, is_one in some if is_one)
 
 

@@ -55,12 +55,20 @@ def inc(x: Any, index: Any, value: Any) -> np.ndarray:
     return y
 
 
+def masked(x: Any, mask: Any) -> Any:
+    """The elements where a mask is true; NumPy also takes an empty mask of another shape."""
+    if mask.shape != x.shape[: mask.ndim]:
+        raise IndexError(f"a mask of shape {mask.shape} for an array of shape {x.shape}")
+    return x[mask]
+
+
 def einsum(pattern: str, a: Any, b: Any) -> Any:
-    """A contraction in which a letter stands for one length; NumPy also repeats lengths of 1."""
+    """A contraction; a length of 1 is repeated only where graphc knows it."""
     letters = pattern.partition("->")[0].replace(",", "")
+    found = np.einsum(pattern, a, b)
     if len({*zip(letters, (*a.shape, *b.shape), strict=True)}) != len({*letters}):
-        raise ValueError(f"lengths of {pattern} differ")
-    return np.einsum(pattern, a, b)
+        raise UndefinedError(f"a length of {pattern} that may be repeated")
+    return found
 
 
 def triangle(x: Any) -> np.ndarray:
@@ -70,6 +78,14 @@ def triangle(x: Any) -> np.ndarray:
     if diagonal.size and diagonal.min() <= 1e-5 * diagonal.max():
         raise UndefinedError("a matrix that has nearly a lower rank")
     return r  # type: ignore[no-any-return]
+
+
+def logabsdet(x: Any) -> Any:
+    """Of a determinant that is 0 up to rounding, the logarithm is any large negative number."""
+    s = np.linalg.svd(np.nan_to_num(x), compute_uv=False)
+    if np.any((s[..., -1] <= 100 * np.finfo(s.dtype).eps * s[..., 0]) & (s[..., 0] > 0)):
+        raise UndefinedError("a matrix that may be singular")
+    return np.linalg.slogdet(x)[1]
 
 
 def correlations(x: Any) -> np.ndarray:
@@ -224,6 +240,8 @@ def while_loop(condition: Step, body: Step, init: Any, max_steps: int) -> Any:
 
 def fold(fn: Step, xs: Any, state: Any, backwards: bool) -> Any:
     first = state
+    if not len(xs):
+        _check_without_elements(lambda elements: ([fn(*elements, first)], False), [xs], [[first]])
     for x in xs[::-1] if backwards else xs:
         state = _same(fn(x, state), first)
     return state
@@ -267,8 +285,10 @@ NAMESPACE = {
                 cast,
                 put,
                 inc,
+                masked,
                 einsum,
                 triangle,
+                logabsdet,
                 correlations,
                 sigmoid,
                 softplus,

@@ -64,13 +64,13 @@ class Rounding:
     def __post_init__(self) -> None:
         self.random = np.random.default_rng(self.seed)
 
-    def r(self, x: Any, ulps: float, cusp: bool = False) -> np.ndarray:
+    def r(self, x: Any, ulps: float, cusp: bool = False, edge: Any = False) -> np.ndarray:
         """A result, rounded otherwise."""
         x = np.asarray(x)
         if not _inexact(x):
             return x
         self.finite = self.finite and bool(np.isfinite(x).all())
-        self.smooth = self.smooth and not (cusp and bool((x == 0).any()))
+        self.smooth = self.smooth and not (edge or (cusp and bool((x == 0).any())))
         return x if self.seed is None else self._moved(x, ulps)
 
     def p(self, x: np.ndarray) -> np.ndarray:

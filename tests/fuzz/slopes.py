@@ -20,6 +20,9 @@ NARROW = frozenset({"float16", "bfloat16", "float32", "complex64"})
 STEP = 1e-4
 """The larger step; the error of the difference is estimated by that of half of it."""
 
+RELATIVE, ABSOLUTE = 1e-6, 1e-8
+"""How far a slope may be off, beside the error of the difference."""
+
 
 @dataclass(frozen=True)
 class Slope:
@@ -104,7 +107,8 @@ def _slope(
         second = line.second(1.0, none).value
         within = 1e-3 * (scale + abs(second))
         return Slope(weights, direction, 2, second if is_known else None, within)
-    return Slope(weights, direction, 1, found.value, 1e-6 * scale + 10 * found.error + 1e-8)
+    within = RELATIVE * scale + 10 * found.error + ABSOLUTE
+    return Slope(weights, direction, 1, found.value, within)
 
 
 Part = Mapping[str, np.ndarray]
@@ -167,8 +171,10 @@ def _differences(cost: Callable[[float], float], at: float) -> Difference:
         [(cost(sign * h) - at) / (sign * h) for h in (STEP, STEP / 2)] for sign in (-1, 1)
     )
     wide, narrow = ((a + b) / 2 for a, b in zip(left, right, strict=True))
-    # A kink, a jump or noise: the sides, or the steps, disagree.
-    kink = abs(left[1] - right[1]) > 1e-3 * (abs(at) + abs(wide))
+    # A kink, a jump or noise: the sides, extrapolated to no step, disagree. Each of the slopes
+    # between them may be graphc's, and half of the gap is less than what a slope may be off.
+    gap = abs((2 * left[1] - left[0]) - (2 * right[1] - right[0]))
+    kink = gap > RELATIVE * (abs(at) + abs(wide)) + ABSOLUTE
     value = (4 * narrow - wide) / 3
     return Difference(value, np.inf if kink or not np.isfinite(value) else abs(wide - narrow))
 

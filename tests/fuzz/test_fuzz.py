@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,65 @@ def test_what_is_not_computed_need_not_raise() -> None:
     )
     assert isinstance(expected(one, one.values()).error, ValueError)  # type: ignore[union-attr]
     assert found_in(one, "NUMPY", varied=False) == []
+
+
+def test_what_no_result_needs_may_be_refused_beside_a_state() -> None:
+    one = made(
+        Call("v1", TABLE["where"], ("x1", "x2", "x2")),
+        outputs=("v1", "x1"),
+        x1=np.array([True, False, False, True, False]),
+        x2=np.ones(3),
+    )
+    (state, other) = one.variables
+    one = replace(one, variables=(replace(state, update="x1"), other))
+    assert isinstance(expected(one, one.values()).error, ValueError)  # type: ignore[union-attr]
+    assert found_in(one, "NUMPY", varied=False) == []
+
+
+def test_a_small_kink_is_no_slope() -> None:
+    one = made(
+        Call("v1", TABLE["maximum"], ("x1", "1.0")),
+        Call("v2", TABLE["multiply"], ("v1", "1e-4")),
+        Call("v3", TABLE["add"], ("v2", "x1")),
+        outputs=("v3",),
+        x1=np.array([1.0, 2.0]),
+    )
+    slopes = [
+        cases(replace(one, variables=(replace(one.variables[0], array=x),)), varied=False)[0].slope
+        for x in (np.array([1.0, 2.0]), np.array([1.5, 2.0]))
+    ]
+    assert [slope is not None and slope.value is not None for slope in slopes] == [False, True]
+
+
+def test_a_whole_power_of_a_negative_number_has_no_slope_by_the_exponent() -> None:
+    one = made(
+        Call("v1", TABLE["power"], ("x1", "x2")),
+        outputs=("v1",),
+        x1=np.array([-2.0]),
+        x2=np.array([3.0]),
+    )
+    assert cases(one, varied=False)[0].slope.value is None  # type: ignore[union-attr]
+    by_base = replace(one, calls=(replace(one.calls[0], operands=("x1", "3")),)).pruned()
+    assert cases(by_base, varied=False)[0].slope.value is not None  # type: ignore[union-attr]
+
+
+UNDEFINED: dict[str, tuple[Call, dict[str, Any]]] = {
+    "the logarithm of a determinant of 0": (
+        Call("v1", TABLE["slogdet"], ("x1",)),
+        {"x1": np.ones((2, 2))},
+    ),
+    "a length of 1 that einsum repeats": (
+        Call("v1", TABLE["einsum"], ("x1", "x1"), {"pattern": "'ij,jk->ik'"}),
+        {"x1": np.ones((1, 2))},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_what_is_left_undefined_is_not_compared(name: str) -> None:
+    call, values = UNDEFINED[name]
+    one = made(call, outputs=("v1",), **values)
+    assert expected(one, one.values()) is None
 
 
 def test_a_report_is_a_script_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

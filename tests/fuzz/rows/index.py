@@ -104,7 +104,7 @@ def by_mask(g: Growing) -> Choice | None:
     return mask and Choice((x.name, mask.name))
 
 
-row("mask", "{0}[{1}]", by_mask, weight=3, by_value=True, depth=0)
+row("mask", "masked({0}, {1})", by_mask, "{0}[{1}]", weight=3, by_value=True, depth=0)
 
 
 def updated(dtypes: frozenset[str]) -> Choose:
