@@ -20,7 +20,7 @@ from graphc.errors import (
 )
 from tests.fuzz.batches import batch
 from tests.fuzz.case import Case, Fault, Mode
-from tests.fuzz.oracle import MANY_RUNS, code, spread, wide, with_variable
+from tests.fuzz.oracle import MANY_RUNS, code, spread, wide, with_own, with_variable
 from tests.fuzz.program import Call, Program, every, laid, used
 from tests.fuzz.slopes import MANY_PARTS, slope_in, slopes
 from tests.modes import lacks
@@ -324,19 +324,27 @@ def _is_needless(
     for operand in refused.names() & program.names():
         if _is_ignored(case, operand, found, concerned, together):
             return True
-        # What else its variables are used for does not matter if it is one itself.
-        cut = with_variable(program, operand)
-        if cut is None:
-            continue
-        one = replace(case, program=cut, slope=None)
-        try:
-            alone = Together([one], mode)
-            (again,) = alone([one])
-        except Exception:
-            continue
-        if _is_ignored(one, operand, again, concerned, alone):
-            return True
+        for cut, name in _apart(program, refused, operand):
+            one = replace(case, program=cut, slope=None)
+            try:
+                alone = Together([one], mode)
+                (again,) = alone([one])
+            except Exception:
+                continue
+            if _is_ignored(one, name, again, concerned, alone):
+                return True
     return False
+
+
+def _apart(program: Program, call: Call, operand: str) -> Iterator[tuple[Program, str]]:
+    """Programs with a variable for an operand, for which other uses do not matter, and its name."""
+    cut = with_variable(program, operand)
+    if cut is not None:
+        yield cut, operand
+    one = cut or program
+    variable = next((v for v in one.variables if v.name == operand), None)
+    if variable is not None and any(operand in body.names() for body in call.bodies):
+        yield with_own(one, call, variable)
 
 
 def _needed(program: Program) -> list[set[str]]:

@@ -116,6 +116,16 @@ def softmax(x: Any, axis: int) -> Any:
     return terms / np.sum(terms, axis, keepdims=True)
 
 
+def beta(a: Any, b: Any) -> Any:
+    """SciPy's, which beside a pole takes NaN for a number."""
+    return np.where(np.isnan(a) | np.isnan(b), np.nan, scipy.special.beta(a, b))
+
+
+def betaln(a: Any, b: Any) -> Any:
+    """The logarithm of its magnitude, likewise."""
+    return np.where(np.isnan(a) | np.isnan(b), np.nan, scipy.special.betaln(a, b))
+
+
 def scan(
     fn: Step,
     sequences: Sequence[Any],
@@ -289,6 +299,8 @@ NAMESPACE = {
                 einsum,
                 triangle,
                 logabsdet,
+                beta,
+                betaln,
                 correlations,
                 sigmoid,
                 softplus,

@@ -94,7 +94,8 @@ def _slope(
             return np.nan
         if any(found[k].shape != w.shape for k, w in weights.items()):
             return np.nan
-        return float(sum(np.sum(w * found[k]) for k, w in weights.items()))
+        with np.errstate(all="ignore"):
+            return float(sum(np.sum(w * found[k]) for k, w in weights.items()))
 
     none = {k: np.zeros(d.shape, bool) for k, d in direction.items()}
     line = _Line(cost, cost(0.0, 1.0, none), none)

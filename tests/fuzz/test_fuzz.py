@@ -24,7 +24,7 @@ from tests.fuzz.choices import CHOICES
 from tests.fuzz.generate import program, started
 from tests.fuzz.open import is_open
 from tests.fuzz.oracle import expected
-from tests.fuzz.program import Call, Program, Variable
+from tests.fuzz.program import Body, Call, Program, Variable
 from tests.fuzz.row import Row
 from tests.fuzz.script import report
 from tests.fuzz.shrink import shrunk
@@ -164,6 +164,21 @@ def test_what_no_result_needs_may_be_refused_beside_a_state() -> None:
     )
     (state, other) = one.variables
     one = replace(one, variables=(replace(state, update="x1"), other))
+    assert isinstance(expected(one, one.values()).error, ValueError)  # type: ignore[union-attr]
+    assert found_in(one, "NUMPY", varied=False) == []
+
+
+def test_initial_values_that_no_step_reads_may_be_too_few() -> None:
+    most = Call("a3", TABLE["max"], ("x1",), {"axis": "0", "keepdims": "False"})
+    options = {
+        "sequences": "[]",
+        "outputs": "[dict(initial=x1, taps=[-2, -1])]",
+        "n_steps": "2",
+        "backwards": "False",
+    }
+    body = Body(("a1", "a2"), (most,), ("a3",))
+    loop = Call("v1", TABLE["scan_taps"], (), options, (body,))
+    one = made(loop, outputs=("v1",), x1=np.ones(1))
     assert isinstance(expected(one, one.values()).error, ValueError)  # type: ignore[union-attr]
     assert found_in(one, "NUMPY", varied=False) == []
 
