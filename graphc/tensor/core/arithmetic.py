@@ -31,6 +31,7 @@ from graphc.tensor.core.elementwise import (
     not_equal,
     order_predicate,
     ordered,
+    real,
     real_inexact,
     real_numeric,
     remainder,
@@ -410,6 +411,11 @@ def iscomplexobj(x: Any) -> bool:
 def ndim(x: Any) -> int:
     """Return the number of axes, a Python integer."""
     return as_tensor(x).ndim  # type: ignore[no-any-return]
+
+
+def squared_magnitude(x: Tensor) -> Any:
+    """Return ``abs(x)**2``, written so that it has its second derivative at 0."""
+    return square(real(x)) + square(imag(x)) if is_complex(x.dtype) else square(x)
 
 
 # Choices between several.
