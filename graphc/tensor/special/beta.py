@@ -74,14 +74,18 @@ def _betaln(a: Tensor, b: Tensor) -> Any:
     return where(isnan(a + b), a + b, where(sound | poles, y, other))
 
 
+def _rise(a: Tensor, total: Tensor) -> Any:
+    """``digamma(a) - digamma(total)``; two poles cancel, by reflection (DLMF 5.5.4)."""
+    both = less_equal(a, 0) & equal(a, floor(a)) & less_equal(total, 0)
+    both = both & equal(total, floor(total))
+    return digamma(where(both, 1 - a, a)) - digamma(where(both, 1 - total, total))
+
+
 betaln = binary(
     "betaln",
     "The logarithm of the beta function's magnitude",
     real_inexact,
-    lambda g, y, a, b: (
-        g * (digamma(a) - digamma(a + b)),
-        g * (digamma(b) - digamma(a + b)),
-    ),
+    lambda g, y, a, b: (g * _rise(a, a + b), g * _rise(b, a + b)),
     computed(_betaln),
     commutes=True,
     expand=_betaln,

@@ -329,6 +329,15 @@ def test_the_beta_function_has_derivatives_where_it_is_0() -> None:
         np.testing.assert_allclose(found, derivative(orders), 1e-11, 1e-11)
 
 
+def test_the_beta_function_of_a_whole_number_has_derivatives_where_poles_cancel() -> None:
+    x = gt.vector("x")
+    at = np.array([-1.0, -2.0, -0.5])
+    slope = graphc.grad(gt.beta(x, 1.0).sum(), x)
+    outputs = [gt.beta(x, 1.0), slope, graphc.grad(slope.sum(), x)]
+    found = graphc.function([x], outputs, "NUMPY")(at)
+    np.testing.assert_allclose(found, [1 / at, -1 / at**2, 2 / at**3], 1e-13)
+
+
 def test_a_slope_of_the_beta_function_where_it_is_0_may_overflow_alone() -> None:
     x = gt.scalar("x")
     y = gt.beta(x, x)
