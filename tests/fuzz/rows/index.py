@@ -116,6 +116,8 @@ def updated(dtypes: frozenset[str]) -> Choose:
             return None
         where = index(g, x)
         part = eval(f"{x.name}[{where}]", {x.name: x.array, "np": np})
+        if not np.ndim(part) and any(c.name == x.name and c.row.name == "shape" for c in g.calls):
+            return None  # a length that graphc knows is a number, and no part of an array
         y = g.any(lambda v: v.dtype == x.dtype and v.shape == np.shape(part))
         value = y.name if y is not None and g.chance(75) else g.number(x.dtype)
         options = {"index": where, "shape": f"np.shape({x.name}[{where}])"}
