@@ -1,16 +1,14 @@
-"""Programs run by graphc, and compared with what NumPy gives."""
+"""What graphc makes of programs, compared with what NumPy gives."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 import graphc
-import graphc.tensor as gt
 from graphc.errors import (
     DynamicShapeError,
     GradientError,
@@ -20,85 +18,14 @@ from graphc.errors import (
 )
 from tests.fuzz.batches import batch
 from tests.fuzz.case import Case, Fault, Mode
-from tests.fuzz.oracle import MANY_RUNS, code, spread, wide, with_own, with_variable
-from tests.fuzz.program import Call, Program, every, laid, used
+from tests.fuzz.needless import is_not_computed
+from tests.fuzz.oracle import MANY_RUNS, spread, wide
+from tests.fuzz.program import every, laid
 from tests.fuzz.slopes import MANY_PARTS, slope_in, slopes
+from tests.fuzz.together import Together, built
 from tests.modes import lacks
 
 __all__ = ["faults"]
-
-
-# Running.
-
-
-def built(program: Program) -> dict[str, Any]:
-    """All that a program assigns, as symbolic arrays."""
-    names: dict[str, Any] = {"np": np, "gt": gt, "graphc": graphc}
-    for v in program.variables:
-        names[f"{v.name}_value"] = laid(v.array, v.layout)
-        exec(code(f"{v.name} = {v.declared()}"), names)
-    for call in program.calls:
-        exec(code("\n".join(call.render("graphc"))), names)
-    return names
-
-
-@dataclass
-class Together:
-    """Several programs as one function.
-
-    Attributes:
-        cases: The programs.
-        mode: How they are run.
-    """
-
-    cases: Sequence[Case]
-    mode: Mode
-
-    def __post_init__(self) -> None:
-        self.names = [built(case.program) for case in self.cases]
-        inputs, outputs, updates = [], [], []
-        for case, names in zip(self.cases, self.names, strict=True):
-            program = case.program
-            inputs += [names[v.name] for v in program.variables if v.update is None]
-            updates += [(names[v.name], names[v.update]) for v in program.states() if v.update]
-            outputs += [gt.as_tensor(names[y]) for y in program.outputs]
-            if case.slope is not None:
-                more, slope = slope_in(names, case.slope, program.seed)
-                inputs += more
-                outputs.append(slope)
-        self.function = graphc.function(
-            inputs,
-            outputs,
-            mode=self.mode.graphc(),
-            updates=updates,
-            on_unused_input="ignore",
-            returns="numpy",
-        )
-
-    def __call__(self, cases: Sequence[Case]) -> list[list[np.ndarray]]:
-        """The outputs of each program for these values of its variables, in the oracle's order."""
-        arguments = []
-        for case, names in zip(cases, self.names, strict=True):
-            for v in case.program.variables:
-                if v.update is None:
-                    arguments.append(laid(v.array, v.layout))
-                else:
-                    names[v.name].set_value(v.array)
-            arguments += case.slope.arguments() if case.slope else []
-        calls = [self.function(*arguments)]
-        if any(case.program.states() for case in cases):
-            calls.append(self.function(*arguments))
-        found = []
-        at = 0
-        for case, names in zip(cases, self.names, strict=True):
-            states = case.program.states()
-            end = at + len(case.program.outputs)
-            parts = [y for call in calls[: 1 + bool(states)] for y in call[at:end]]
-            parts += [np.asarray(names[v.name].get_value()) for v in states]
-            parts += [calls[0][end]] if case.slope else []
-            at = end + (case.slope is not None)
-            found.append(parts)
-        return found
 
 
 def faults(groups: Sequence[Sequence[Case]], mode: Mode) -> list[Fault]:
@@ -111,9 +38,25 @@ def faults(groups: Sequence[Sequence[Case]], mode: Mode) -> list[Fault]:
     rewritten = [group for group in runnable if group not in plain]
     found = []
     for some, how in ((rewritten, mode), (plain, mode.plain())):
-        for i in range(0, len(some), mode.batch):
-            found += _faults(some[i : i + mode.batch], how)
+        joined = [group for group in some if mode.batch > 1 and _may_be_joined(group, how)]
+        for i in range(0, len(joined), mode.batch):
+            found += _faults(joined[i : i + mode.batch], how)
+        found += [f for group in some if group not in joined for f in _alone(group, how)]
     return found
+
+
+def _may_be_joined(group: Sequence[Case], mode: Mode) -> bool:
+    """Whether a program will hardly be refused, by which others in one function would be too."""
+    case = group[0]
+    by_value = any(call.shape_by_value() for call in every(case.program.calls))
+    if not _is_right(case) or (by_value and mode.backend == "JAX"):
+        return False
+    try:
+        return case.slope is None or bool(
+            slope_in(built(case.program), case.slope, case.program.seed)
+        )
+    except GraphcError:
+        return False
 
 
 def _fits(group: Sequence[Case], mode: Mode) -> bool:
@@ -124,8 +67,8 @@ def _fits(group: Sequence[Case], mode: Mode) -> bool:
 def _faults(groups: Sequence[Sequence[Case]], mode: Mode) -> list[Fault]:
     """Those of some programs, as one function if that runs, and else one by one."""
     first = [group[0] for group in groups]
-    if len(groups) == 1 or not all(map(_is_right, first)):
-        return [fault for group in groups for fault in _alone(group, mode)]
+    if len(groups) == 1:
+        return list(_alone(groups[0], mode))
     try:
         together = Together(first, mode)
         found = together(first)
@@ -169,6 +112,9 @@ def _alone(group: Sequence[Case], mode: Mode) -> Iterator[Fault]:
         try:
             together = Together(some[:1], mode)
         except Exception as error:
+            if isinstance(error, GradientError) and some[0].slope is not None:
+                yield from _alone([replace(case, slope=None) for case in some], mode)
+                continue
             found = [_raised(some[0], mode, error)]
         else:
             found = [_of_call(case, together, mode) for case in some]
@@ -185,7 +131,7 @@ def _of_call(case: Case, together: Together, mode: Mode) -> Fault | None:
         return _missing_error(case, mode, found, together)
     fault = _compared(case, mode, found)
     # Where graphc may refuse, it must not give another result, if that needs what is refused.
-    if fault and case.expected.refusable and _is_not_computed(case, found, together):
+    if fault and case.expected.refusable and is_not_computed(case, found, together):
         return None
     return fault
 
@@ -299,96 +245,8 @@ def _missing_error(
         return None
     if isinstance(error, IndexError) and mode.backend != "NUMPY":
         return None
-    if _is_not_computed(case, found, together):
+    if is_not_computed(case, found, together):
         return None
     shapes = [np.shape(y) for y in found]
     text = f"gives arrays of {shapes}; NumPy raises {type(error).__name__}: {error}"
     return Fault(case.program, mode, "no error", re.sub(r"\s+", " ", text))
-
-
-def _is_not_computed(case: Case, found: Sequence[np.ndarray], together: Together) -> bool:
-    """Whether the results do not need what is refused, or not one of its operands."""
-    return all(_is_needless(case, call, found, together) for call in case.expected.refused)
-
-
-def _is_needless(
-    case: Case, refused: Call, found: Sequence[np.ndarray], together: Together
-) -> bool:
-    program, mode = case.program, together.mode
-    concerned = [refused.name in names for names in _needed(program)]
-    in_bodies = {name for call in program.calls for body in call.bodies for name in body.names()}
-    # A loop may compute what none of its results needs, or another result, which rewriting drops.
-    is_within = refused.name in in_bodies or any(len(b.results) > 1 for b in refused.bodies)
-    if not any(concerned) or (mode.rewritten and is_within):
-        return True
-    for operand in refused.names() & program.names():
-        if _is_ignored(case, operand, found, concerned, together):
-            return True
-        for cut, name in _apart(program, refused, operand):
-            one = replace(case, program=cut, slope=None)
-            try:
-                alone = Together([one], mode)
-                (again,) = alone([one])
-            except Exception:
-                continue
-            if _is_ignored(one, name, again, concerned, alone):
-                return True
-    return False
-
-
-def _apart(program: Program, call: Call, operand: str) -> Iterator[tuple[Program, str]]:
-    """Programs with a variable for an operand, for which other uses do not matter, and its name."""
-    cut = with_variable(program, operand)
-    if cut is not None:
-        yield cut, operand
-    one = cut or program
-    variable = next((v for v in one.variables if v.name == operand), None)
-    if variable is not None and any(operand in body.names() for body in call.bodies):
-        yield with_own(one, call, variable)
-
-
-def _needed(program: Program) -> list[set[str]]:
-    """The names whose values each result needs: an output, one of a second call, or a state."""
-    found = [used(program.calls, {name}, values=True) for name in program.outputs]
-    updates = {v.name: v.update for v in program.states() if v.update}
-    if not updates:
-        return found
-    for name in (*program.outputs, *updates.values()):
-        names: set[str] = set()
-        more = {name}
-        while not more <= names:  # a state has its value from its update
-            names |= used(program.calls, names | more, values=True)
-            more = {updates[state] for state in names & {*updates}}
-        found.append(names)
-    return found
-
-
-def _is_ignored(
-    case: Case,
-    operand: str,
-    found: Sequence[np.ndarray],
-    concerned: Sequence[bool],
-    together: Together,
-) -> bool:
-    """Whether the outputs that are concerned are the same for other elements of an operand."""
-    program = case.program
-    numbers = np.random.default_rng(program.seed)
-    needed = used(program.calls, {operand})
-    variables = tuple(
-        replace(v, array=_other(v.array, numbers)) if v.name in needed else v
-        for v in program.variables
-    )
-    other = replace(case, program=replace(program, variables=variables))
-    try:
-        (again,) = together([other])
-    except Exception:
-        return False
-    some = zip(found, again, concerned, strict=True)
-    return all(np.array_equal(y, z, equal_nan=True) for y, z, is_one in some if is_one)
-
-
-def _other(x: np.ndarray, numbers: np.random.Generator) -> np.ndarray:
-    """Other elements of the same kind."""
-    if x.dtype.kind in "biu":
-        return numbers.permutation(x.ravel()).reshape(x.shape)
-    return (3 * numbers.normal(size=x.shape)).astype(x.dtype)

@@ -168,6 +168,17 @@ def test_what_no_result_needs_may_be_refused_beside_a_state() -> None:
     assert found_in(one, "NUMPY", varied=False) == []
 
 
+def test_a_length_that_is_needed_alone_may_be_of_values_that_are_refused() -> None:
+    one = made(
+        Call("v1", TABLE["reshape"], ("x1",), {"shape": "(6,)"}),
+        Call("v2", TABLE["map"], (), {"sequences": "v1"}, (Body(("a1",), (), ("x1",)),)),
+        outputs=("v2",),
+        x1=np.ones(1),
+    )
+    assert isinstance(expected(one, one.values()).error, ValueError)  # type: ignore[union-attr]
+    assert found_in(one, "NUMPY", varied=False) == []
+
+
 def test_initial_values_that_no_step_reads_may_be_too_few() -> None:
     most = Call("a3", TABLE["max"], ("x1",), {"axis": "0", "keepdims": "False"})
     options = {
