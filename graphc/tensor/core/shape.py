@@ -345,7 +345,7 @@ class Reshape(Op):
 
 def _with_rest(
     size: int | Tensor, shape: StaticShape, x: Tensor, symbolic: Sequence[Tensor]
-) -> list[Tensor]:
+) -> tuple[Tensor, ...]:
     """The symbolic lengths of each reshaped array of a batch x, and that which -1 stands for.
 
     Of a batch of nothing, any length would stand for -1.
@@ -356,7 +356,7 @@ def _with_rest(
     ambiguous = equal(others, 0) & (as_tensor(size) > 0)
     rest = where(ambiguous, -1, math.prod(lengths(x)[1:]) // maximum(others, 1))
     before = sum(n is None for n in shape[: shape.index(-1)])
-    return [*symbolic[:before], as_tensor(rest, dtype="int64"), *symbolic[before:]]
+    return (*symbolic[:before], as_tensor(rest, dtype="int64"), *symbolic[before:])
 
 
 @function
