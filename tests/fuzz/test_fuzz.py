@@ -27,7 +27,7 @@ from tests.fuzz.oracle import expected
 from tests.fuzz.program import Body, Call, Program, Variable
 from tests.fuzz.row import Row
 from tests.fuzz.script import report
-from tests.fuzz.shrink import shrunk
+from tests.fuzz.shrink import candidates, shrunk
 from tests.fuzz.table import TABLE
 
 ROOT = Path(__file__).parents[2]
@@ -96,6 +96,13 @@ def test_a_wrong_operation_is_found_and_made_small(monkeypatch: pytest.MonkeyPat
     small = shrunk(fault).program
     assert [call.row.name for call in small.calls] == ["cumsum"]
     assert [v.array.tolist() for v in small.variables] == [[1.0, 2.0, 3.0]]
+
+
+def test_a_program_is_made_small_by_names_alone() -> None:
+    one = made(
+        Call("v1", TABLE["logical_and"], ("x1", "True")), outputs=("v1",), x1=np.array([True])
+    )
+    assert {other.outputs for other in candidates(one)} == {("v1",), ("x1",)}
 
 
 def test_a_wrong_rule_is_found_and_made_small() -> None:
