@@ -228,6 +228,21 @@ def test_a_whole_power_of_a_negative_number_has_no_slope_by_the_exponent() -> No
     assert cases(by_base, varied=False)[0].slope.value is not None  # type: ignore[union-attr]
 
 
+def test_how_many_numbers_are_distinct_may_hang_on_rounding() -> None:
+    one = made(
+        Call("v1", TABLE["sin"], ("x1",)),
+        Call("v2", TABLE["cos"], ("x2",)),
+        Call("v3", TABLE["concatenate"], (), {"parts": "v1, v2", "axis": "0"}),
+        Call("v4", TABLE["unique"], ("v3",)),
+        outputs=("v4",),
+        x1=np.array([0.5]),
+        x2=np.array([np.pi / 2 - 0.5]),
+    )
+    (case,) = cases(one, varied=False)
+    other = replace(case.expected, outputs=[np.append(case.expected.outputs[0], 1.0)])
+    assert faults([[replace(case, expected=other, slope=None)]], MODES["NUMPY"]) == []
+
+
 UNDEFINED: dict[str, tuple[Call, dict[str, Any]]] = {
     "the logarithm of a determinant of 0": (
         Call("v1", TABLE["slogdet"], ("x1",)),
