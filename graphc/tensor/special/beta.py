@@ -62,16 +62,23 @@ def _positive_betaln(a: Tensor, b: Tensor) -> Any:
 
 @wide
 def _betaln(a: Tensor, b: Tensor) -> Any:
-    sound = greater(a, 0) & greater(b, 0) & less(a, 1e300) & less(b, 1e300)
     p, q = minimum(a, b), maximum(a, b)
+    total = p + q
+    sound = greater(p, 0) & less(q, 1e300)
     # Two poles cancel for whole numbers p <= 0 < q with p + q <= 0.
-    poles = less_equal(p, 0) & greater(q, 0) & less_equal(p + q, 0)
-    poles = poles & equal(p, floor(p)) & equal(q, floor(q)) & greater(p, -1e300)
-    first = where(sound, a, where(poles, 1 - p - q, 1))
-    y = _positive_betaln(first, where(sound, b, where(poles, q, 1)))
-    pole = (less_equal(a, 0) & equal(a, floor(a))) | (less_equal(b, 0) & equal(b, floor(b)))
-    other = where(pole, np.inf, gammaln(a) + gammaln(b) - gammaln(a + b))
-    return where(isnan(a + b), a + b, where(sound | poles, y, other))
+    pole = (less_equal(p, 0) & equal(p, floor(p))) | (less_equal(q, 0) & equal(q, floor(q)))
+    poles = pole & greater(q, 0) & equal(q, floor(q)) & less_equal(total, 0) & greater(p, -1e300)
+    # gamma(p) * gamma(-p) / beta(-p, p + q) keeps the digits of a large q.
+    across = less(p, 0) & greater(total, 0) & less(q, 1e300)
+    first = where(sound, p, where(poles, 1 - total, where(across, -p, 1)))
+    y = _positive_betaln(first, where(sound | poles, q, where(across, total, 1)))
+    shared = gammaln(p) + gammaln(where(across, -p, q))
+    other = where(pole, np.inf, shared - where(across, y, gammaln(total)))
+    # Beside a number above 1e300, or infinity, gamma(p) / q**p.
+    far = greater_equal(q, 1e300) & less(abs(p), 1e290)
+    beyond = where(pole, np.inf, gammaln(where(far, p, 1)) - p * log(where(far, q, 1)))
+    y = where(far, beyond, where(sound | poles, y, other))
+    return where(isnan(total), total, y)
 
 
 def _rise(a: Tensor, total: Tensor) -> Any:

@@ -313,6 +313,14 @@ def test_a_function_of_rows_is_scipys(name: str) -> None:
     np.testing.assert_allclose(found, theirs(POINTS), 1e-11)
 
 
+def test_the_beta_function_beside_a_large_number_is_a_power() -> None:
+    a = np.array([1.5, -2.5, 0.25, -0.5, 3.0, -2.5])
+    b = np.array([1e301, 1e15, 1e305, 1e10, np.inf, np.inf])
+    x, y = gt.vectors("x", "y")
+    found = graphc.function([x, y], [gt.betaln(x, y), gt.beta(x, y)], "NUMPY")(a, b)
+    np.testing.assert_allclose(found, [special.betaln(a, b), special.beta(a, b)], 1e-12)
+
+
 def test_the_beta_function_has_derivatives_where_it_is_0() -> None:
     a, b = np.array([-1.5, 0.5, -2.5, 1.25]), np.array([-1.5, -0.5, 2.5, -3.25])
     x, y = gt.vectors("x", "y")
