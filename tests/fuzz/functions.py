@@ -117,12 +117,17 @@ def softmax(x: Any, axis: int) -> Any:
 
 
 def beta(a: Any, b: Any) -> Any:
-    """SciPy's, which beside a pole takes NaN for a number."""
-    return np.where(np.isnan(a) | np.isnan(b), np.nan, scipy.special.beta(a, b))
+    """SciPy's, which beside a pole takes NaN for a number; at a pole either sign is as good."""
+    found = scipy.special.beta(a, b)
+    if np.isinf(found).any() or np.any(np.isneginf(a) | np.isneginf(b)):
+        raise UndefinedError("a pole")
+    return np.where(np.isnan(a) | np.isnan(b), np.nan, found)
 
 
 def betaln(a: Any, b: Any) -> Any:
     """The logarithm of its magnitude, likewise."""
+    if np.any(np.isneginf(a) | np.isneginf(b)):
+        raise UndefinedError("no limit, among poles")
     return np.where(np.isnan(a) | np.isnan(b), np.nan, scipy.special.betaln(a, b))
 
 
