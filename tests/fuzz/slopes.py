@@ -179,7 +179,8 @@ def _differences(cost: Callable[[float], np.ndarray], at: np.ndarray) -> Differe
     # A kink, a jump or noise: the sides, extrapolated to no step, disagree. Each of the slopes
     # between them may be graphc's, and half of the gap is less than what a slope may be off.
     gap = abs((2 * left[1] - left[0]) - (2 * right[1] - right[0]))
-    kink = gap > RELATIVE * (abs(at) + abs(wide)) + ABSOLUTE
+    scale = abs(at) + abs(wide)
+    kink = (gap > RELATIVE * scale + ABSOLUTE) | (abs(left[1] - right[1]) > 1e-3 * scale)
     value = (4 * narrow - wide) / 3
     return Difference(value, np.where(kink | ~np.isfinite(value), np.inf, wide - narrow))
 
