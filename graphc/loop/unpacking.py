@@ -15,9 +15,10 @@ def takes_updates(title: str, outputs: Sequence[Any]) -> bool:
     """Whether the user's line unpacks outputs and updates; a warning says so, or asks in doubt.
 
     It does where the second of two targets is called ``updates``, where the first is itself
-    unpacked, and where the second is discarded, or another name, and there are no two outputs for
-    that. Two outputs may go to any two other names. In doubt are ``states, _`` of two outputs and
-    ``scan(...)[0]``, which take of outputs alone the first output or step.
+    unpacked, where the second is discarded, or another name, and there are neither two outputs nor
+    two steps for that. Two outputs may go to any two other names. In doubt are ``states, _`` of two
+    outputs, ``a, b`` of two steps, and ``scan(...)[0]``, which take of outputs alone the first
+    output or step.
     """
     targets = unpacked_to()
     if targets is None or len(targets) != 2:
@@ -27,18 +28,21 @@ def takes_updates(title: str, outputs: Sequence[Any]) -> bool:
         return False
     first, second = targets
     discards = isinstance(second, str) and not second.strip("_")
+    steps = len(outputs) == 1 and outputs[0].type.shape[:1] == (2,)
     written = ", ".join(x if isinstance(x, str) else "[...]" for x in targets)
     if (
         is_named_updates(second)
         or isinstance(first, list)
         or (discards and len(outputs) < 2)
-        or len(outputs) > 2
+        or not (steps or len(outputs) == 2)
     ):
         _warn(
             f"{title}: {written} = ... is given outputs and updates, as it unpacks both.",
             DeprecationWarning,
         )
         return True
+    if steps:
+        _warn(f"{title}: {written} = ...: they are the two steps, as outputs are returned alone.")
     if discards:
         _warn(f"{title}: {written} = ...: {second} is the second output, as there are no updates.")
     return False

@@ -54,6 +54,14 @@ def of_three() -> None:
     outs, rest = graphc.scan(lambda y: [y, y, y], two)  # <-
 
 
+def under_another_name() -> None:
+    out, changes = graphc.scan(lambda y: y + 1, x)  # <-
+
+
+def of_a_value() -> None:
+    total, changes = graphc.reduce(lambda y, s: s + y, x, 0.0)  # <-
+
+
 def of_map() -> None:
     out, updates = graphc.map(lambda y: y, two)  # <-
 
@@ -72,8 +80,8 @@ def of_foldr() -> None:
 
 @pytest.mark.parametrize(
     "written",
-    [of_one, of_two_rows, discarded, of_two_outputs, nested, nested_and_discarded, of_three, of_map,
-     of_reduce, of_foldl, of_foldr],
+    [of_one, of_two_rows, discarded, of_two_outputs, nested, nested_and_discarded, of_three,
+     under_another_name, of_a_value, of_map, of_reduce, of_foldl, of_foldr],
 )  # fmt: skip
 def test_a_line_that_unpacks_outputs_and_updates_gets_both(written: Callable[[], None]) -> None:
     with pytest.warns(DeprecationWarning, match="outputs and updates, as it unpacks") as found:
@@ -119,6 +127,10 @@ def test_a_line_of_two_meanings_is_warned_of() -> None:
     with pytest.warns(UserWarning, match=r"scan\(\.\.\.\)\[0\] is the first output"):
         first = graphc.scan(lambda y: [y + 1, y - 1], x)[0]
     assert (row.ndim, first) == (0, outs)
+    with pytest.warns(UserWarning, match="a, b = ...: they are the two steps"):
+        a, b = graphc.scan(lambda y: y + 1, two)
+    values = graphc.function([two], [a, b], mode="NUMPY")(np.array([1.0, 2.0]))
+    assert [float(y) for y in values] == [2.0, 3.0]
 
 
 def test_arguments_say_what_is_returned() -> None:
@@ -129,13 +141,10 @@ def test_arguments_say_what_is_returned() -> None:
     assert (a.type.shape, out.type, updates) == ((), two.type, {})
 
 
-def test_outputs_and_rows_are_unpacked_to_other_names() -> None:
+def test_outputs_are_unpacked_to_other_names() -> None:
     up, down = graphc.scan(lambda y: [y + 1, y - 1], x)
     first, *_ = graphc.scan(lambda y: [y + 1, y - 1], x)
-    a, b = graphc.scan(lambda y: y + 1, two)
     reset, update_gate = graphc.scan(lambda y: [y + 1, y - 1], x)
     assert (up, down) == (reset, update_gate)
     assert first is up
     assert one()[-1].ndim == 0
-    values = graphc.function([two], [a, b], mode="NUMPY")(np.array([1.0, 2.0]))
-    assert [float(y) for y in values] == [2.0, 3.0]
