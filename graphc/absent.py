@@ -63,6 +63,19 @@ NAMES = {
 }
 """What to use in place of names of such modules."""
 
+PROGRAM = "f.plan() lists what was compiled, graphc.dprint(f) and f.show() show its graph."
+REQUESTED = "f.requested is the graph as it was written, with inputs and outputs."
+ATTRIBUTES = {
+    "fgraph": PROGRAM,
+    "fn": PROGRAM,
+    "input_storage": REQUESTED,
+    "maker": PROGRAM,
+    "output_storage": REQUESTED,
+    "trust_input": "Arguments of the right type are hardly checked: leave it out.",
+    "vm": PROGRAM,
+}
+"""What to use in place of attributes of compiled functions."""
+
 PAGE = "docs/migrating.md says where PyTensor's names are, and why some are missing."
 
 
@@ -70,6 +83,12 @@ def problem_of_name(path: str, name: str) -> str:
     """What is wrong with the use of a name that PyTensor's path of a module lacks."""
     remedy = f" {NAMES[name]}" if name in NAMES else ""
     return f"{path} has no {name!r}.{remedy} {PAGE}"
+
+
+def problem_of_attribute(title: str, name: str) -> str:
+    """What is wrong with the use of an attribute that a compiled function lacks."""
+    remedy = f" {ATTRIBUTES[name]}" if name in ATTRIBUTES else ""
+    return f"{title} has no attribute {name!r}.{remedy}"
 
 
 def problem(path: str) -> str:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, Literal, overload
@@ -513,6 +514,13 @@ class Function(Generic[Result]):
 
     def __repr__(self) -> str:
         return f"function {self.name}" if self.name else f"function({self._parameters()})"
+
+    if not TYPE_CHECKING:  # to type checkers, a missing attribute is one
+
+        def __getattr__(self, name: str) -> Any:
+            absent = import_module("graphc.absent")
+            problem = absent.problem_of_attribute("A compiled function", name)
+            raise AttributeError(problem, name=name, obj=self)
 
     @property
     def gives(self) -> list[str]:

@@ -306,3 +306,10 @@ def test_another_input_of_the_same_name_is_named() -> None:
     n = gt.lscalar("n")
     with pytest.raises(MissingInputError, match="The input called 'n' is another variable"):
         graphc.function([gt.lscalar("n")], gt.eye(n))
+
+
+def test_an_attribute_of_pytensors_functions_says_what_to_use_instead() -> None:
+    f = graphc.function([x := gt.scalar("x")], x, mode="NUMPY")
+    with pytest.raises(AttributeError, match=r"no attribute 'maker'\. f\.plan\(\) lists"):
+        f.maker  # noqa: B018 (reading it is what is tested)
+    assert not hasattr(f, "nothing")
