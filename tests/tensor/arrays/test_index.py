@@ -127,6 +127,13 @@ def test_repeated_indices_add_up() -> None:
     assert y.tolist() == [3.0, 0.0, 1.0]
 
 
+def test_increments_of_fewer_axes_than_the_index_all_count() -> None:
+    x, v = gt.vector("x"), gt.vector("v")
+    values = {x: np.zeros(2), v: np.array([1.0, 2.0])}
+    (y,) = evaluate([x[[[0, 0], [1, 1]]].inc(v)], values)
+    assert y.tolist() == [3.0, 3.0]
+
+
 def test_a_value_broadcasts_to_the_part() -> None:
     x, row = gt.tensor(shape=(3, 4)), gt.tensor(shape=(1, 4))
     (y,) = evaluate([x[::2].set(row)], {x: np.zeros((3, 4)), row: np.ones((1, 4))})
