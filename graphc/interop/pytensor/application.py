@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from graphc.ir import Constant, TensorType, is_integer
+from graphc.ir import Constant, Graph, TensorType, graph_inputs, is_integer
+from graphc.loop.evaluate import evaluate
 
 if TYPE_CHECKING:
     from graphc.interop.pytensor.convert import Conversion
@@ -85,6 +86,9 @@ def required(x: Any, what: str) -> int:
         Refusal: It is not.
     """
     known = static(x)
-    if known is None:
-        raise Refusal(f"{what} is computed when the program runs; it must be a constant")
-    return known
+    if known is not None:
+        return known
+    if all(isinstance(node.op, Constant) for node in graph_inputs([x])):
+        (value,) = evaluate(Graph([], [x]))
+        return int(value)
+    raise Refusal(f"{what} is computed when the program runs; it must be a constant")

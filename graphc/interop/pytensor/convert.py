@@ -19,6 +19,7 @@ from graphc.errors import (
 from graphc.interop.pytensor import variables
 from graphc.interop.pytensor.application import Application, Refusal
 from graphc.interop.pytensor.table import converter_of
+from graphc.interop.pytensor.variables import is_variable
 from graphc.ir import Constant, Input, Leaf
 from graphc.ir.walk import ordered
 from graphc.tensor.core.elementwise import cast
@@ -55,7 +56,7 @@ def from_pytensor(
             what PyTensor reads next; each call of a compiled backend transfers it. ``"copied"``:
             graphc's variable begins with a copy of the value, and keeps it on the backend's device.
         givens: Values of variables in place of what computes them: graphc arrays, numbers or NumPy
-            arrays, or PyTensor variables.
+            arrays, or PyTensor variables, for which the other values hold too.
 
     Returns:
         Arrays, in the same containers. Random generators are keys: those with a value, of which a
@@ -66,13 +67,15 @@ def from_pytensor(
             with their inputs and types.
         MissingInputError: A variable without a value is not among ``inputs``.
         ArgumentError: What is no PyTensor variable, or an unknown ``shared``.
-        ModuleNotFoundError: PyTensor is not installed.
 
     Example:
-        >>> import pytensor.tensor as pt, graphc  # doctest: +SKIP
-        >>> x = pt.vector("x")  # doctest: +SKIP
-        >>> a, y = from_pytensor([x, (pt.exp(x) ** 2).sum()])  # doctest: +SKIP
-        >>> f = graphc.function([a], [y, graphc.grad(y, a)], mode="JAX")  # doctest: +SKIP
+        >>> import graphc, pytensor.tensor as pt
+        >>> from graphc.interop.pytensor import from_pytensor
+        >>> x = pt.vector("x")
+        >>> a, y = from_pytensor([x, (pt.exp(x) ** 2).sum()])
+        >>> f = graphc.function([a], [y, graphc.grad(y, a)], mode="NUMPY")
+        >>> [value.tolist() for value in f([0.0, 0.0])]
+        [2.0, [2.0, 2.0]]
     """
     if shared not in {"linked", "copied"}:
         raise ArgumentError(f"from_pytensor: shared={shared!r}.", 'Expected "linked" or "copied".')
@@ -85,10 +88,10 @@ def from_pytensor(
     replacements = dict(givens or {})
     for variable, value in replacements.items():
         _check_variable(variable)
-        if not variables.is_variable(value):
+        if not is_variable(value):
             given[variable] = _given(variable, value)
-    symbolic = {x: y for x, y in replacements.items() if variables.is_variable(y)}
     # Each is converted without its own replacement: {x: 2 * x} is no endless loop.
+    symbolic = {x: y for x, y in replacements.items() if is_variable(y)}
     found = conversion.outputs(list(symbolic.values()), dict(given))
     given.update(zip(symbolic, found, strict=True))
     return rebuild(conversion.outputs(wanted, given))
@@ -275,7 +278,7 @@ def _specified(y: Any, variable: Any) -> Any:
 
 
 def _check_variable(variable: Any) -> None:
-    if not variables.is_variable(variable):
+    if not is_variable(variable):
         raise ArgumentError(
             f"from_pytensor: {variable!r} is no PyTensor variable.",
             "Give variables, or a list, tuple or dict of them; pip install 'graphc[pymc]' installs "

@@ -22,17 +22,29 @@ BATCHED = frozenset(
 )
 """Operations on matrices whose converters take batches of them as they are."""
 
+LENGTHS = {
+    "Alloc": slice(1, None),
+    "AllocEmpty": slice(None),
+    "Eye": slice(2),
+    "Reshape": slice(1, 2),
+}
+"""The operands that are lengths. They are equal in the whole batch, or its results had no shape."""
+
 
 def blockwise(at: Application, *xs: Tensor) -> Any:
     """An operation on the last axes of arrays, whose other axes broadcast."""
     core = at.of(at.op.core_op)
-    convert = at.conversion.converter(core.op)
-    if type(core.op).__name__ in BATCHED:
+    convert, name = at.conversion.converter(core.op), type(core.op).__name__
+    if name in BATCHED:
         return convert(core, *xs)
+    if name == "ARange":
+        return _aranges(core, *xs)
     operands, _, results = at.op.signature.partition("->")
     cores = re.findall(r"\((.*?)\)", operands)
     # A constant that is the same for all is one of the core's, such as an axis.
     parts = [_unbatched(x, axes) for x, axes in zip(xs, cores, strict=True)]
+    for i in range(len(xs))[LENGTHS.get(name, slice(0))]:
+        parts[i] = xs[i].ravel()[0] if cores[i] == "" else xs[i][(0,) * (xs[i].ndim - 1)]
     varying = [i for i, x in enumerate(parts) if x is None]
 
     def function(*given: Tensor) -> Any:
@@ -41,6 +53,15 @@ def blockwise(at: Application, *xs: Tensor) -> Any:
 
     signature = ",".join(f"({cores[i]})" for i in varying) + "->" + results
     return gt.vectorize(function, signature)(*[xs[i] for i in varying])
+
+
+def _aranges(at: Application, start: Tensor, stop: Tensor, step: Tensor) -> Tensor:
+    """Ranges of one length, that of the first."""
+    first = [in_dtype(x.ravel()[0], at.dtype) for x in (start, stop, step)]
+    n = gt.arange(*first, dtype=at.dtype).shape[0]
+    begin, by = (gt.expand_dims(in_dtype(x, at.dtype), -1) for x in (start, step))
+    # The other ends say nothing more; they broadcast with these.
+    return begin + by * gt.arange(n, dtype=at.dtype) + 0 * gt.expand_dims(stop, -1).astype(at.dtype)
 
 
 def _unbatched(x: Tensor, axes: str) -> Tensor | None:
