@@ -57,11 +57,12 @@ def blockwise(at: Application, *xs: Tensor) -> Any:
 
 def _aranges(at: Application, start: Tensor, stop: Tensor, step: Tensor) -> Tensor:
     """Ranges of one length, that of the first."""
-    first = [in_dtype(x.ravel()[0], at.dtype) for x in (start, stop, step)]
-    n = gt.arange(*first, dtype=at.dtype).shape[0]
-    begin, by = (gt.expand_dims(in_dtype(x, at.dtype), -1) for x in (start, step))
-    # The other ends say nothing more; they broadcast with these.
-    return begin + by * gt.arange(n, dtype=at.dtype) + 0 * gt.expand_dims(stop, -1).astype(at.dtype)
+    begin, end, by = (in_dtype(x.ravel()[0], at.dtype) for x in (start, stop, step))
+    n = gt.arange(begin, end, by, dtype=at.dtype).shape[0]
+    starts, steps = (gt.expand_dims(in_dtype(x, at.dtype), -1) for x in (start, step))
+    # The other ends say nothing more; the result broadcasts with them.
+    y = starts + steps * gt.arange(n, dtype=at.dtype)
+    return gt.broadcast_arrays(y, gt.expand_dims(stop, -1))[0]
 
 
 def _unbatched(x: Tensor, axes: str) -> Tensor | None:

@@ -68,7 +68,7 @@ Operation = Callable[[Maker], None]
 OPERATIONS: list[Operation] = []
 
 
-def operation(make: Operation) -> Operation:
+def case(make: Operation) -> Operation:
     OPERATIONS.append(make)
     return make
 
@@ -84,14 +84,14 @@ def bounded(y: Variable) -> Variable:
     return pt.clip(y, -50, 50) if np.dtype(y.dtype).kind == "f" else y
 
 
-@operation
+@case
 def unary(m: Maker) -> None:
     x = m.any(kinds="fi")
     if x is not None:
         m.enter(bounded(m.one_of(UNARY)(x)), m.shapes[x])
 
 
-@operation
+@case
 def positive(m: Maker) -> None:
     x = m.any(kinds="fi")
     if x is not None:
@@ -105,7 +105,7 @@ BINARY = (
 )
 
 
-@operation
+@case
 def binary(m: Maker) -> None:
     a, b = m.any(), m.any()
     if a is None or b is None or (a.dtype == "bool" and b.dtype == "bool"):
@@ -116,7 +116,7 @@ def binary(m: Maker) -> None:
         m.enter(bounded(m.one_of(BINARY)(a, b)), shape)
 
 
-@operation
+@case
 def divided(m: Maker) -> None:
     a, b = m.any(kinds="fi"), m.any(kinds="fi")
     paired = None if a is None or b is None else _paired(m, a, b)
@@ -126,7 +126,7 @@ def divided(m: Maker) -> None:
         m.enter(bounded(f(pt.abs(a) + 1, pt.abs(b) + 1)), shape)
 
 
-@operation
+@case
 def chosen(m: Maker) -> None:
     c, a = m.any(kinds="b"), m.any()
     paired = None if c is None or a is None else _paired(m, c, a)
@@ -148,7 +148,7 @@ def _paired(m: Maker, a: Any, b: Any) -> Any:
     return a, b, np.broadcast_shapes(*shapes)
 
 
-@operation
+@case
 def reduced(m: Maker) -> None:
     x = m.any(1)
     if x is None:
@@ -162,7 +162,7 @@ def reduced(m: Maker) -> None:
     m.enter(bounded(f(x, axis=tuple(axes), keepdims=keep)), left)
 
 
-@operation
+@case
 def placed(m: Maker) -> None:
     x = m.any(1, "fi")
     if x is not None:
@@ -174,7 +174,7 @@ def stable(x: Any, axis: int) -> Any:
     return pt.argsort(x, axis=axis, kind="stable")
 
 
-@operation
+@case
 def along(m: Maker) -> None:
     x = m.any(1, "fi")
     if x is not None:
@@ -185,7 +185,7 @@ def along(m: Maker) -> None:
         m.enter(bounded(f(x, axis=axis)), m.shapes[x])
 
 
-@operation
+@case
 def shuffled(m: Maker) -> None:
     x = m.any()
     if x is not None and x.ndim < 4:
@@ -196,7 +196,7 @@ def shuffled(m: Maker) -> None:
         m.enter(x.dimshuffle(order), tuple(1 if i == "x" else m.shapes[x][i] for i in order))
 
 
-@operation
+@case
 def reshaped(m: Maker) -> None:
     x = m.any(1)
     if x is not None:
@@ -207,7 +207,7 @@ def reshaped(m: Maker) -> None:
             m.enter(x.reshape((x.shape[0], -1)), (shape[0], int(np.prod(shape[1:]))))
 
 
-@operation
+@case
 def indexed(m: Maker) -> None:
     x = m.any(1)
     if x is None:
@@ -233,7 +233,7 @@ def indexed(m: Maker) -> None:
     m.enter(x[index], shape + m.shapes[x][1:])
 
 
-@operation
+@case
 def written(m: Maker) -> None:
     x = m.any(1, "f")
     if x is None:
@@ -246,7 +246,7 @@ def written(m: Maker) -> None:
     m.enter(bounded(y), m.shapes[x])
 
 
-@operation
+@case
 def joined(m: Maker) -> None:
     x, y = m.any(1), m.any(1)
     if x is None or y is None or x.ndim != y.ndim or m.shapes[x][1:] != m.shapes[y][1:]:
@@ -256,7 +256,7 @@ def joined(m: Maker) -> None:
         m.enter(pt.concatenate([x, y], axis=0), (n, *m.shapes[x][1:]))
 
 
-@operation
+@case
 def stacked(m: Maker) -> None:
     x = m.any()
     if x is not None and x.ndim < 4:
@@ -265,7 +265,7 @@ def stacked(m: Maker) -> None:
         m.enter(pt.stack([x, x], axis=axis), (*shape[:axis], 2, *shape[axis:]))
 
 
-@operation
+@case
 def repeated(m: Maker) -> None:
     x = m.any(1)
     if x is not None:
@@ -276,7 +276,7 @@ def repeated(m: Maker) -> None:
             m.enter(pt.tile(x, (2,) + (1,) * (x.ndim - 1)), (2 * shape[0], *shape[1:]))
 
 
-@operation
+@case
 def product(m: Maker) -> None:
     x = m.any(2, "f")
     if x is not None and x.ndim == 2:
@@ -284,7 +284,7 @@ def product(m: Maker) -> None:
         m.enter(bounded(x @ x.T), (n, n))
 
 
-@operation
+@case
 def solved(m: Maker) -> None:
     x = m.any(2, "f")
     if x is not None and x.ndim == 2 and x.dtype == "float64":
@@ -302,7 +302,7 @@ def solved(m: Maker) -> None:
         )
 
 
-@operation
+@case
 def scanned(m: Maker) -> None:
     x = m.any(1, "f")
     if x is None or x.ndim > 2:

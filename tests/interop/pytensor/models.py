@@ -16,7 +16,7 @@ random = np.random.default_rng(0)
 MODELS: dict[str, Callable[[], Any]] = {}
 
 
-def model(build: Callable[[], Any]) -> Callable[[], Any]:
+def case(build: Callable[[], Any]) -> Callable[[], Any]:
     def made() -> pm.Model:
         with pm.Model() as found:
             build()
@@ -26,7 +26,7 @@ def model(build: Callable[[], Any]) -> Callable[[], Any]:
     return made
 
 
-@model
+@case
 def eight_schools() -> None:
     y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
     sigma = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
@@ -35,7 +35,7 @@ def eight_schools() -> None:
     pm.Normal("y", theta, sigma, observed=y)
 
 
-@model
+@case
 def radon() -> None:
     county, floor = random.integers(0, 6, 40), random.integers(0, 2, 40)
     mu_a, sigma_a = pm.Normal("mu_a", 0, 1), pm.HalfNormal("sigma_a", 1)
@@ -44,14 +44,14 @@ def radon() -> None:
     pm.Normal("y", a[county] + b * floor, sigma, observed=random.normal(size=40))
 
 
-@model
+@case
 def logistic_regression() -> None:
     x = random.normal(size=(30, 3))
     w, b = pm.StudentT("w", nu=3, mu=0, sigma=1, shape=3), pm.Cauchy("b", 0, 1)
     pm.Bernoulli("y", logit_p=x @ w + b, observed=random.integers(0, 2, 30))
 
 
-@model
+@case
 def garch() -> None:
     r = random.normal(size=30)
     w, a, b = pm.HalfNormal("w", 1), pm.Uniform("a", 0, 0.5), pm.Uniform("b", 0, 0.5)
@@ -62,7 +62,7 @@ def garch() -> None:
     pm.Normal("r", 0, pt.sqrt(s), observed=r[1:])
 
 
-@model
+@case
 def hidden_markov() -> None:
     y = random.normal(size=20)
     p = pm.Dirichlet("p", np.ones((3, 3)))
@@ -76,7 +76,7 @@ def hidden_markov() -> None:
     pm.Potential("likelihood", pt.logsumexp(last))
 
 
-@model
+@case
 def local_level() -> None:
     y = random.normal(size=15)
     q, r = pm.HalfNormal("q", 1), pm.HalfNormal("r", 1)
@@ -93,7 +93,7 @@ def local_level() -> None:
     pm.Potential("likelihood", states[:, 2].sum())
 
 
-@model
+@case
 def correlated() -> None:
     chol, _, _ = pm.LKJCholeskyCov(
         "chol", n=3, eta=2, sd_dist=pm.HalfNormal.dist(1, shape=3), compute_corr=True
@@ -102,7 +102,7 @@ def correlated() -> None:
     pm.MvNormal("y", mu, chol=chol, observed=random.normal(size=(12, 3)))
 
 
-@model
+@case
 def ordered() -> None:
     cuts = pm.Normal(
         "cuts",
@@ -116,27 +116,27 @@ def ordered() -> None:
     pm.OrderedLogistic("y", eta=eta, cutpoints=cuts, observed=random.integers(0, 4, 10))
 
 
-@model
+@case
 def censored() -> None:
     mu, sigma = pm.Normal("mu", 0, 1), pm.HalfNormal("sigma", 1)
     y = np.clip(random.normal(size=20), -1, 1)
     pm.Censored("y", pm.Normal.dist(mu, sigma), lower=-1, upper=1, observed=y)
 
 
-@model
+@case
 def mixture() -> None:
     w = pm.Dirichlet("w", np.ones(3))
     mu, sigma = pm.Normal("mu", 0, 3, shape=3), pm.HalfNormal("sigma", 1, shape=3)
     pm.NormalMixture("y", w, mu, sigma, observed=random.normal(size=25))
 
 
-@model
+@case
 def zero_inflated() -> None:
     psi, mu = pm.Beta("psi", 1, 1), pm.Gamma("mu", 2, 1)
     pm.ZeroInflatedPoisson("y", psi, mu, observed=random.poisson(1, 20))
 
 
-@model
+@case
 def gaussian_process() -> None:
     x = np.linspace(0, 1, 12)[:, None]
     scale, eta = pm.InverseGamma("scale", 3, 1), pm.HalfNormal("eta", 1)
@@ -144,28 +144,28 @@ def gaussian_process() -> None:
     gp.marginal_likelihood("y", X=x, y=random.normal(size=12), sigma=pm.HalfNormal("noise", 1))
 
 
-@model
+@case
 def autoregression() -> None:
     rho, sigma = pm.Normal("rho", 0, 0.3, shape=2), pm.HalfNormal("sigma", 1)
     start = pm.Normal.dist(0, 1)
     pm.AR("y", rho, sigma, init_dist=start, observed=random.normal(size=20))
 
 
-@model
+@case
 def random_walk() -> None:
     sigma = pm.Exponential("sigma", 1)
     walk = pm.GaussianRandomWalk("walk", sigma=sigma, init_dist=pm.Normal.dist(0, 1), steps=14)
     pm.StudentT("y", nu=4, mu=0, sigma=pt.exp(walk), observed=random.normal(size=15))
 
 
-@model
+@case
 def missing() -> None:
     y = np.ma.masked_array(random.normal(size=8), mask=[0, 1, 0, 0, 1, 0, 0, 0])
     with warnings.catch_warnings(action="ignore"):
         pm.Normal("y", pm.Normal("mu", 0, 1), pm.HalfNormal("sigma", 1), observed=y)
 
 
-@model
+@case
 def truncated() -> None:
     mu = pm.Normal("mu", 0, 1)
     pm.TruncatedNormal("y", mu, 1.0, lower=-1, upper=2, observed=random.uniform(-1, 2, 15))
