@@ -11,6 +11,7 @@ import numpy as np
 
 from graphc.errors import (
     ArgumentError,
+    DTypeError,
     GraphcError,
     InvalidGraphError,
     MissingInputError,
@@ -212,9 +213,10 @@ class Conversion:
             found = convert(Application(node.op, node.inputs, types, done, self), *values)
             several = list(found) if isinstance(found, list | tuple) else [found]
             return [_declared(y, x) for y, x in zip(several, node.outputs, strict=True)]
-        except Refusal as refusal:
+        except (Refusal, DTypeError) as refused:
             shown = ", ".join(_named(x) for x in node.inputs)
-            self.missing[f"{node.op}({shown}): {refusal}"] = None
+            why = refused.problem if isinstance(refused, DTypeError) else str(refused)
+            self.missing[f"{node.op}({shown}): {why}"] = None
             return [_unknown(t) for t in types]
         except GraphcError:
             # An operation on what stands for something missing may fail for no reason of its own.

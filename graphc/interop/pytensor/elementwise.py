@@ -55,6 +55,16 @@ def in_result(function: Converter) -> Converter:
     return convert
 
 
+def of_numbers(function: Converter) -> Converter:
+    """The same for an operation that takes bools as the integers 0 and 1."""
+
+    def convert(at: Application, *xs: Tensor) -> Tensor:
+        dtype = "int8" if at.dtype == "bool" else at.dtype
+        return function(*[in_dtype(x, dtype) for x in xs])  # type: ignore[no-any-return]
+
+    return convert
+
+
 def as_given(function: Converter) -> Converter:
     """The operation computes with its operands as they are."""
 
@@ -169,12 +179,12 @@ SCALARS: dict[str, Converter] = {
     "Mul": in_result(gt.multiply),
     "MulWithoutZeros": multiply_without_zeros,
     "TrueDiv": in_result(gt.divide),
-    "IntDiv": in_result(gt.floor_divide),
-    "Mod": in_result(gt.remainder),
+    "IntDiv": of_numbers(gt.floor_divide),
+    "Mod": of_numbers(gt.remainder),
     "Pow": in_result(gt.power),
     "Neg": in_result(gt.negative),
     "Reciprocal": in_result(gt.reciprocal),
-    "Sqr": in_result(gt.square),
+    "Sqr": of_numbers(gt.square),
     "Sqrt": in_result(gt.sqrt),
     "Abs": magnitude,
     "Sign": in_result(gt.sign),

@@ -153,7 +153,8 @@ for pair in MIXED:
     a=np.array([1, 2, 7], "int32"), b=np.array([3, 0, 9], "int32"), c=np.array([True, False, True])
 )
 def bits(a: Any, b: Any, c: Any) -> Any:
-    return [a & b, a | b, a ^ b, ~a, ~c, c & c, c | ~c, c ^ c, pt.switch(c, a, b), a.astype("bool")]
+    bools = [~c, c & c, c | ~c, c ^ c, c * c, c + c, pt.sqr(c), pt.int_div(c, ~c | c), c % (~c | c)]
+    return [a & b, a | b, a ^ b, ~a, *bools, pt.switch(c, a, b), a.astype("bool")]
 
 
 @case(lacking="MLX", z=normal(3) + 1j * normal(3), w=normal(3))

@@ -62,6 +62,13 @@ def test_one_error_names_all_that_is_missing_with_types_and_the_way_out() -> Non
     assert "test_converters.py:" in text
 
 
+def test_a_dtype_that_an_operation_does_not_take_is_refused_as_well() -> None:
+    with pytest.raises(
+        UnsupportedOperationError, match=r"Lt\(.*complex128.*not defined for complex"
+    ):
+        from_pytensor(pt.lt(pt.zvector(), pt.zvector()))
+
+
 def test_other_types_of_variables_are_refused_by_name() -> None:
     from pytensor import sparse, typed_list  # noqa: PLC0415 (they take a second to load)
 

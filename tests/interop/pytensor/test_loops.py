@@ -144,9 +144,20 @@ def rewritten_by_pytensor() -> Any:
     return list(graph.inputs), list(graph.outputs), values
 
 
+SLOW = ("second_derivatives", "rewritten_by_pytensor")
+"""Those that compile for seconds; ``make test`` runs them in NumPy."""
+
+RUNS = [
+    pytest.param(
+        name, mode, marks=[pytest.mark.exhaustive] if name in SLOW and mode != "NUMPY" else []
+    )
+    for name in SCANS
+    for mode in ("NUMPY", "JAX", "MLX")
+]
+
+
 @pytest.mark.sample("name")
-@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
-@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.parametrize(("name", "mode"), RUNS)
 def test_a_scan_and_its_gradient_give_what_pytensors_give(name: str, mode: str) -> None:
     inputs, outputs, values = SCANS[name]()
     check(inputs, outputs, [np.asarray(x) for x in values], mode)

@@ -7,7 +7,10 @@ import pytest
 from tests.interop.pytensor.cases import CASES
 from tests.interop.pytensor.oracle import check
 
-SLOW = ("inverses_of_special_functions", "special_functions_of_two", "padding")
+SLOW = (
+    *("inverses_of_special_functions", "special_functions_of_two", "special_functions"),
+    *("loops_of_scalars_in_gradients", "padding", "matrix_equations"),
+)
 """Those that compile for seconds; ``make test`` runs them in NumPy."""
 
 RUNS = [
