@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pymc as pm
 import pytensor.tensor as pt
 
 from tests.interop.pytensor.graphs import recurrence
@@ -16,10 +15,14 @@ random = np.random.default_rng(0)
 MODELS: dict[str, Callable[[], Any]] = {}
 
 
-def case(build: Callable[[], Any]) -> Callable[[], Any]:
-    def made() -> pm.Model:
+def case(build: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A model, as a function of PyMC's module, which takes seconds to import."""
+
+    def made() -> Any:
+        import pymc as pm  # noqa: PLC0415
+
         with pm.Model() as found:
-            build()
+            build(pm)
         return found
 
     MODELS[build.__name__] = made
@@ -27,7 +30,7 @@ def case(build: Callable[[], Any]) -> Callable[[], Any]:
 
 
 @case
-def eight_schools() -> None:
+def eight_schools(pm: Any) -> None:
     y = np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0])
     sigma = np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0])
     mu, tau = pm.Normal("mu", 0, 5), pm.HalfCauchy("tau", 5)
@@ -36,7 +39,7 @@ def eight_schools() -> None:
 
 
 @case
-def radon() -> None:
+def radon(pm: Any) -> None:
     county, floor = random.integers(0, 6, 40), random.integers(0, 2, 40)
     mu_a, sigma_a = pm.Normal("mu_a", 0, 1), pm.HalfNormal("sigma_a", 1)
     a = pm.Normal("a", mu_a, sigma_a, shape=6)
@@ -45,14 +48,14 @@ def radon() -> None:
 
 
 @case
-def logistic_regression() -> None:
+def logistic_regression(pm: Any) -> None:
     x = random.normal(size=(30, 3))
     w, b = pm.StudentT("w", nu=3, mu=0, sigma=1, shape=3), pm.Cauchy("b", 0, 1)
     pm.Bernoulli("y", logit_p=x @ w + b, observed=random.integers(0, 2, 30))
 
 
 @case
-def garch() -> None:
+def garch(pm: Any) -> None:
     r = random.normal(size=30)
     w, a, b = pm.HalfNormal("w", 1), pm.Uniform("a", 0, 0.5), pm.Uniform("b", 0, 0.5)
     squares = pt.as_tensor(r[:-1] ** 2)
@@ -63,7 +66,7 @@ def garch() -> None:
 
 
 @case
-def hidden_markov() -> None:
+def hidden_markov(pm: Any) -> None:
     y = random.normal(size=20)
     p = pm.Dirichlet("p", np.ones((3, 3)))
     mu = pm.Normal("mu", np.arange(3.0), 1, shape=3)
@@ -77,7 +80,7 @@ def hidden_markov() -> None:
 
 
 @case
-def local_level() -> None:
+def local_level(pm: Any) -> None:
     y = random.normal(size=15)
     q, r = pm.HalfNormal("q", 1), pm.HalfNormal("r", 1)
 
@@ -94,7 +97,7 @@ def local_level() -> None:
 
 
 @case
-def correlated() -> None:
+def correlated(pm: Any) -> None:
     chol, _, _ = pm.LKJCholeskyCov(
         "chol", n=3, eta=2, sd_dist=pm.HalfNormal.dist(1, shape=3), compute_corr=True
     )
@@ -103,7 +106,7 @@ def correlated() -> None:
 
 
 @case
-def ordered() -> None:
+def ordered(pm: Any) -> None:
     cuts = pm.Normal(
         "cuts",
         np.arange(3.0),
@@ -117,27 +120,27 @@ def ordered() -> None:
 
 
 @case
-def censored() -> None:
+def censored(pm: Any) -> None:
     mu, sigma = pm.Normal("mu", 0, 1), pm.HalfNormal("sigma", 1)
     y = np.clip(random.normal(size=20), -1, 1)
     pm.Censored("y", pm.Normal.dist(mu, sigma), lower=-1, upper=1, observed=y)
 
 
 @case
-def mixture() -> None:
+def mixture(pm: Any) -> None:
     w = pm.Dirichlet("w", np.ones(3))
     mu, sigma = pm.Normal("mu", 0, 3, shape=3), pm.HalfNormal("sigma", 1, shape=3)
     pm.NormalMixture("y", w, mu, sigma, observed=random.normal(size=25))
 
 
 @case
-def zero_inflated() -> None:
+def zero_inflated(pm: Any) -> None:
     psi, mu = pm.Beta("psi", 1, 1), pm.Gamma("mu", 2, 1)
     pm.ZeroInflatedPoisson("y", psi, mu, observed=random.poisson(1, 20))
 
 
 @case
-def gaussian_process() -> None:
+def gaussian_process(pm: Any) -> None:
     x = np.linspace(0, 1, 12)[:, None]
     scale, eta = pm.InverseGamma("scale", 3, 1), pm.HalfNormal("eta", 1)
     gp = pm.gp.Marginal(cov_func=eta**2 * pm.gp.cov.Matern52(1, scale))
@@ -145,28 +148,28 @@ def gaussian_process() -> None:
 
 
 @case
-def autoregression() -> None:
+def autoregression(pm: Any) -> None:
     rho, sigma = pm.Normal("rho", 0, 0.3, shape=2), pm.HalfNormal("sigma", 1)
     start = pm.Normal.dist(0, 1)
     pm.AR("y", rho, sigma, init_dist=start, observed=random.normal(size=20))
 
 
 @case
-def random_walk() -> None:
+def random_walk(pm: Any) -> None:
     sigma = pm.Exponential("sigma", 1)
     walk = pm.GaussianRandomWalk("walk", sigma=sigma, init_dist=pm.Normal.dist(0, 1), steps=14)
     pm.StudentT("y", nu=4, mu=0, sigma=pt.exp(walk), observed=random.normal(size=15))
 
 
 @case
-def missing() -> None:
+def missing(pm: Any) -> None:
     y = np.ma.masked_array(random.normal(size=8), mask=[0, 1, 0, 0, 1, 0, 0, 0])
     with warnings.catch_warnings(action="ignore"):
         pm.Normal("y", pm.Normal("mu", 0, 1), pm.HalfNormal("sigma", 1), observed=y)
 
 
 @case
-def truncated() -> None:
+def truncated(pm: Any) -> None:
     mu = pm.Normal("mu", 0, 1)
     pm.TruncatedNormal("y", mu, 1.0, lower=-1, upper=2, observed=random.uniform(-1, 2, 15))
     pm.Weibull("t", pm.HalfNormal("alpha", 1), 2.0, observed=random.uniform(0.5, 2, 9))

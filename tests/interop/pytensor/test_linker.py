@@ -13,6 +13,9 @@ from graphc.interop.pytensor import mode as graphc_mode
 from tests.interop.pytensor.graphs import recurrence
 from tests.interop.pytensor.test_converters import Cubed
 
+# What PyTensor deprecates in one version is missing in another.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
 
 def test_pytensors_function_runs_by_graphc(mode: str) -> None:
     x = pt.vector("x")

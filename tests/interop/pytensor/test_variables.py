@@ -17,6 +17,9 @@ import graphc.tensor as gt
 from graphc.errors import ArgumentError, MissingInputError
 from graphc.interop.pytensor import from_pytensor
 
+# What PyTensor deprecates in one version is missing in another.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
 
 def test_a_variable_is_the_same_array_in_each_conversion() -> None:
     x = pt.matrix("x", shape=(None, 3))
