@@ -27,6 +27,7 @@ html_title = f"graphc {version}"
 
 autodoc_default_options = {"members": True, "imported-members": True}
 autodoc_preserve_defaults = True
+autodoc_mock_imports = ["pytensor"]  # it takes seconds to load
 napoleon_numpy_docstring = False
 
 OPERANDS = {1: "x", 2: "a, b", 3: "a, b, c", 4: "a, b, c, x"}
