@@ -54,6 +54,7 @@ check: $(VENV)/.installed  ## format, lint, types, layers, dead code, documentat
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy tests/typing
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/vulture
 	@$(MAKE) --no-print-directory docs

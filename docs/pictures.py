@@ -97,12 +97,66 @@ def from_jax(figure: Any, names: Names) -> None:
     axes.legend(frameon=False)
 
 
+def from_pytensor(figure: Any, names: Names) -> None:
+    """The values, the process's mean and band, and the sine that was to be found."""
+    axes, between = figure.subplots(), names["between"][:, 0]
+    curve, margin = names["curve"], 2 * names["spread"]
+    axes.fill_between(between, curve - margin, curve + margin, color="tab:blue", alpha=0.15)
+    axes.plot(between, curve, color="tab:blue", label="mean, and two standard deviations")
+    axes.plot(between, np.sin(between), color="black", linewidth=0.8, label="sine")
+    axes.plot(names["places"][:, 0], names["values"], "o", color="gray", markersize=3)
+    axes.set(xlabel="place", ylabel="value")
+    axes.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))
+
+
+def attention_masks(figure: Any, names: Names) -> None:
+    """The keys that each query sees in four masks, and the kinds of their blocks."""
+    masks = ("causal", "mask"), ("window", "near"), ("prefix", "prefix"), ("documents", "packed")
+    kinds = {"empty": (1.0, 1.0, 1.0), "partial": (1.0, 0.86, 0.62), "full": (0.62, 0.78, 0.93)}
+    figure.set_size_inches(6.4, 2.4)
+    for axes, (title, name) in zip(figure.subplots(1, 4, sharey=True), masks, strict=True):
+        seen, blocks = names[name].to_dense()[0, 0], names[name].blocks()[0, 0]
+        edges = np.linspace(0, len(seen), len(blocks) + 1)
+        colors = np.array(list(kinds.values()))[blocks]
+        axes.imshow(colors, interpolation="none", extent=(0, len(seen), len(seen), 0))
+        axes.hlines(edges, 0, len(seen), color="lightgray", linewidth=0.3)
+        axes.vlines(edges, 0, len(seen), color="lightgray", linewidth=0.3)
+        steps = np.diff(np.pad(seen.astype(int), ((0, 0), (1, 1))))
+        (queries, starts), (_, ends) = np.nonzero(steps > 0), np.nonzero(steps < 0)
+        axes.hlines(queries + 0.5, starts, ends, color="black", linewidth=0.4)
+        axes.set(title=title, xlabel="key")
+        axes.set(xticks=edges[::4], yticks=edges[::4])
+    figure.axes[0].set(ylabel="query")
+    for kind, color in kinds.items():
+        axes.plot([], [], "s", color=color, markeredgecolor="gray", label=f"{kind} block")
+    axes.plot([], [], color="black", linewidth=0.4, label="keys that a query sees")
+    figure.legend(loc="outside lower center", frameon=False, ncols=4)
+
+
+def language_model(figure: Any, names: Names) -> None:
+    """The loss by the number of bits, and on the sonnet while adapters learn."""
+    left, right = figure.subplots(1, 2, sharey=True)
+    left.bar(["32 bits"], [names["exact"]], color="gray")
+    left.bar(list(names["after"]), list(names["after"].values()), color="tab:blue")
+    left.set(ylabel="loss", title="the licence, weights rounded")
+    left.tick_params(axis="x", labelsize=8)
+    before, rounded = names["before"]
+    right.axhline(before, color="gray", linewidth=1, label="32 bits, no adapters")
+    right.axhline(rounded, color="tab:blue", linestyle=":", label="NF4, no adapters")
+    right.plot(names["curve"], color="tab:orange", label="NF4 and adapters")
+    right.set(xlabel="step", title="the sonnet")
+    right.legend(frameon=False)
+
+
 DRAWN: dict[str, Callable[[Any, Names], None]] = {
     "kalman": kalman,
     "performance": performance,
     "rnn": rnn,
     "hidden-markov": hidden_markov,
     "from-jax": from_jax,
+    "from-pytensor": from_pytensor,
+    "attention-masks": attention_masks,
+    "language-model": language_model,
 }
 """What draws the picture of each page."""
 

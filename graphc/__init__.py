@@ -10,6 +10,7 @@ Example:
     [1.0, [0.0, 0.0]]
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from graphc import errors, lazy
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         optimize as optimize,
         random as random,
         rewrite as rewrite,
+        xtensor as xtensor,
     )
     from graphc.compile import events
     from graphc.compile.arguments import In, Out
@@ -102,6 +104,7 @@ else:
             "graphc.optimize",
             "graphc.random",
             "graphc.rewrite",
+            "graphc.xtensor",
         ),
         names={
             "graphc.compile.arguments": "In Out",
@@ -117,7 +120,7 @@ else:
             "graphc.rewrite.explain": "explain",
         },
     )
-    __getattr__, __dir__ = lazy.attributes(globals())
+    __getattr__, __dir__ = lazy.attributes(globals(), "__version__ as_tensor ir tensor")
 
 # PyTensor has these beside its arrays too; a lower layer cannot import them.
 lazy.provide(
@@ -132,6 +135,12 @@ lazy.provide(
 lazy.provide("graphc.tensor.core.tensor", names={"graphc.compile.evaluate": "evaluate"})
 lazy.provide("graphc.compile.function", names={"graphc.draw.show": "repr_html show"})
 lazy.provide("graphc.rewrite.explain", names={"graphc.rewrite.page": "page"})
+lazy.provide("graphc.ir.op", names={"graphc.tensor.core.tensor": "applied"})
+lazy.provide("graphc.compile.shared", names={"graphc.xtensor.type": "xtensor_shared"})
+lazy.provide(
+    "graphc.tensor.arrays.vectorize",
+    names={"graphc.xtensor.vectorization": "vectorize_named=vectorize_graph"},
+)
 lazy.provide("graphc.ir.node", names={"graphc.draw.show": "repr_html"})
 lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
 
@@ -172,6 +181,8 @@ lazy.add_paths(
         "graphc.tensor.linalg.constructors graphc.tensor.linalg.decomposition "
         "graphc.tensor.linalg.products graphc.tensor.linalg.solvers graphc.tensor.linalg.summary",
         "graphc.tensor.signal": "graphc.tensor.signal.conv",
+        "graphc.xtensor.random": "graphc.xtensor.random.basic graphc.xtensor.random.type "
+        "graphc.xtensor.random.variable",
         "": "graphc.graph graphc.printing graphc.raise_op",
     }
 )
@@ -179,7 +190,7 @@ lazy.provide(
     "graphc.compile",
     names={
         "graphc.compile.shared": "SharedVariable=Shared",
-        "graphc.errors": "UnusedInputError",
+        "graphc.errors": "MissingInputError UnusedInputError",
         "graphc.interop.wrap_py": "as_op wrap_py",
         "graphc.loop": "OpFromGraph",
     },
@@ -187,6 +198,7 @@ lazy.provide(
 lazy.provide(
     "graphc.gradient",
     names={
+        "graphc.errors": "DisconnectedInputError",
         "graphc.grad": "pushforward_through_pullback=pushforward",
         "graphc.tensor.arrays.vectorize": "vectorize_graph",
     },
@@ -220,6 +232,8 @@ for _path in ("random", "tensor.random"):
 lazy.provide(
     "graphc.raise_op", names={"graphc.tensor.core.assertion": "Assert CheckAndRaise assert_op"}
 )
+
+sys.meta_path.append(lazy.AbsentFinder)
 
 __version__ = "0.1.0"
 

@@ -60,13 +60,31 @@ def provided(module: str, name: str) -> Any:
     return source if attribute is None else getattr(source, attribute)
 
 
+def listing(namespace: Mapping[str, Any], more: str = "") -> Callable[[], list[str]]:
+    """Return the ``__dir__`` of a module, by which editors complete names: the public ones alone.
+
+    Args:
+        namespace: The module's ``globals()``.
+        more: Public names that are not in ``__all__``, separated by spaces.
+    """
+
+    def __dir__() -> list[str]:  # noqa: N807 (it becomes the module's)
+        special = (name for name in namespace if name.startswith("__"))
+        sources = SOURCES.get(namespace["__name__"], ())
+        public = namespace.get("__all__", namespace)
+        return sorted({*special, *public, *more.split(), *sources})
+
+    return __dir__
+
+
 def attributes(
-    namespace: dict[str, Any],
+    namespace: dict[str, Any], more: str = ""
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the ``__getattr__`` and ``__dir__`` of a module with the names it is provided with.
 
     Args:
         namespace: The module's ``globals()``, which keeps each name once it is used.
+        more: As for ``listing``.
     """
     module = namespace["__name__"]
     sources = SOURCES.setdefault(module, {})
@@ -81,10 +99,7 @@ def attributes(
         namespace[name] = value = provided(module, name)
         return value
 
-    def __dir__() -> list[str]:  # noqa: N807 (it becomes the module's)
-        return sorted({*namespace, *sources})
-
-    return __getattr__, __dir__
+    return __getattr__, listing(namespace, more)
 
 
 class Path(ModuleType):
@@ -99,10 +114,7 @@ class Path(ModuleType):
         for found in self._found(name):
             self.__dict__[name] = found
             return found
-        problem = (
-            f"{path} has no {name!r}. docs/migrating.md says where PyTensor's names are, and why "
-            "some are missing."
-        )
+        problem = import_module("graphc.absent").problem_of_name(path, name)
         if _is_from_import(sys._getframe(1)):
             raise ImportError(problem, name=path)
         raise AttributeError(problem, name=name, obj=self)
@@ -146,7 +158,25 @@ def add_paths(listed: Mapping[str, str]) -> None:
         for path in paths.split():
             PATHS[path] = tuple(modules.split())
             sys.modules[path] = made = Path(path, f"PyTensor's path of names of {modules}.")
-            made.__spec__ = ModuleSpec(path, None)
+            made.__spec__ = ModuleSpec(path, None, is_package=True)
+            # As of a package, so that the import of a module in it reaches the last finder.
+            made.__path__ = []
+
+
+class AbsentFinder:
+    """The last finder of modules, which only an import that fails reaches."""
+
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> None:
+        """Say what to use for a module of PyTensor's that graphc lacks.
+
+        Raises:
+            ModuleNotFoundError: The module's name begins as graphc's do.
+        """
+        # Tools that look for a file elsewhere, as pytest does, give places of their own.
+        parent = sys.modules.get(name.rpartition(".")[0])
+        if name.startswith("graphc.") and path is getattr(parent, "__path__", None):
+            raise ModuleNotFoundError(import_module("graphc.absent").problem(name), name=name)
 
 
 def load_all() -> None:

@@ -134,30 +134,56 @@ Targets = list[Any]
 def unpacked_to() -> Targets | None:
     """The targets of the assignment to which the user's running line unpacks a result.
 
-    None where it unpacks none: ``a, b = f(x)`` does, ``c = f(x)`` and ``a, *b = f(x)`` do not.
+    None where it unpacks none: ``a, b = f(x)`` does, ``c = f(x)`` and ``a, *b = f(x)`` do not. A
+    function of the user that returns the result as it is leaves the matter to its caller.
     """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and is_own(frame):
+    instructions = _uses()
+    if not instructions or instructions[0].opname != UNPACK:
+        return None
+    return _names(_stores(instructions[1:]), instructions[0].arg or 0)
+
+
+def index_taken() -> Any:
+    """The constant by which the user's running line indexes a result at once, as ``f(x)[0]`` does.
+
+    None where it does not, or by what is no constant.
+    """
+    match _uses()[:2]:
+        case (load, take) if load.opname in LOADS and (
+            take.opname == "BINARY_SUBSCR" or (take.opname, take.argrepr) == ("BINARY_OP", "[]")
+        ):
+            return load.argval
+    return None
+
+
+def _uses() -> tuple[dis.Instruction, ...]:
+    """What the user's code does next with a result, up to the end of the function."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if not is_own(frame):
+            found = _following(frame.f_code, frame.f_lasti)
+            if not found or found[0].opname != "RETURN_VALUE":
+                return found
         frame = frame.f_back
-    return None if frame is None else _targets(frame.f_code, frame.f_lasti)
+    return ()
 
 
 @functools.lru_cache(1024)
-def _targets(code: CodeType, offset: int) -> Targets | None:
+def _following(code: CodeType, offset: int) -> tuple[dis.Instruction, ...]:
+    """The instructions from an offset on, without a call there; from the outermost unpacking on."""
     instructions = [x for x in dis.get_instructions(code) if x.opname != "CACHE"]
     places = [i for i, x in enumerate(instructions) if x.offset <= offset]
     if not places:
-        return None
+        return ()
     first = places[-1]
     if instructions[first].opname.startswith("CALL"):
         first += 1
     while first and instructions[first - 1].opname == UNPACK:
         first -= 1
-    if instructions[first].opname != UNPACK:
-        return None
-    return _names(_stores(instructions[first + 1 :]), instructions[first].arg or 0)
+    return tuple(instructions[first:])
 
 
+LOADS = {"LOAD_CONST", "LOAD_SMALL_INT"}
 UNPACK = "UNPACK_SEQUENCE"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -41,13 +42,31 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(text(path))
+
+
+@cache
+def imported(path: Path) -> frozenset[str]:
     """The full names of what a file imports."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    names = set[str]()
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         if isinstance(node, ast.ImportFrom) and node.module:
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(names)
+
+
+def where(holds: Callable[[Path], object], paths: Iterable[Path] = FILES) -> list[str]:
+    """The files of which something holds."""
+    return [relative(path) for path in paths if holds(path)]
 
 
 def test_a_file_of_rules_is_named_after_its_subject() -> None:
@@ -63,29 +82,30 @@ def test_a_file_of_lowerings_is_named_after_its_subject(folder: Path) -> None:
     assert {path for path in inside if not (ROOT / "tensor" / path).exists()} <= {BOUNDED}
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "tensor").glob("*/*.py")), ids=relative)
-def test_the_tests_of_a_subject_are_in_a_folder_of_the_same_name(path: Path) -> None:
-    found = Path(__file__).with_name("tensor").rglob(f"test_{path.name}")
-    assert {test.parent.name for test in found} <= {path.parent.name}
+def test_the_tests_of_a_subject_are_in_a_folder_of_the_same_name() -> None:
+    tests = [*Path(__file__).with_name("tensor").rglob("test_*.py")]
+
+    def is_elsewhere(path: Path) -> bool:
+        found = {test.parent.name for test in tests if test.name == f"test_{path.name}"}
+        return not found <= {path.parent.name}
+
+    assert where(is_elsewhere, (ROOT / "tensor").glob("*/*.py")) == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_a_library_is_imported_in_its_own_folder(path: Path) -> None:
-    for library, folder in LIBRARIES.items():
-        if not relative(path).startswith(folder):
-            assert library not in {name.split(".")[0] for name in imported(path)}
+@pytest.mark.parametrize(("library", "folder"), LIBRARIES.items())
+def test_a_library_is_imported_in_its_own_folder(library: str, folder: str) -> None:
+    others = [path for path in FILES if not relative(path).startswith(folder)]
+    assert where(lambda x: library in {name.split(".")[0] for name in imported(x)}, others) == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_only_public_names_of_libraries_are_used(path: Path) -> None:
-    assert "jax._src" not in path.read_text(encoding="utf-8")
-    assert not [name for name in imported(path) if name.startswith(("jax._", "jaxlib", "mlx._"))]
-    assert not re.search(r"\bmx\._[a-z]", path.read_text(encoding="utf-8"))
+def test_only_public_names_of_libraries_are_used() -> None:
+    private = ("jax._", "jaxlib", "mlx._")
+    assert where(lambda x: [name for name in imported(x) if name.startswith(private)]) == []
+    assert where(lambda x: "jax._src" in text(x) or re.search(r"\bmx\._[a-z]", text(x))) == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_every_file_says_what_it_is(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+def test_every_file_says_what_it_is() -> None:
+    assert where(lambda x: ast.get_docstring(tree(x)) is None) == []
 
 
 def functions(module: ModuleType) -> set[str]:
@@ -109,16 +129,19 @@ def test_all_is_where_users_import_and_complete_there(path: Path) -> None:
     assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
-OTHERS = {"config.py", "errors.py", "compile/events.py", *EXPORTING}
+NAMED = {relative(path) for path in (ROOT / "xtensor").glob("*.py")}
+"""PyTensor's scripts import from each file of this folder by its path."""
+OTHERS = {"config.py", "errors.py", "compile/events.py", *EXPORTING, *NAMED}
 INNER = [path for path in FILES if path.stem != "__init__" and relative(path) not in OTHERS]
 
 
-@pytest.mark.parametrize("path", INNER, ids=relative)
-def test_a_file_that_users_do_not_import_from_lists_names_only_to_pass_them_on(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    listed = re.search(r"^__all__\b.*?\[(.*?)\]$", text, re.DOTALL | re.MULTILINE)
-    names = {name.rsplit(".", 1)[-1] for name in imported(path)}
-    assert listed is None or names & set(re.findall(r"\w+", listed[1]))
+def test_a_file_that_users_do_not_import_from_lists_names_only_to_pass_them_on() -> None:
+    def lists_its_own(path: Path) -> bool:
+        listed = re.search(r"^__all__\b.*?\[(.*?)\]$", text(path), re.DOTALL | re.MULTILINE)
+        names = {name.rsplit(".", 1)[-1] for name in imported(path)}
+        return listed is not None and names.isdisjoint(re.findall(r"\w+", listed[1]))
+
+    assert where(lists_its_own, INNER) == []
 
 
 @pytest.mark.parametrize("folder", BACKENDS, ids=relative)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Collection
@@ -11,12 +12,14 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 import graphc
 import graphc.random
 import graphc.tensor as gt
-from graphc.lazy import PATHS, SOURCES, attributes, provide, provided
+from graphc.absent import NAMES, REMEDIES
+from graphc.lazy import PATHS, SOURCES, AbsentFinder, attributes, provide, provided
 
 MODULES = [graphc, gt, graphc.random]
 
@@ -74,6 +77,13 @@ def test_compiling_for_numpy_takes_no_other_library() -> None:
     assert not libraries & {"jax", "mlx", "scipy"}
 
 
+@pytest.mark.parametrize("mode", graphc.link.names())
+def test_compiling_draws_nothing_from_numpys_global_generator(mode: str) -> None:
+    script = "import numpy\nnumpy.random.seed(1)\n" + FIVE.format(mode)
+    drawn = run(script + "print(numpy.random.randint(2**30))")
+    assert int(drawn) == np.random.RandomState(1).randint(2**30)
+
+
 # Names imported on first use.
 
 
@@ -86,6 +96,7 @@ def declared(module: ModuleType) -> dict[str, tuple[str, str]]:
         alias.asname or alias.name: (node.module or "", alias.name)
         for node in imports
         for alias in node.names
+        if alias.name != "*"  # all that a stub declares is imported at run time too
     }
 
 
@@ -161,6 +172,7 @@ HOMES = (
     ),
     *("graphc.ir", "graphc.optimize", "graphc.random", "graphc.tensor", "graphc.tensor.linalg"),
     *("graphc.tensor.core.assertion", "graphc.tensor.signal"),
+    "graphc.xtensor.random",
 )
 
 
@@ -208,5 +220,37 @@ def test_a_name_that_a_path_has_not_points_at_the_page() -> None:
     with pytest.raises(ImportError, match=r"graphc.tensor.math has no 'exq'. docs/migrating.md"):
         exec("from graphc.tensor.math import exq")
     assert not hasattr(import_module("graphc.tensor.math"), "exq")
+    with pytest.raises(ImportError, match=r"has no 'Apply'. .*wrap_py, .* docs/operations.md"):
+        exec("from graphc.graph.basic import Apply")
     with pytest.raises(AttributeError, match=r"graphc.graph has no 'exq'. docs/migrating.md"):
         _ = import_module("graphc.graph").exq
+
+
+@pytest.mark.parametrize(
+    ("path", "remedy"),
+    [
+        ("tensor.exq", "docs/migrating.md"),
+        ("scan.op", "docs/migrating.md"),
+        ("compile.nanguardmode", "check_nan=True"),
+        ("tensor.nnet.conv", "signal.convolve2d"),
+        ("graph.rewriting.basic", "docs/rewrites.md"),
+    ],
+)
+def test_the_import_of_a_module_that_is_not_there_says_what_to_do(path: str, remedy: str) -> None:
+    with pytest.raises(ModuleNotFoundError, match=re.escape(remedy)) as error:
+        exec(f"from graphc.{path} import x")
+    assert f"graphc.{path}".startswith(error.value.name or "?")
+
+
+def test_modules_and_names_that_are_said_to_be_absent_are() -> None:
+    assert not [name for name in NAMES for path in PATHS if hasattr(import_module(path), name)]
+    for path in REMEDIES.keys() - {"compile", "link", "tensor.signal"}:
+        with pytest.raises(ModuleNotFoundError, match=re.escape(REMEDIES[path])):
+            import_module(f"graphc.{path}")
+
+
+def test_only_imports_that_fail_reach_the_last_finder() -> None:
+    assert sys.meta_path[-1] is AbsentFinder
+    assert AbsentFinder.find_spec("json.absent", json.__path__) is None
+    assert AbsentFinder.find_spec("graphc.tensor.absent", ["elsewhere"]) is None
+    assert "graphc.absent" not in loaded_by("import graphc, graphc.tensor, graphc.scan.utils")

@@ -71,8 +71,8 @@ def test_an_argument_of_pytensor_has_its_default_or_a_row(name: str) -> None:
 # What scripts import by the paths of modules.
 
 IMPORTED = {
-    "compile": "Function In Mode Out SharedVariable UnusedInputError as_op function "
-    "get_default_mode get_mode shared wrap_py",
+    "compile": "Function In MissingInputError Mode Out SharedVariable UnusedInputError as_op "
+    "function get_default_mode get_mode shared wrap_py",
     "compile.builders": "OpFromGraph",
     "compile.function": "function",
     "compile.io": "In Out",
@@ -80,8 +80,8 @@ IMPORTED = {
     "compile.ops": "as_op wrap_py",
     "compile.sharedvalue": "SharedVariable shared",
     "configdefaults": "config",
-    "gradient": "Lop Rop disconnected_grad grad grad_clip grad_scale hessian jacobian pullback "
-    "pushforward verify_grad zero_grad",
+    "gradient": "DisconnectedInputError Lop Rop disconnected_grad grad grad_clip grad_scale "
+    "hessian jacobian pullback pushforward verify_grad zero_grad",
     "graph": "Op Variable ancestors clone_replace graph_inputs graph_replace vectorize_graph",
     "graph.basic": "Apply Constant Variable ancestors graph_inputs",
     "graph.replace": "clone_replace graph_replace vectorize_graph",
@@ -120,6 +120,18 @@ IMPORTED = {
     "scalar tensor vector",
     "tensor.variable": "TensorConstant TensorVariable",
     "tensor.xlogx": "xlogx xlogy0",
+    "xtensor": "as_xtensor broadcast concat dot full_like linalg math ones_like random signal "
+    "where xtensor xtensor_constant zeros_like",
+    "xtensor.linalg": "cholesky solve",
+    "xtensor.math": "add dot exp gt lt maximum sqrt where",
+    "xtensor.random": "normal rng shared_rng",
+    "xtensor.random.basic": "as_xrv categorical normal",
+    "xtensor.random.type": "as_rng",
+    "xtensor.random.variable": "rng shared_rng",
+    "xtensor.reduction": "cumsum mean std sum",
+    "xtensor.shape": "broadcast concat stack transpose unstack",
+    "xtensor.type": "XTensorType XTensorVariable as_xtensor xtensor xtensor_shared",
+    "xtensor.vectorization": "vectorize_graph",
 }
 
 

@@ -13,6 +13,7 @@ from graphc.attention.ready import (
     sliding_window,
     soft_cap,
 )
+from graphc.lazy import listing
 
 __all__ = [
     "BlockMask",
@@ -29,3 +30,5 @@ __all__ = [
     "sliding_window",
     "soft_cap",
 ]
+
+__dir__ = listing(globals())  # without the files of the folder

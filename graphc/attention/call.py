@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 from graphc.attention import jax_arrays
 from graphc.attention.checks import check_spread, checked_dtype, checked_scale, checked_shapes
@@ -15,6 +15,46 @@ from graphc.implicit.namespace import numpy_like
 from graphc.ir import Node, picks
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
+
+
+@overload
+def flex_attention(
+    query: Tensor,
+    key: Any,
+    value: Any,
+    score_mod: Callable[..., Any] | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: Literal[False] = False,
+) -> Tensor: ...
+
+
+@overload
+def flex_attention(
+    query: Tensor,
+    key: Any,
+    value: Any,
+    score_mod: Callable[..., Any] | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    return_lse: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def flex_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    score_mod: Callable[..., Any] | None = None,
+    block_mask: BlockMask | None = None,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    return_lse: bool = False,
+) -> Any: ...
 
 
 def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)

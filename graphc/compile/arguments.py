@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError
 from graphc.implicit.array import ImplicitArray
-from graphc.ir import Node, TensorType, is_float, is_inexact, is_integer, value_class
+from graphc.ir import Node, TensorType, Wrapper, is_float, is_inexact, is_integer, value_class
 from graphc.link import Backend, as_numpy
 from graphc.tensor.core.tensor import FILL, holds_mask
 
@@ -37,6 +37,7 @@ class In:
         strict: Accept only arrays of exactly its dtype.
         allow_downcast: True: any number is cast; False: none is cast down; None: only Python
             numbers are.
+        borrow: Accepted for PyTensor compatibility: arguments are never written to.
 
     Example:
         >>> import graphc, graphc.tensor as gt
@@ -51,11 +52,46 @@ class In:
     value: Any = MISSING
     strict: bool = False
     allow_downcast: bool | None = None
+    borrow: bool | None = None
 
     @property
     def label(self) -> str | None:
         """The input's name in keyword arguments and messages."""
         return self.name or self.variable.name
+
+    @property
+    def expected(self) -> Any:
+        """The type of arguments in messages."""
+        return self.variable.type
+
+    def fitted(self, given: Any) -> Any:
+        """Return an argument with its axes in the input's order."""
+        return given
+
+
+@value_class
+@dataclass(frozen=True, kw_only=True)
+class WrappedIn(In):
+    """An input that stood in a wrapper, which orders the axes of arguments that name them.
+
+    Attributes:
+        wrapper: The wrapper.
+    """
+
+    wrapper: Wrapper
+
+    @classmethod
+    def of(cls, parameter: In) -> WrappedIn:
+        """The input of a parameter whose variable is a wrapper."""
+        given = {x.name: getattr(parameter, x.name) for x in fields(In)}
+        return cls(**given | {"variable": parameter.variable.values, "wrapper": parameter.variable})
+
+    @property
+    def expected(self) -> Any:
+        return self.wrapper.type
+
+    def fitted(self, given: Any) -> Any:
+        return self.wrapper.fitted(given)
 
 
 @value_class
@@ -111,7 +147,8 @@ def converted(given: Any, parameter: In, target: TensorType, place: int, backend
 def _array(given: Any, parameter: In, place: int, backend: Backend) -> Any:
     """The argument as an array of a kind that the backend takes, in its own dtype."""
     remedy = "Give numbers that its dtype holds: an array or nested lists."
-    if isinstance(given, Node):
+    given = parameter.fitted(given)
+    if isinstance(given, Node | Wrapper):
         given, remedy = f"the symbolic {given!r}", "Give a value: a number or an array."
         raise _refused(ArgumentError, parameter, place, given, remedy)
     if isinstance(given, ImplicitArray):
@@ -163,7 +200,7 @@ def _refused(
 ) -> Exception:
     label = repr(parameter.label) if parameter.label else str(place)
     return kind(
-        f"The argument {label}: expected {parameter.variable.type!r}, got {given}.",
+        f"The argument {label}: expected {parameter.expected!r}, got {given}.",
         remedy,
     )
 

@@ -7,11 +7,13 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from graphc.compile.function import Function, function
 from graphc.compile.mode import get_mode
 from graphc.errors import ArgumentError
 from graphc.implicit.node import Implicit
-from graphc.ir import Input, Node, toposort
+from graphc.ir import Input, Node, toposort, unwrapped, unwrapped_pair
 from graphc.tensor import Tensor
 
 _functions: OrderedDict[Any, Function] = OrderedDict()
@@ -20,7 +22,9 @@ MAX_FUNCTIONS = 32
 """The most functions that ``eval`` caches, the least recently used going first."""
 
 
-def evaluate(x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = None) -> Any:
+def evaluate(
+    x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = None
+) -> np.ndarray[Any, Any]:
     """Compute the value of a symbolic array.
 
     Args:
@@ -41,6 +45,7 @@ def evaluate(x: Tensor, values: Mapping[Any, Any] | None = None, *, mode: Any = 
         >>> float((x + 1).eval({"x": 2.0}, mode="NUMPY"))
         3.0
     """
+    x = unwrapped(x)
     given = _values_by_node(x, {} if values is None else values)
     chosen = get_mode(mode)
     rules = chosen.excluded, chosen.included
@@ -68,7 +73,7 @@ def _values_by_node(x: Tensor, values: Mapping[Any, Any]) -> dict[Node, Any]:
     inputs = []
     if any(isinstance(key, str) for key in values):
         inputs = [x for x in toposort([x]) if isinstance(x.op, Input | Implicit)]
-    for key, value in values.items():
+    for key, value in (unwrapped_pair(*each) for each in values.items()):
         found = [node for node in inputs if node.name == key] if isinstance(key, str) else [key]
         if len(found) != 1 or not isinstance(found[0], Tensor):
             many = (

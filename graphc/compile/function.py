@@ -9,11 +9,11 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
 import numpy as np
 
-from graphc.compile.arguments import MISSING, In, converted
+from graphc.compile.arguments import MISSING, In, Out, converted
 from graphc.compile.cache import CompiledProgram, compiled
 from graphc.compile.calls import direct_call_class, stateful
 from graphc.compile.events import Stats
@@ -41,6 +41,7 @@ from graphc.compile.specification import (
     default_updates,
     givens_of,
     signature_of,
+    swapped,
     updates_of,
 )
 from graphc.compile.verify import Verification, verified
@@ -52,7 +53,6 @@ from graphc.errors import (
 )
 from graphc.ir import (
     Graph,
-    Node,
     TensorType,
     flatten,
     flatten_like,
@@ -65,9 +65,116 @@ from graphc.lazy import provided
 from graphc.link import CompileContext, Executable, Program
 from graphc.tensor import Tensor
 from graphc.tensor.core.captured import end_of_trace
+from graphc.tensor.core.tensor import ArrayOrNumber
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from graphc.compile.profile import Profile
+
+    Result = TypeVar("Result", default=Any)
+else:
+    from typing import TypeVar
+
+    Result = TypeVar("Result")
+
+Name = TypeVar("Name")
+
+
+@overload
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: None = None,
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
+    returns: Returns = "native",
+) -> Function[None]: ...
+
+
+@overload
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: ArrayOrNumber | Out,
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
+    returns: Literal["numpy"],
+) -> Function[np.ndarray[Any, Any]]: ...
+
+
+@overload
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: list[Tensor] | tuple[Tensor, ...],
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
+    returns: Literal["numpy"],
+) -> Function[list[np.ndarray[Any, Any]]]: ...
+
+
+@overload
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: ArrayOrNumber | Out,
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
+    returns: Returns = "native",
+) -> Function[Any]: ...
+
+
+@overload
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: list[Any] | tuple[Any, ...],
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
+    returns: Returns = "native",
+) -> Function[list[Any]]: ...
+
+
+@overload
+def function(
+    inputs: Sequence[Any] | Any,
+    outputs: dict[Name, Any],
+    mode: str | Mode | None = None,
+    updates: Any = None,
+    givens: Any = None,
+    name: str | None = None,
+    *,
+    on_unused_input: OnUnused = "raise",
+    allow_input_downcast: bool | None = None,
+    no_default_updates: Any = False,
+    returns: Returns = "native",
+) -> Function[dict[Name, Any]]: ...
 
 
 def function(  # noqa: PLR0913 (PyTensor's arguments)
@@ -89,7 +196,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
         inputs: Symbolic arrays or ``graphc.In``, or nested lists, tuples and dicts of them; an
             argument of a call has the structure of its input.
         outputs: A symbolic array, or a nested list, tuple or dict of them; a call returns that
-            structure. None for a function that only updates.
+            structure, a list for a tuple of outputs. None for a function that only updates.
         mode: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode``; ``config.mode`` by default.
         updates: Pairs, or a dict, of shared variables and their new values, which they take after
             the outputs are computed.
@@ -133,6 +240,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     written = nodes
     nodes = replaced(nodes, swaps) if swaps else nodes
     outputs = None if outputs is None else opened_outputs(outputs, nodes, ins)
+    outputs = list(outputs) if type(outputs) is tuple else outputs
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     variables = [x.variable for x in ins]
     pairs += default_updates(ends, pairs, no_default_updates, swaps, variables)
@@ -147,7 +255,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     return Function(spec)
 
 
-class Function:
+class Function(Generic[Result]):
     """A compiled graph: call it with a value for each input, by position or by name.
 
     Calls from many threads are safe: those that use a shared variable that one of them updates take
@@ -284,7 +392,7 @@ class Function:
 
     # Calling.
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Result:
         """Return the outputs for values of the inputs.
 
         Raises:
@@ -302,7 +410,7 @@ class Function:
                 args = self._converted(args)
                 break
         try:
-            return self._execute(*args)
+            return self._execute(*args)  # type: ignore[no-any-return]
         except GraphcError as error:
             raise self._explained(error, args) from error.__cause__
 
@@ -565,6 +673,39 @@ class Function:
 
     # Copying.
 
+    def copy(
+        self,
+        *,
+        swap: Mapping[Any, Any] | None = None,
+        delete_updates: bool = False,
+        name: str | None = None,
+    ) -> Function:
+        """Return the function with other shared variables, or without its updates.
+
+        Args:
+            swap: For each shared variable, the one of the same dtype and rank that takes its place.
+            delete_updates: Whether calls leave all shared variables as they are.
+            name: The copy's name in messages; this function's by default.
+
+        Raises:
+            ArgumentError: ``swap`` has something other than shared variables, or one that the
+                function does not depend on.
+            DTypeError: A variable that takes the place of one of another type.
+
+        Example:
+            >>> import graphc, graphc.tensor as gt
+            >>> x, state, other = gt.iscalar("x"), graphc.shared(0), graphc.shared(10)
+            >>> add = graphc.function([x], state, updates=[(state, state + x)], mode="NUMPY")
+            >>> int(add(1)), int(add.copy(swap={state: other})(5)), int(other.get_value())
+            (0, 10, 15)
+        """
+        absent = [x for x in swap or {} if x not in self._shared]
+        if absent:
+            raise ArgumentError(f"swap: {self} does not depend on {absent[0]!r}.")
+        spec = swapped(self._spec, swap or {})
+        updates = () if delete_updates else spec.updates
+        return Function(replace(spec, updates=updates, name=name or spec.name))
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Function, (self._spec,)
 
@@ -573,20 +714,14 @@ class Function:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function:
         """A function of its own, with shared variables of its own."""
-        copies: dict[Node, Node] = {x: deepcopy(x, memo) for x in self._shared}
-        spec = self._spec
-        outputs = spec.outputs
-        if outputs is not None:
-            outputs = rebuild(outputs, replaced(flatten(outputs), copies))
-        updates = tuple((copies[x], replaced([new], copies)[0]) for x, new in spec.updates)
-        return Function(replace(spec, outputs=outputs, updates=updates))  # type: ignore[arg-type]
+        return Function(swapped(self._spec, {x: deepcopy(x, memo) for x in self._shared}))
 
 
-class _NewFunction(Function):
+class _NewFunction(Function[Result]):
     # Its calls are counted, and the first is judged; after some calls it settles.
     __doc__ = Function.__doc__
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Result:
         with counted_call(self):
             if self.stats.calls >= WORTHWHILE_CALLS:
                 self._settle()

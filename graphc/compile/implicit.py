@@ -80,4 +80,4 @@ def described(x: Any, place: int) -> str:
         treedef, ins = Treedef.of(x)
         return f"{label_of(x) or place}: {treedef.build([part.variable.type for part in ins])!r}"
     ins = flatten(x)
-    return ", ".join(f"{part.label or place}: {part.variable.type!r}" for part in ins)
+    return ", ".join(f"{part.label or place}: {part.expected!r}" for part in ins)

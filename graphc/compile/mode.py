@@ -186,6 +186,11 @@ def get_mode(mode: str | Mode | None) -> Mode:
 
     Raises:
         ModeError: No such backend.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> graphc.get_mode("JAX").name
+        'JAX'
     """
     given = config.mode if mode is None else mode
     if isinstance(given, Mode):

@@ -153,7 +153,7 @@ def _blank(graph: Graph, leaves: Sequence[Node]) -> Graph:
     blank: dict[Node, Node] = {}
     for x in graph.inputs:
         with derived_from(x.site):
-            blank[x] = Node.input(x.type, x.name)
+            blank[x] = Node.make(x.op.blank())  # type: ignore[attr-defined]
     for i, x in enumerate(leaves):
         with derived_from(x.site):
             blank[x] = Node.make(Slot(i, x.type, x.name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from copy import deepcopy
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -13,9 +13,21 @@ from graphc.compile.arguments import goes_into, is_weak
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.node import as_implicit
+from graphc.implicit.node import ImplicitTensor, as_implicit
 from graphc.implicit.treedef import Treedef
-from graphc.ir import Input, TensorType, dtype_name, is_float, replaced, toposort
+from graphc.ir import (
+    Constant,
+    Input,
+    Leaf,
+    TensorType,
+    Wrapper,
+    dtype_name,
+    is_float,
+    replaced,
+    toposort,
+    unwrapped,
+)
+from graphc.lazy import provided
 from graphc.link import as_numpy
 from graphc.site import frames_up
 from graphc.tensor import Tensor, as_tensor, constant
@@ -116,7 +128,7 @@ class Shared(Tensor):
 
     @default_update.setter
     def default_update(self, new: Any) -> None:
-        self.op.default_update = None if new is None else as_tensor(new)
+        self.op.default_update = None if new is None else as_tensor(unwrapped(new))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Shared:
         """A new variable with the present value."""
@@ -132,6 +144,14 @@ class Shared(Tensor):
         if new is not None:
             read = [x for x in toposort([new]) if isinstance(x, Shared)]
             copied.default_update = replaced([new], {x: deepcopy(x, memo) for x in read})[0]
+
+    @overload
+    def get_value(
+        self, borrow: bool = False, return_internal_type: Literal[False] = False
+    ) -> np.ndarray[Any, Any]: ...
+
+    @overload
+    def get_value(self, borrow: bool = False, *, return_internal_type: Literal[True]) -> Any: ...
 
     def get_value(self, borrow: bool = False, return_internal_type: bool = False) -> Any:
         """Return the present value.
@@ -215,6 +235,30 @@ def _warn_of_sharding(value: Any) -> None:
         )
 
 
+@overload
+def shared(
+    value: ImplicitArray,
+    name: str | None = None,
+    strict: bool = False,
+    allow_downcast: bool | None = None,
+    *,
+    shape: Any = None,
+    borrow: bool = False,
+) -> ImplicitTensor: ...
+
+
+@overload
+def shared(
+    value: Any,
+    name: str | None = None,
+    strict: bool = False,
+    allow_downcast: bool | None = None,
+    *,
+    shape: Any = None,
+    borrow: bool = False,
+) -> Shared: ...
+
+
 def shared(
     value: Any,
     name: str | None = None,
@@ -236,6 +280,9 @@ def shared(
             have other lengths.
         borrow: Store the array itself, not a copy.
 
+    Returns:
+        A symbolic array with ``get_value`` and ``set_value``; an implicit one of an implicit array.
+
     Raises:
         DTypeError: The value is no array of numbers.
         ArgumentError: It is symbolic, or does not have the ``shape``.
@@ -247,6 +294,16 @@ def shared(
         >>> int(count()), int(count()), int(n.get_value())
         (0, 1, 2)
     """
+    if isinstance(value, Wrapper):
+        held = value.values
+        array = held.data if isinstance(held.op, Constant | Leaf) else held
+        made = shared(array, name, strict, allow_downcast, shape=shape, borrow=borrow)
+        return value.alike(made)
+    if hasattr(value, "dims") and hasattr(value, "transpose"):
+        # An array of xarray's, whose names would be lost.
+        named = provided(__name__, "xtensor_shared")
+        options = {"strict": strict, "allow_downcast": allow_downcast, "borrow": borrow}
+        return named(value, name=name, shape=shape, **options)
     if isinstance(value, Tensor):
         raise ArgumentError(
             f"The value of a shared variable is symbolic: {value!r}.",

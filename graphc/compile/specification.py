@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
-from graphc.compile.arguments import In, Out, goes_into, is_weak
+from graphc.compile.arguments import In, Out, WrappedIn, goes_into, is_weak
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.pipeline import Signature, problems
 from graphc.compile.shared import Shared
@@ -22,6 +22,7 @@ from graphc.ir import (
     Input,
     Leaf,
     Node,
+    Wrapper,
     all_read,
     flatten,
     gathered,
@@ -31,6 +32,9 @@ from graphc.ir import (
     refuse_missing,
     replaced,
     toposort,
+    unwrapped,
+    unwrapped_pair,
+    wrapped,
 )
 from graphc.loop.subgraph import inlined
 from graphc.site import frames_up
@@ -52,9 +56,29 @@ class FunctionSpec:
     returns: Returns
 
 
+def swapped(spec: FunctionSpec, swaps: Mapping[Any, Any]) -> FunctionSpec:
+    """A specification with other shared variables in the place of its own.
+
+    Raises:
+        ArgumentError: Something other than a shared variable.
+        DTypeError: A variable of another type.
+    """
+    wrong = [x for pair in swaps.items() for x in pair if not isinstance(x, Shared)]
+    if wrong:
+        raise ArgumentError(f"swap: {wrong[0]!r} is no shared variable.")
+    nodes = givens_of(swaps)
+    outputs = spec.outputs
+    if outputs is not None:
+        outputs = rebuild(outputs, replaced(flatten(outputs), nodes))
+    pairs = [(swaps.get(x, x), new) for x, new in spec.updates]
+    return replace(spec, outputs=outputs, updates=updates_of(pairs, nodes))
+
+
 def as_in(x: Any, allow_downcast: bool | None) -> In:
     """Return an input as an ``In``."""
     parameter = x if isinstance(x, In) else In(x)
+    if isinstance(parameter.variable, Wrapper):
+        parameter = WrappedIn.of(parameter)
     variable = parameter.variable
     if not isinstance(variable, Tensor) or isinstance(variable.op, Constant | Leaf):
         is_array = hasattr(variable, "shape") and not isinstance(variable, Tensor)
@@ -75,9 +99,9 @@ def as_in(x: Any, allow_downcast: bool | None) -> In:
 
 def as_output(y: Any) -> Tensor:
     """Return an output as a symbolic array."""
-    y = y.variable if isinstance(y, Out) else y
+    y = unwrapped(y.variable if isinstance(y, Out) else y)
     try:
-        return as_tensor(y)  # type: ignore[no-any-return]
+        return as_tensor(y)
     except DTypeError as error:
         raise ArgumentError(f"The output {y!r} is no symbolic array: {error.problem}") from error
 
@@ -90,7 +114,7 @@ def _pairs(given: Any, what: str) -> list[tuple[Any, Any]]:
         raise ArgumentError(
             f"{what}={given!r}: expected pairs of a variable and an expression, or a dict."
         )
-    return [(old, new) for old, new in pairs]
+    return [unwrapped_pair(old, new) for old, new in pairs]
 
 
 def _listed(given: Any) -> Iterable[Any]:
@@ -172,13 +196,14 @@ def default_updates(
         if excluded:
             return ()
         excluded = ()
-    wrong = [x for x in _listed(excluded) if not isinstance(x, Shared)]
+    excluded = [unwrapped(x) for x in _listed(excluded)]
+    wrong = [x for x in excluded if not isinstance(x, Shared)]
     if wrong:
         raise ArgumentError(
             f"no_default_updates: {wrong[0]!r} is no shared variable.",
             "Give True, or a list of shared variables.",
         )
-    done = {*(x for x, _ in updates), *_listed(excluded)}
+    done = {*(x for x, _ in updates), *excluded}
     found: list[tuple[Shared, Tensor]] = []
     left = list(ends)
     while left:
@@ -300,9 +325,19 @@ def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared
     return shared, signature
 
 
-def clone_replace(
-    output: Any, replace: Iterable[tuple[Any, Any]] | Mapping[Any, Any] | None = None
-) -> Any:
+Replacements = Iterable[tuple[Any, Any]] | Mapping[Any, Any] | None
+Outputs = TypeVar("Outputs")
+
+
+@overload
+def clone_replace(output: Tensor, replace: Replacements = None) -> Tensor: ...
+
+
+@overload
+def clone_replace(output: Outputs, replace: Replacements = None) -> Outputs: ...
+
+
+def clone_replace(output: Any, replace: Replacements = None) -> Any:
     """Replace parts of a graph.
 
     Args:
@@ -319,7 +354,9 @@ def clone_replace(
         >>> graphc.clone_replace(gt.exp(x), {x: y}) is gt.exp(y)
         True
     """
-    return rebuild(output, replaced(flatten(output), givens_of(replace)))
+    given = flatten(output)
+    made = replaced([unwrapped(y) for y in given], givens_of(replace))
+    return rebuild(output, [wrapped(y, new) for y, new in zip(given, made, strict=True)])
 
 
 def check(outputs: Any, mode: str | Mode | None = None) -> list[GraphcError]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from graphc.random.generator import (
     KEY,
     Generator,
     as_generator,
+    as_method,
 )
 from graphc.random.keys import key
 from graphc.random.threefry import Threefry
@@ -176,7 +176,15 @@ def default_rng(seed: Any = None) -> Generator:
     return as_generator(Tensor.make(Leaf(value, "key")))
 
 
-class RandomStream:
+if TYPE_CHECKING:
+    from graphc.random.signatures import Draws
+
+    Drawing = Draws[Tensor]
+else:
+    Drawing = object
+
+
+class RandomStream(Drawing):
     """A stream of draws with keys from one seed, each kept in a shared variable of its own.
 
     Every distribution is a method, with its arguments except ``rng``. In a stream of an integer
@@ -210,16 +218,18 @@ class RandomStream:
     def __repr__(self) -> str:
         return f"RandomStream(seed={self.default_instance_seed!r})"
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in DISTRIBUTIONS:
-            raise AttributeError(f"A random stream has no distribution {name!r}.")
-        distribution = DISTRIBUTIONS[name]
+    if not TYPE_CHECKING:
 
-        @wraps(distribution)
-        def draw(*args: Any, **kwargs: Any) -> Tensor:
-            return self.gen(distribution, *args, **kwargs)
+        def __getattr__(self, name: str) -> Any:
+            if name not in DISTRIBUTIONS:
+                raise AttributeError(f"A random stream has no distribution {name!r}.")
+            distribution = DISTRIBUTIONS[name]
 
-        return draw
+            @as_method(distribution)
+            def draw(*args: Any, **kwargs: Any) -> Tensor:
+                return self.gen(distribution, *args, **kwargs)
+
+            return draw
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *DISTRIBUTIONS})

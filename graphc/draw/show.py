@@ -16,7 +16,7 @@ from graphc.draw.model import Boxes, Drawing, nearest, plain
 from graphc.draw.svg import drawn_size, svg
 from graphc.draw.viewer import page
 from graphc.errors import ArgumentError
-from graphc.ir import Graph, Node, tree
+from graphc.ir import Graph, Node, tree, unwrapped_all
 
 IN_NOTEBOOK = 150
 """How many nodes a notebook draws of a graph that is displayed without being asked for."""
@@ -210,6 +210,7 @@ def _drawing(boxes: Boxes, graph: Any, gives: Sequence[str]) -> Drawing:
 
 
 def _nodes(graph: Any) -> list[Node]:
+    graph = unwrapped_all(graph)
     nodes = [graph] if isinstance(graph, Node) else graph
     nodes = list(nodes) if isinstance(nodes, Iterable) else [nodes]
     for node in nodes:

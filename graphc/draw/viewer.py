@@ -95,7 +95,12 @@ def assets(data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def filled(folder: str, name: str, parts: Mapping[str, str]) -> str:
-    """Return a template with its parts filled in, which are HTML already."""
+    """Return a template with its parts filled in, which are HTML already.
+
+    ``look`` is a part of every page: its colours, and how it shows headings, buttons and fields.
+    """
+    look = files("graphc.draw").joinpath("page.css").read_text(encoding="utf-8")
+    parts = {**parts, "look": look}
     template = files(folder).joinpath(name).read_text(encoding="utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
 
@@ -106,9 +111,9 @@ def legend(kinds: Sequence[str] = tuple(LEGEND)) -> str:
     for kind in kinds:
         double = '<rect class="double" x="4" y="4" width="20" height="8"/>'
         found.append(
-            '<svg class="graph" width="28" height="16" aria-hidden="true" '
+            '<span class="key"><svg class="graph" width="28" height="16" aria-hidden="true" '
             f'style="vertical-align: -3px"><g class="{kind}">'
             '<rect class="shape" x="1" y="1" width="26" height="14"/>'
-            f"{double if kind == 'shared' else ''}</g></svg> {LEGEND[kind]}&emsp;"
+            f"{double if kind == 'shared' else ''}</g></svg> {LEGEND[kind]}</span>&emsp;"
         )
     return "".join(found)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from graphc.errors import ArgumentError
-from graphc.ir import Op, TensorType
+from graphc.ir import Op, TensorType, Wrapper, unwrapped, wrapped
 from graphc.tensor import Tensor, as_tensor, clip, zeros_like
+
+X = TypeVar("X", bound=Tensor | Wrapper)
 
 
 class Barrier(Op):
@@ -95,7 +97,11 @@ class GradScale(Barrier):
         return None if tangents[0] is None else tangents[0] * self.multiplier
 
 
-def disconnected_grad(x: Any) -> Tensor:
+def _barrier(op: Op, x: X) -> X:
+    return wrapped(x, Tensor.make(op, as_tensor(unwrapped(x))))  # type: ignore[no-any-return]
+
+
+def disconnected_grad(x: X) -> X:
     """x itself, through which no derivative passes: what depends on it counts as constant.
 
     Example:
@@ -104,15 +110,23 @@ def disconnected_grad(x: Any) -> Tensor:
         >>> float(graphc.grad(x * disconnected_grad(x), x).eval({x: 3.0}, mode="NUMPY"))
         3.0
     """
-    return Tensor.make(GradStop(), as_tensor(x))
+    return _barrier(GradStop(), x)
 
 
-def zero_grad(x: Any) -> Tensor:
-    """x itself, with zero for its derivative: connected, unlike ``disconnected_grad``."""
-    return Tensor.make(GradZero(), as_tensor(x))
+def zero_grad(x: X) -> X:
+    """x itself, with zero for its derivative: connected, unlike ``disconnected_grad``.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.scalar("x")
+        >>> slope = graphc.grad(x * graphc.zero_grad(x), x)
+        >>> float(slope.eval({x: 3.0}, mode="NUMPY"))
+        3.0
+    """
+    return _barrier(GradZero(), x)
 
 
-def grad_clip(x: Any, lower_bound: float, upper_bound: float) -> Tensor:
+def grad_clip(x: X, lower_bound: float, upper_bound: float) -> X:
     """x itself, whose gradient is limited to between two numbers, elementwise.
 
     Args:
@@ -122,17 +136,31 @@ def grad_clip(x: Any, lower_bound: float, upper_bound: float) -> Tensor:
 
     Raises:
         ArgumentError: The lower bound is above the upper one.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.scalar("x")
+        >>> slope = graphc.grad(graphc.grad_clip(x, -1.0, 1.0) ** 2, x)
+        >>> float(slope.eval({x: 3.0}, mode="NUMPY"))
+        1.0
     """
     if not lower_bound <= upper_bound:
         raise ArgumentError(f"grad_clip: {lower_bound} is above {upper_bound}.", "Exchange them.")
-    return Tensor.make(GradClip(float(lower_bound), float(upper_bound)), as_tensor(x))
+    return _barrier(GradClip(float(lower_bound), float(upper_bound)), x)
 
 
-def grad_scale(x: Any, multiplier: float) -> Tensor:
+def grad_scale(x: X, multiplier: float) -> X:
     """x itself, whose derivative is multiplied by a number.
 
     Args:
         x: A floating or complex array.
         multiplier: A Python number.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.scalar("x")
+        >>> slope = graphc.grad(graphc.grad_scale(x, 0.5) ** 2, x)
+        >>> float(slope.eval({x: 3.0}, mode="NUMPY"))
+        3.0
     """
-    return Tensor.make(GradScale(float(multiplier)), as_tensor(x))
+    return _barrier(GradScale(float(multiplier)), x)

@@ -6,16 +6,17 @@ Where an operation has no pushforward, its pullback's pullback is one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from graphc.errors import ArgumentError, GradientError, UnsupportedOperationError
 from graphc.grad.reverse import (
     Disconnected,
     ReturnDisconnected,
-    contained,
+    alike,
     continuous,
     cotangents,
     disconnected,
+    each_of,
     like,
     summed,
     typed_like,
@@ -30,6 +31,7 @@ from graphc.ir import (
     picks,
     replaced,
     toposort,
+    unwrapped_pair,
 )
 from graphc.site import derived_from
 from graphc.tensor import Tensor, as_tensor
@@ -88,6 +90,51 @@ def _through_pullback(node: Node, arriving: list[Any]) -> Any:
     return pushed if several else pushed[0]
 
 
+@overload
+def pushforward(
+    f: Tensor,
+    wrt: Any,
+    tangents: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+    use_op_pushforward: bool = False,
+) -> Tensor: ...
+
+
+@overload
+def pushforward(
+    f: tuple[Tensor, ...],
+    wrt: Any,
+    tangents: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+    use_op_pushforward: bool = False,
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def pushforward(
+    f: Sequence[Tensor],
+    wrt: Any,
+    tangents: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+    use_op_pushforward: bool = False,
+) -> list[Tensor]: ...
+
+
+@overload
+def pushforward(
+    f: Any,
+    wrt: Any,
+    tangents: Any,
+    disconnected_outputs: Disconnected = "raise",
+    *,
+    return_disconnected: ReturnDisconnected,
+    use_op_pushforward: bool = False,
+) -> Any: ...
+
+
 def pushforward(
     f: Any,
     wrt: Any,
@@ -111,6 +158,9 @@ def pushforward(
     Returns:
         An array of the shape and dtype of ``f``, or a list or tuple.
 
+    Raises:
+        ArgumentError: There are more or fewer tangents than arrays in ``wrt``, or of other ranks.
+
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.vector("x")
@@ -122,9 +172,10 @@ def pushforward(
     ts = list(tangents) if isinstance(tangents, list | tuple) else [tangents]
     if len(xs) != len(ts):
         raise ArgumentError(f"{len(xs)} arrays and {len(ts)} tangents.")
-    ys = [as_tensor(y) for y in (f if isinstance(f, list | tuple) else [f])]
+    ys = [as_tensor(y) for y in each_of(f)]
+    moved = wrt if isinstance(wrt, list | tuple) else [wrt]
     given: dict[Node, Tensor] = {}
-    for x, t in zip(xs, ts, strict=True):
+    for x, (_, t) in zip(xs, map(unwrapped_pair, moved, ts), strict=True):
         t = as_tensor(t)
         if t.ndim != x.ndim:
             raise ArgumentError(f"The tangent {t!r} of {x!r} has another rank.")
@@ -137,7 +188,52 @@ def pushforward(
         for y, t in zip(ys, pushed, strict=True)
     ]
     note_reads(result, [*ys, *given, *given.values()])
-    return contained(f, result)
+    return alike(f, result)
+
+
+@overload
+def Rop(
+    f: Tensor,
+    wrt: Any,
+    eval_points: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+    use_op_rop_implementation: bool = False,
+) -> Tensor: ...
+
+
+@overload
+def Rop(
+    f: tuple[Tensor, ...],
+    wrt: Any,
+    eval_points: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+    use_op_rop_implementation: bool = False,
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def Rop(
+    f: Sequence[Tensor],
+    wrt: Any,
+    eval_points: Any,
+    disconnected_outputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+    use_op_rop_implementation: bool = False,
+) -> list[Tensor]: ...
+
+
+@overload
+def Rop(
+    f: Any,
+    wrt: Any,
+    eval_points: Any,
+    disconnected_outputs: Disconnected = "raise",
+    *,
+    return_disconnected: ReturnDisconnected,
+    use_op_rop_implementation: bool = False,
+) -> Any: ...
 
 
 def Rop(  # noqa: N802 (PyTensor's name)
@@ -148,5 +244,15 @@ def Rop(  # noqa: N802 (PyTensor's name)
     return_disconnected: ReturnDisconnected = "zero",
     use_op_rop_implementation: bool = False,
 ) -> Any:
-    """``pushforward`` under its older name; arguments as for that, ``eval_points`` the tangents."""
-    return pushforward(f, wrt, eval_points, disconnected_outputs, return_disconnected)
+    """``pushforward`` under its older name; arguments as for that, ``eval_points`` the tangents.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> moved = graphc.Rop(x**2, x, gt.as_tensor([1.0, 10.0]))
+        >>> moved.eval({x: [3.0, 4.0]}, mode="NUMPY").tolist()
+        [6.0, 80.0]
+    """
+    return pushforward(
+        f, wrt, eval_points, disconnected_outputs, return_disconnected=return_disconnected
+    )

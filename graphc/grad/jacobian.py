@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 from graphc.errors import GradientError
 from graphc.grad.forward import pushforward
 from graphc.grad.reverse import (
     Disconnected,
+    alike,
     contained,
     continuous,
     cotangents,
@@ -21,6 +22,37 @@ from graphc.ir import is_complex, is_inexact, note_reads
 from graphc.tensor import as_tensor, broadcast_to, eye, reshape
 from graphc.tensor.arrays.vectorize import batched
 from graphc.tensor.core.shape import lengths
+from graphc.tensor.core.tensor import Tensor
+
+
+@overload
+def jacobian(
+    expression: Any,
+    wrt: Tensor,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    vectorize: bool = True,
+) -> Tensor: ...
+
+
+@overload
+def jacobian(
+    expression: Any,
+    wrt: tuple[Tensor, ...],
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    vectorize: bool = True,
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def jacobian(
+    expression: Any,
+    wrt: Sequence[Tensor],
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    vectorize: bool = True,
+) -> list[Tensor]: ...
 
 
 def jacobian(
@@ -68,12 +100,39 @@ def jacobian(
     for x, g in zip(xs, found, strict=True):
         shape = (*lengths(y), *lengths(x))
         if g is None:
-            zero = disconnected(x, disconnected_inputs, "zero", "The expression")
+            zero: Any = disconnected(x, disconnected_inputs, "zero", "The expression")
             result.append(broadcast_to(zero, shape))
         else:
             result.append(reshape(next(slopes), shape))
     note_reads(result, [y, *xs])
     return contained(wrt, result)
+
+
+@overload
+def hessian(
+    cost: Any,
+    wrt: Tensor,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+) -> Tensor: ...
+
+
+@overload
+def hessian(
+    cost: Any,
+    wrt: tuple[Tensor, ...],
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def hessian(
+    cost: Any,
+    wrt: Sequence[Tensor],
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+) -> list[Tensor]: ...
 
 
 def hessian(
@@ -109,6 +168,22 @@ def hessian(
     return contained(wrt, blocks)
 
 
+@overload
+def hessian_vector_product(cost: Any, wrt: Tensor, p: Any, **grad_kwargs: Any) -> Tensor: ...
+
+
+@overload
+def hessian_vector_product(
+    cost: Any, wrt: tuple[Tensor, ...], p: Any, **grad_kwargs: Any
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def hessian_vector_product(
+    cost: Any, wrt: Sequence[Tensor], p: Any, **grad_kwargs: Any
+) -> list[Tensor]: ...
+
+
 def hessian_vector_product(cost: Any, wrt: Any, p: Any, **grad_kwargs: Any) -> Any:
     """The Hessian times a vector, without the Hessian: the gradient pushed forward.
 
@@ -130,5 +205,6 @@ def hessian_vector_product(cost: Any, wrt: Any, p: Any, **grad_kwargs: Any) -> A
     """
     xs = continuous(wrt)
     slopes = grad(cost, xs, **grad_kwargs)
-    moved = pushforward(slopes, xs, p, disconnected_outputs="ignore")
-    return contained(wrt, moved)
+    several = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
+    moved = pushforward(slopes, several, p, disconnected_outputs="ignore")
+    return alike(wrt, moved)

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from graphc.errors import ArgumentError, DisconnectedInputError, GradientError
 from graphc.grad.integers import readings
@@ -24,6 +24,9 @@ from graphc.ir import (
     is_inexact,
     note_reads,
     toposort,
+    unwrapped,
+    unwrapped_pair,
+    wrapped,
 )
 from graphc.site import derived_from, frames_up
 from graphc.tensor import Tensor, add, as_tensor, cast, ones_like, real, where as select, zeros_like
@@ -97,7 +100,8 @@ def _rearranged(node: Node, g: Tensor) -> Sequence[Any]:
         node.op.pullback(repeated_like(x, g), node, *node.inputs) for x in (mask, inner)
     )
     return [
-        None if part is None else select(m, part, 0) for m, part in zip(chosen, parts, strict=True)
+        None if m is None or part is None else select(m, part, 0)
+        for m, part in zip(chosen, parts, strict=True)
     ]
 
 
@@ -134,9 +138,20 @@ def contained(given: Any, results: Sequence[Any]) -> Any:
     return results[0]
 
 
+def alike(given: Any, results: Sequence[Any]) -> Any:
+    """Results in the container of what they are like, each in the wrapper of its like."""
+    several = given if isinstance(given, list | tuple) else [given]
+    return contained(given, [wrapped(x, y) for x, y in zip(several, results, strict=True)])
+
+
+def each_of(given: Any) -> list[Any]:
+    """One thing, or each of a list or tuple, with arrays for wrappers."""
+    return [unwrapped(x) for x in (given if isinstance(given, list | tuple) else [given])]
+
+
 def listed(wrt: Any) -> list[Tensor]:
     """The arrays to differentiate with respect to as a list."""
-    xs = list(wrt) if isinstance(wrt, list | tuple) else [wrt]
+    xs = each_of(wrt)
     for x in xs:
         if not isinstance(x, Tensor):
             raise GradientError(
@@ -179,6 +194,54 @@ def _zeros(x: Tensor) -> Tensor:
     return zeros_like(x, x.dtype if is_inexact(x.dtype) else "floatX")
 
 
+@overload
+def grad(
+    cost: Any,
+    wrt: Tensor,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    known_grads: Mapping[Any, Any] | None = None,
+    return_disconnected: Literal["zero"] = "zero",
+) -> Tensor: ...
+
+
+@overload
+def grad(
+    cost: Any,
+    wrt: tuple[Tensor, ...],
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    known_grads: Mapping[Any, Any] | None = None,
+    return_disconnected: Literal["zero"] = "zero",
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def grad(
+    cost: Any,
+    wrt: Sequence[Tensor],
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    known_grads: Mapping[Any, Any] | None = None,
+    return_disconnected: Literal["zero"] = "zero",
+) -> list[Tensor]: ...
+
+
+@overload
+def grad(
+    cost: Any,
+    wrt: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    known_grads: Mapping[Any, Any] | None = None,
+    return_disconnected: ReturnDisconnected,
+) -> Any: ...
+
+
 def grad(
     cost: Any,
     wrt: Any,
@@ -210,6 +273,7 @@ def grad(
         respect to integers it is floating.
 
     Raises:
+        ArgumentError: Neither a cost nor ``known_grads``.
         GradientError: The cost is not a real floating scalar, or a loop or an operation of yours
             reads integers of ``wrt``.
         DisconnectedInputError: The cost does not depend on an array of ``wrt``.
@@ -223,12 +287,13 @@ def grad(
     xs = listed(wrt)
     given: dict[Node, Tensor] = {}
     if cost is not None:
-        cost = as_tensor(cost)
+        cost = as_tensor(unwrapped(cost))
         _check_cost(cost)
         given[cost] = ones_like(cost)
     elif not known_grads:
         raise ArgumentError("grad: neither a cost nor known_grads.")
-    for node, g in (known_grads or {}).items():
+    for known, arriving in (known_grads or {}).items():
+        node, g = unwrapped_pair(known, arriving)
         g = as_tensor(g)
         _check_cotangent(node, g)
         given[node] = _added(given.get(node), like(g, node))
@@ -239,7 +304,7 @@ def grad(
         for x, g in zip(xs, found, strict=True)
     ]
     note_reads(result, [*given, *given.values(), *xs])
-    return contained(wrt, result)
+    return alike(wrt, result)
 
 
 def _gradients(
@@ -304,7 +369,52 @@ def _check_cotangent(node: Any, g: Tensor) -> None:
 def _constants(nodes: Any) -> list[Node]:
     if nodes is None:
         return []
-    return list(nodes) if isinstance(nodes, list | tuple | set) else [nodes]
+    return each_of([*nodes] if isinstance(nodes, set) else nodes)
+
+
+@overload
+def pullback(
+    f: Any,
+    wrt: Tensor,
+    cotangents: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> Tensor: ...
+
+
+@overload
+def pullback(
+    f: Any,
+    wrt: tuple[Tensor, ...],
+    cotangents: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def pullback(
+    f: Any,
+    wrt: Sequence[Tensor],
+    cotangents: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> list[Tensor]: ...
+
+
+@overload
+def pullback(
+    f: Any,
+    wrt: Any,
+    cotangents: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    return_disconnected: ReturnDisconnected,
+) -> Any: ...
 
 
 def pullback(
@@ -328,6 +438,9 @@ def pullback(
     Returns:
         An array of the shape and dtype of ``wrt``, or a list or tuple.
 
+    Raises:
+        ArgumentError: There are more or fewer cotangents than arrays in ``f``, or of other shapes.
+
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.vector("x")
@@ -344,9 +457,54 @@ def pullback(
         wrt,
         consider_constant,
         disconnected_inputs,
-        known_grads=summed((y, as_tensor(g)) for y, g in zip(fs, gs, strict=True)),
+        known_grads=summed((y, as_tensor(g)) for y, g in map(unwrapped_pair, fs, gs)),
         return_disconnected=return_disconnected,
     )
+
+
+@overload
+def Lop(
+    f: Any,
+    wrt: Tensor,
+    eval_points: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> Tensor: ...
+
+
+@overload
+def Lop(
+    f: Any,
+    wrt: tuple[Tensor, ...],
+    eval_points: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def Lop(
+    f: Any,
+    wrt: Sequence[Tensor],
+    eval_points: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    return_disconnected: Literal["zero"] = "zero",
+) -> list[Tensor]: ...
+
+
+@overload
+def Lop(
+    f: Any,
+    wrt: Any,
+    eval_points: Any,
+    consider_constant: Sequence[Any] | None = None,
+    disconnected_inputs: Disconnected = "raise",
+    *,
+    return_disconnected: ReturnDisconnected,
+) -> Any: ...
 
 
 def Lop(  # noqa: N802 (PyTensor's name)
@@ -357,10 +515,44 @@ def Lop(  # noqa: N802 (PyTensor's name)
     disconnected_inputs: Disconnected = "raise",
     return_disconnected: ReturnDisconnected = "zero",
 ) -> Any:
-    """``pullback`` under its older name; arguments as for that, ``eval_points`` the cotangents."""
+    """``pullback`` under its older name; arguments as for that, ``eval_points`` the cotangents.
+
+    Example:
+        >>> import graphc, graphc.tensor as gt
+        >>> x = gt.vector("x")
+        >>> back = graphc.Lop(gt.exp(x), x, gt.as_tensor([1.0, 10.0]))
+        >>> back.eval({x: [0.0, 0.0]}, mode="NUMPY").tolist()
+        [1.0, 10.0]
+    """
     return pullback(
-        f, wrt, eval_points, consider_constant, disconnected_inputs, return_disconnected
+        f,
+        wrt,
+        eval_points,
+        consider_constant,
+        disconnected_inputs,
+        return_disconnected=return_disconnected,
     )
+
+
+@overload
+def subgraph_grad(
+    wrt: Sequence[Any],
+    end: Sequence[Any],
+    start: Mapping[Any, Any] | None = None,
+    cost: Any = None,
+    details: Literal[False] = False,
+) -> tuple[list[Tensor], list[Tensor]]: ...
+
+
+@overload
+def subgraph_grad(
+    wrt: Sequence[Any],
+    end: Sequence[Any],
+    start: Mapping[Any, Any] | None = None,
+    cost: Any = None,
+    *,
+    details: Literal[True],
+) -> tuple[list[Tensor], list[Tensor], list[Tensor] | None, list[Tensor] | None]: ...
 
 
 def subgraph_grad(
@@ -411,4 +603,4 @@ def subgraph_grad(
 def typed_like(x: Node, name: str) -> Tensor:
     """A new input of a node's type."""
     made: TensorType = x.type
-    return made(name)  # type: ignore[no-any-return]
+    return made(name)

@@ -42,6 +42,7 @@ from graphc.implicit.trees import (
     tree_map_with_path,
     unflatten,
 )
+from graphc.lazy import listing
 
 __all__ = [
     "BCOO",
@@ -97,3 +98,5 @@ __all__ = [
     "use_implicit",
     "with_fields",
 ]
+
+__dir__ = listing(globals())  # without the files of the folder

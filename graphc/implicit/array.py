@@ -58,17 +58,44 @@ def aux_field(**settings: Any) -> Any:
 
 
 def is_implicit(x: Any) -> bool:
-    """Whether it is an implicit array."""
+    """Return whether an object is an implicit array, symbolic ones not counted.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit import Diagonal, is_implicit
+        >>> is_implicit(Diagonal(np.ones(3))), is_implicit(np.eye(3))
+        (True, False)
+    """
     return isinstance(x, ImplicitArray)
 
 
 def fields_of(x: ImplicitArray) -> dict[str, Any]:
-    """The fields that hold arrays, by name."""
+    """Return the fields that hold arrays, by name.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit import LowRank, fields_of
+        >>> [*fields_of(LowRank(np.ones((4, 1)), np.ones((1, 5))))]
+        ['u', 'v']
+    """
     return {name: getattr(x, name) for name in field_names_of(type(x)).parts}
 
 
 def with_fields(x: ImplicitArray, parts: Mapping[str, Any]) -> Any:
-    """Return a copy with other arrays in these fields, unchecked."""
+    """Return a copy with other arrays in these fields, whose shapes and dtypes are not checked.
+
+    Args:
+        x: An implicit array.
+        parts: The new arrays by the names of their fields; other fields are kept.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit import Diagonal, fields_of, with_fields
+        >>> x = Diagonal(np.array([1.0, 2.0]))
+        >>> (name,) = fields_of(x)
+        >>> with_fields(x, {name: np.array([3.0, 4.0])}).materialize().tolist()
+        [[3.0, 0.0], [0.0, 4.0]]
+    """
     return with_parts(x, [parts.get(name, own) for name, own in fields_of(x).items()])
 
 

@@ -41,6 +41,17 @@ def expanded(outputs: Sequence[Node], known: Collection[Node] = ()) -> list[Node
     Args:
         outputs: Arrays.
         known: Nodes that stay as they are, such as those to differentiate by.
+
+    Returns:
+        As many arrays, in which nothing is implicit; those given where none was.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> from graphc.implicit import Diagonal, expanded
+        >>> w = gt.implicit(Diagonal, (3, 3), "float64", name="w")
+        >>> (y,) = expanded([gt.tanh(w) @ gt.vector("x")])
+        >>> y.type
+        float64[3]
     """
     if not (Implicit.used and any(map(_gives_implicit, toposort(outputs, known)))):
         return [*outputs]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, overload
 
 from graphc.errors import ArgumentError
 from graphc.implicit import jax_arrays
@@ -13,6 +14,16 @@ from graphc.implicit.policy import materialized, materializing
 from graphc.implicit.registry import described
 from graphc.ir import Op
 from graphc.tensor import Tensor, as_tensor
+
+
+@overload
+def implicit(f: Callable[..., Any], *, materialize: str | None = None) -> Callable[..., Any]: ...
+
+
+@overload
+def implicit(
+    f: None = None, *, materialize: str | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
 
 
 def implicit(f: Any = None, *, materialize: str | None = None) -> Any:
@@ -75,6 +86,18 @@ def implicit(f: Any = None, *, materialize: str | None = None) -> Any:
             return jax_arrays.call(f, args, kwargs)
 
     return run
+
+
+@overload
+def use_implicit(
+    f: Callable[..., Any], *, materialize: str | None = None
+) -> Callable[..., Any]: ...
+
+
+@overload
+def use_implicit(
+    f: None = None, *, materialize: str | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
 
 
 def use_implicit(f: Any = None, *, materialize: str | None = None) -> Any:

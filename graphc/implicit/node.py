@@ -61,7 +61,7 @@ class Implicit(Op):
 
     def expand(self, *fields: Tensor) -> Tensor:
         """Return the whole array."""
-        return as_tensor(whole(self.treedef.build(fields)))  # type: ignore[no-any-return]
+        return as_tensor(whole(self.treedef.build(fields)))
 
     def pullback(self, g: Tensor, y: Tensor, *fields: Tensor) -> Sequence[Any]:
         return self.pullback_to([True] * len(fields), g, y, *fields)
@@ -201,7 +201,7 @@ def _nested(x: Tensor) -> Tensor:
     """Flatten fields that are implicit themselves."""
     if not any(isinstance(field.op, Implicit) for field in x.inputs):
         return x
-    treedef, leaves = Treedef.of(x.array)
+    treedef, leaves = Treedef.of(x.array)  # type: ignore[attr-defined]
     return Tensor.make(Implicit(treedef), *leaves)
 
 

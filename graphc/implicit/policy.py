@@ -135,6 +135,13 @@ def materialized(x: ImplicitArray, what: str, where: str | None = None) -> Any:
 
     Raises:
         MaterializeError: The policy forbids it, or it failed.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit import Diagonal, materialized, materializing
+        >>> with materializing("allow"):
+        ...     materialized(Diagonal(np.array([1.0, 2.0])), "a sort").tolist()
+        [[1.0, 0.0], [0.0, 2.0]]
     """
     enforce_policy(x, what, where)
     return whole(x)

@@ -143,10 +143,22 @@ def register(target: Any, precedence: int = 0) -> Callable[[F], F]:
 
 
 def unregister(target: Any, function: Callable[..., Any]) -> None:
-    """Remove a handler.
+    """Remove a handler that ``register`` entered: programs made from now on do without it.
+
+    Args:
+        target: What it was registered for.
+        function: The handler.
 
     Raises:
         ImplicitArrayError: It is none of that target.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> from graphc.implicit import Diagonal, register, unregister
+        >>> def halved(x: Diagonal):
+        ...     return NotImplemented
+        >>> _ = register(gt.tanh)(halved)
+        >>> unregister(gt.tanh, halved)
     """
     known = HANDLERS.get(_key(target), [])
     left = [handler for handler in known if handler.function is not function]

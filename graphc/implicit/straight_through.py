@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -138,7 +138,10 @@ Straight = StraightThrough
 """An older name of ``StraightThrough``."""
 
 
-def ste(function: Callable[..., Any]) -> Callable[..., Any]:
+R = TypeVar("R")
+
+
+def ste(function: Callable[..., R]) -> Callable[..., R]:
     """Give a function the identity's derivative: the straight-through estimator.
 
     It is the identity with respect to every floating array that has the shape of the result, among

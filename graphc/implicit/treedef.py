@@ -256,7 +256,7 @@ def _static_token(value: Any) -> str:
         return str(value)
     if isinstance(value, tuple):
         return f"({','.join(map(_static_token, value))})"
-    if isinstance(value, type) or callable(value):
+    if isinstance(value, type) or (callable(value) and not isinstance(value, Op)):
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
     return encode(value)
 

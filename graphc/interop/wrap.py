@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from graphc.errors import ArgumentError
 
@@ -29,6 +29,14 @@ class Wrapped:
 
     def __repr__(self) -> str:
         return f"wrap_jax({self.__wrapped__!r})"
+
+
+@overload
+def wrap_jax(jax_function: Callable[..., Any]) -> Wrapped: ...
+
+
+@overload
+def wrap_jax(jax_function: None = None) -> Callable[[Callable[..., Any]], Wrapped]: ...
 
 
 def wrap_jax(jax_function: Any = None) -> Any:

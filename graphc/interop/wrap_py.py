@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -124,6 +124,24 @@ def _as_declared(name: str, y: Any, wanted: TensorType) -> np.ndarray[Any, Any]:
         raise ShapeError(f"{name} gave {given!r}, where otypes= or infer_shape has {wanted!r}.")
     # A copy: the function may keep what it gave, and write into it later.
     return found.astype(wanted.numpy_dtype)
+
+
+Kind = TensorType | Callable[..., Tensor]
+"""The type of an array, or a constructor of inputs of that type."""
+
+
+@overload
+def wrap_py(
+    itypes: Kind | Sequence[Kind], otypes: Kind, infer_shape: Callable[..., Any] | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Tensor]]: ...
+
+
+@overload
+def wrap_py(
+    itypes: Kind | Sequence[Kind],
+    otypes: Sequence[Kind],
+    infer_shape: Callable[..., Any] | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
 
 
 def wrap_py(

@@ -49,7 +49,7 @@ def _by_facts(
             return Interval(low, high)
         low, high = k.rounded(low, high, loose=True)
         return _limited(k, Interval(low, high), facts.range)
-    if facts.range == REALS or facts.support != REALS or not k.is_float:
+    if facts.range == REALS or facts.support or not k.is_float:
         return None
     least, most = outward(facts.range)
     ends = [end for x in operands for end in x]

@@ -53,6 +53,7 @@ from graphc.ir.walk import (
     reached,
     unfolded,
 )
+from graphc.ir.wrapper import Wrapper, unwrapped, unwrapped_all, unwrapped_pair, wrapped
 
 __all__ = [
     "BESIDE",
@@ -77,6 +78,7 @@ __all__ = [
     "TensorType",
     "TupleType",
     "Type",
+    "Wrapper",
     "all_read",
     "ancestors",
     "check",
@@ -115,6 +117,10 @@ __all__ = [
     "toposort",
     "tree",
     "unfolded",
+    "unwrapped",
+    "unwrapped_all",
+    "unwrapped_pair",
     "value_class",
     "wholes",
+    "wrapped",
 ]

@@ -90,13 +90,16 @@ class Node:
     @classmethod
     def make(cls, op: Op, *inputs: Node) -> Self:
         """Return the node of an operation on inputs; equal arguments give the same object."""
-        key = (distinct(op), *inputs)
-        entry = _table.get(key)
+        try:
+            key = (distinct(op), *inputs)
+            entry = _table.get(key)
+        except TypeError as error:
+            raise _unmakeable(op, inputs) from error
         if entry is not None:
             known = entry()
             if known is not None:
                 return known  # type: ignore[return-value]
-        types = [node.type for node in inputs]
+        types = _types(op, inputs)
         try:
             made = type_by_plain(op, tuple(types)) if is_plain(op) else op.infer(*types)
         except GraphcError as error:
@@ -190,6 +193,27 @@ class Node:
         return _last, (wired([self])[0],)
 
 
+def _types(op: Op, inputs: Sequence[Node]) -> list[Any]:
+    try:
+        return [node.type for node in inputs]
+    except AttributeError as error:
+        raise _unmakeable(op, inputs) from error
+
+
+def _unmakeable(op: Op, inputs: Sequence[Any]) -> InvalidGraphError:
+    """Return the error of an operand that is no node, or of an operation without a hash."""
+    for x in inputs:
+        if not isinstance(x, Node):
+            return InvalidGraphError(
+                f"{op.name} takes symbolic arrays, not {x!r}.", "Write gt.as_tensor(x) for it."
+            )
+    return InvalidGraphError(
+        f"{type(op).__qualname__} has no hash, so its graphs cannot be compared.",
+        "Decorate it with @dataclass(frozen=True, slots=True), and make its fields tuples, not "
+        "lists; an array is an input.",
+    )
+
+
 def _naming(error: GraphcError, op: Op, inputs: Sequence[Node]) -> GraphcError:
     """Return the error of a type rule with the operands named beside their types."""
     types = [repr(x.type) for x in inputs]
@@ -205,7 +229,8 @@ def _naming(error: GraphcError, op: Op, inputs: Sequence[Node]) -> GraphcError:
 
 
 def _shown(node: Node, limit: int) -> str:
-    return f"{Writer(limit, named=True)(node)}: {node.type!r}"
+    made = node.op.expected if isinstance(node.op, Input) else repr(node.type)
+    return f"{Writer(limit, named=True)(node)}: {made}"
 
 
 def _check_name(name: Any) -> None:
@@ -261,11 +286,13 @@ class Input(Op):
     Attributes:
         is_shared: Whether it has a value of its own, kept between calls.
         default_update: Its value after a call, unless that says otherwise; None for the same.
+        axes: The names of its axes in messages; empty where they have none.
     """
 
     __slots__ = ("given_name", "given_type")
 
     is_shared = False
+    axes: Sequence[str] = ()
     default_update: Any = None
 
     def __init__(self, type: Type, name: str | None = None) -> None:
@@ -276,6 +303,15 @@ class Input(Op):
     @property
     def name(self) -> str:
         return self.given_name or "input"
+
+    @property
+    def expected(self) -> str:
+        """The type of its values in messages."""
+        return repr(self.given_type)
+
+    def blank(self) -> Input:
+        """Return an input that stands for it in a program, which holds no values."""
+        return Input(self.given_type, self.given_name)
 
     def infer(self) -> Type:
         return self.given_type

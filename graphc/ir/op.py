@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from graphc.errors import InvalidGraphError, UnsupportedOperationError
 from graphc.ir.line import ATOM, Code, Writer, call, operator
 from graphc.ir.types import Type
+from graphc.lazy import provided
 
 if TYPE_CHECKING:
     from graphc.ir.graph import Graph
@@ -27,8 +28,8 @@ class Op:
 
     Subclasses are frozen dataclasses; backends decide how they are computed.
 
-    Subclass it with ``infer`` and ``perform``, add ``pullback`` to differentiate it, and build
-    nodes with ``Tensor.make(MyOp(...), x, y)``.
+    Subclass it with ``infer`` and ``perform``, add ``pullback`` to differentiate it, and call the
+    operation to apply it to arrays: ``MyOp(...)(x, y)``.
 
     Example:
         >>> from dataclasses import dataclass
@@ -43,7 +44,7 @@ class Op:
         ...     def pullback(self, g, y, x):
         ...         return (3 * g * x**2,)
         >>> x = gt.scalar("x")
-        >>> y = gt.Tensor.make(Cube(), x)
+        >>> y = Cube()(x)
         >>> float(graphc.function([x], graphc.grad(y, x), mode="NUMPY")(2.0))
         12.0
     """
@@ -73,6 +74,17 @@ class Op:
                 "Give it infer(*types), perform(*values) and pullback(g, y, *inputs) instead, as "
                 "docs/operations.md shows, or decorate a function with graphc.wrap_py.",
             )
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Return the operation applied to arrays.
+
+        Args:
+            inputs: Symbolic arrays, arrays and numbers.
+
+        Returns:
+            A symbolic array, or a list of them where ``infer`` gives several types.
+        """
+        return provided(__name__, "applied")(self, *inputs)
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from graphc.ir.graph import Graph
 from graphc.ir.line import Writer
 from graphc.ir.node import Constant, Input, Leaf, Node
 from graphc.ir.op import parameters_of
+from graphc.ir.wrapper import unwrapped
 
 DEEPEST = 40
 """Trees go on from a new root below this depth, or a long chain would be all indentation."""
@@ -105,6 +106,12 @@ def dprint(
         print_type: PyTensor's; types are shown in any case.
         file: Where to write, standard output by default; ``"str"`` returns the text instead.
 
+    Returns:
+        None, or the text where ``file`` is ``"str"``.
+
+    Raises:
+        ArgumentError: It is nothing that has a graph.
+
     Example:
         >>> import graphc, graphc.tensor as gt
         >>> x = gt.vector("x")
@@ -117,10 +124,10 @@ def dprint(
              │   └─ x float64[?] [id E]
              └─ exp float64[?] [id D] ...
     """
-    shown = getattr(graph, "graph", graph)
+    shown = unwrapped(getattr(graph, "graph", graph))
     nodes = shown.outputs if isinstance(shown, Graph) else [shown]
     if not isinstance(shown, Node) and isinstance(shown, Iterable):
-        nodes = list(shown)
+        nodes = [unwrapped(node) for node in shown]
     for node in nodes:
         if not isinstance(node, Node):
             raise ArgumentError(
@@ -146,7 +153,7 @@ def pprint(node: Node, limit: int = 400) -> str:
         >>> pprint(gt.tanh(x * w) - 2 * x)
         'tanh(x * w) - 2.0 * x'
     """
-    return Writer(limit)(node)
+    return Writer(limit)(unwrapped(node))
 
 
 def preview(array: np.ndarray) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
@@ -12,7 +13,25 @@ from graphc.ir.dtypes import DTYPES, dtype_name, numpy_dtype
 if TYPE_CHECKING:
     import numpy as np
 
+    from graphc.tensor.core.tensor import Tensor
+
 Shape = tuple[int | None, ...]
+
+
+class OfInstance:
+    """An attribute, such as ``__doc__``, that instances compute and their class has a value of.
+
+    Args:
+        of_class: The class's value.
+        compute: Gives an instance's value.
+    """
+
+    def __init__(self, of_class: Any, compute: Callable[[Any], Any]) -> None:
+        self.of_class = of_class
+        self.compute = compute
+
+    def __get__(self, instance: Any, cls: type) -> Any:
+        return self.of_class if instance is None else self.compute(instance)
 
 
 class Type:
@@ -94,7 +113,7 @@ class TensorType(Type):
                 cls._known[key] = known
         return known
 
-    def __call__(self, name: str | None = None, *, shape: Any = None) -> Any:
+    def __call__(self, name: str | None = None, *, shape: Any = None) -> Tensor:
         """Return a new symbolic input of this type.
 
         Args:
@@ -105,14 +124,14 @@ class TensorType(Type):
             ShapeError: The type has another rank or another length.
         """
         if shape is None:
-            return self.node_class.input(self, name)
+            return self.node_class.input(self, name)  # type: ignore[no-any-return]
         made = self.with_shape(shape)
         if not self.admits(made):
             raise ShapeError(
                 f"expected a shape of {self!r}, got {shape}.",
                 "Use gt.tensor(shape=...) for any shape.",
             )
-        return self.node_class.input(made, name)
+        return self.node_class.input(made, name)  # type: ignore[no-any-return]
 
     def clone(self, dtype: Any = None, shape: Any = None) -> TensorType:
         """Return the type with another dtype or shape."""
@@ -156,6 +175,29 @@ class TensorType(Type):
             and self.ndim == other.ndim
             and all(n is None or n == m for n, m in zip(self.shape, other.shape, strict=True))
         )
+
+
+def _help_of(type: TensorType) -> str:
+    return f"""A type, which makes symbolic inputs when it is called: {type!r}.
+
+Args:
+    name: The input's name.
+    shape: Lengths that the type leaves unknown.
+
+Returns:
+    A symbolic array of this type.
+
+Raises:
+    ShapeError: The type has another rank or another length.
+
+Example:
+    >>> import graphc.tensor as gt
+    >>> gt.TensorType({type.dtype!r}, {type.shape!r})("x")
+    x: {type!r}
+"""
+
+
+TensorType.__doc__ = OfInstance(TensorType.__doc__, _help_of)  # type: ignore[assignment]
 
 
 class TupleType(Type):

@@ -11,6 +11,7 @@ import importlib
 import pkgutil
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -324,6 +325,16 @@ def names() -> list[str]:
     return sorted(m.name.upper() for m in pkgutil.iter_modules([str(here)]) if m.ispkg)
 
 
+@contextmanager
+def _numpys_random_state() -> Iterator[None]:
+    """Keep the state of NumPy's global generator: JAX draws from it while it is imported."""
+    state = np.random.get_state(legacy=False)
+    try:
+        yield
+    finally:
+        np.random.set_state(state)
+
+
 def load(name: str) -> Backend:
     """The backend of that name, with every lowering of its folder.
 
@@ -334,9 +345,10 @@ def load(name: str) -> Backend:
     if known is not None:
         return known
     if name not in names():
-        raise ModeError(f"mode={name!r} names no backend.", f"There are {', '.join(names())}.")
+        remedy = f"There are {', '.join(names())}; without mode= it is that of graphc.config.mode."
+        raise ModeError(f"mode={name!r} names no backend.", remedy)
     package = f"graphc.link.{name.lower()}"
-    with _lock:
+    with _lock, _numpys_random_state():
         try:
             found: Backend = importlib.import_module(f"{package}.backend").backend
             folder = importlib.import_module(f"{package}.lower")

@@ -7,7 +7,9 @@ from itertools import count
 from typing import Any, TypeVar
 
 from graphc.errors import ArgumentError, GraphcError, RuntimeShapeError
-from graphc.ir import Check, Node
+from graphc.ir import Check, Input, Node
+from graphc.tensor.core.axes import ExpandDims, Transpose
+from graphc.tensor.core.elementwise import Cast, Elementwise, Where
 
 T = TypeVar("T")
 
@@ -19,8 +21,9 @@ def admit(place: int, node: Node, value: Any) -> None:
         n is None or n == m for n, m in zip(shape, value.shape, strict=True)
     ):
         return
+    expected = node.op.expected if isinstance(node.op, Input) else repr(node.type)
     raise ArgumentError(
-        f"The argument {repr(node.name) if node.name else place}: expected {node.type!r}, got an "
+        f"The argument {repr(node.name) if node.name else place}: expected {expected}, got an "
         f"array of shape {tuple(value.shape)}.",
         "Give it that rank and those lengths, or declare the input differently.",
         node.where,
@@ -33,13 +36,38 @@ def equal_lengths(node: Node, check: Check, operands: Sequence[Any]) -> None:
     left, right = operands[a].shape, operands[b].shape
     if left[m] == right[n]:
         return
-    raise RuntimeShapeError(
-        f"{node!r}: axis {m} of an operand of shape {tuple(left)} and axis {n} of one of shape "
-        f"{tuple(right)} differ in length.",
+    one, other = _name(node.inputs[a], m), _name(node.inputs[b], n)
+    remedy = (
         "Make them equal. An axis is repeated only where its length is statically 1, as in "
-        "gt.tensor(shape=(1, None)) or x[None, :].",
+        "gt.tensor(shape=(1, None)) or x[None, :]."
+    )
+    raise RuntimeShapeError(
+        f"{node!r}: axis {m}{one} of an operand of shape {tuple(left)} and axis {n}{other} of one "
+        f"of shape {tuple(right)} differ in length.",
+        "Make them equal: dimensions of one name have one length." if one and other else remedy,
         node.where,
     )
+
+
+def _name(x: Node, axis: int) -> str:
+    """The name of an axis in messages: that of the input's axis which it is."""
+    while not isinstance(x.op, Input):
+        match x.op:
+            case Elementwise() | Cast() | Where():
+                behind = axis - x.type.ndim
+                length = x.type.shape[axis]
+                wide = [y for y in x.inputs if y.type.ndim >= -behind]
+                own = [y for y in wide if y.type.shape[behind] == length]
+                if not own:
+                    return ""
+                axis, x = behind + own[0].type.ndim, own[0]
+            case Transpose(axes=axes):
+                axis, x = axes[axis], x.inputs[0]
+            case ExpandDims(axes=axes) if axis not in axes:
+                axis, x = axis - len([i for i in axes if i < axis]), x.inputs[0]
+            case _:
+                return ""
+    return f" ({x.op.axes[axis]!r})" if x.op.axes else ""
 
 
 def naming_step(title: str, step: Callable[..., T], *, numbered: bool = False) -> Callable[..., T]:

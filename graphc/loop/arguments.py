@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError
-from graphc.ir import Constant, Node, is_integer
+from graphc.ir import Constant, Node, is_integer, unwrapped
 from graphc.tensor.core.captured import within
 from graphc.tensor.core.elementwise import cast, minimum
 from graphc.tensor.core.tensor import Tensor, as_tensor
@@ -101,7 +101,8 @@ def fewest(given: Sequence[Count]) -> Count | None:
     if not unknown:
         return min(known, default=None)
     found = unknown[0]
-    for n in [*unknown[1:], *([min(known)] if known else [])]:
+    others: list[Count] = [*unknown[1:], *([min(known)] if known else [])]
+    for n in others:
         found = minimum(found, n)
     return found
 
@@ -112,7 +113,7 @@ def stopping(title: str, condition: Any) -> Tensor:
     Raises:
         DTypeError: It is not a bool scalar.
     """
-    found: Tensor = as_tensor(condition)
+    found: Tensor = as_tensor(unwrapped(condition))
     if found.dtype != "bool" or found.ndim:
         raise DTypeError(
             f"{title}: the condition {found!r} is not a bool scalar.",

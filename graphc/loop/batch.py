@@ -179,7 +179,7 @@ class _Batched:
 
 def _chosen(active: Tensor, new: Tensor, old: Tensor) -> Tensor:
     mask = expand_dims(active, tuple(range(1, new.ndim)))
-    return where(mask, new, old)  # type: ignore[no-any-return]
+    return where(mask, new, old)
 
 
 def _is_over(y: Node, swaps: Any) -> bool:

@@ -226,7 +226,7 @@ def _admitted(chosen: Tensor, first: Tensor, x: Tensor) -> Tensor:
     kept = select(_beside(first, x), x, zeros_like(x))
     one = any_of(kept, 0) if x.dtype == "bool" else sum_of(kept, 0, dtype=x.dtype)
     other = disconnected_grad(one) if is_inexact(x.dtype) else one
-    return select(_beside(chosen, x), x, expand_dims(other, 0))  # type: ignore[no-any-return]
+    return select(_beside(chosen, x), x, expand_dims(other, 0))
 
 
 def common_type(title: str, ys: Sequence[Node]) -> TensorType:

@@ -148,8 +148,8 @@ def _least_float(met: set[str]) -> str:
 def after(value: Any, carry: Tensor | None) -> Tensor:
     """A step's output as an array; a Python number takes the dtype of the carry, if any."""
     if carry is None or not is_number(value) or _kind(carry.dtype) < NUMBERS.index(type(value)):
-        return as_tensor(value)  # type: ignore[no-any-return]
-    return as_tensor(value, dtype=carry.dtype)  # type: ignore[no-any-return]
+        return as_tensor(value)
+    return as_tensor(value, dtype=carry.dtype)
 
 
 def fitted(x: Tensor, like: Tensor) -> Tensor:

@@ -7,14 +7,41 @@ All make plain choices between arrays. What only one branch needs is computed if
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from graphc.errors import ArgumentError
-from graphc.ir import flatten, flatten_like, is_container, rebuild
+from graphc.ir import (
+    Wrapper,
+    flatten,
+    flatten_like,
+    is_container,
+    rebuild,
+    unwrapped,
+    unwrapped_pair,
+    wrapped,
+)
 from graphc.loop.arguments import called
 from graphc.loop.branch import check_index, choice, common_type
 from graphc.tensor.core.elementwise import not_equal
-from graphc.tensor.core.tensor import WEAK, Tensor, as_tensor, operands
+from graphc.tensor.core.tensor import WEAK, ArrayOrNumber, Tensor, as_tensor, operands
+
+Result = TypeVar("Result")
+"""What a branch gives: a container of arrays, which stays as it is."""
+
+
+@overload
+def ifelse(
+    condition: ArrayOrNumber,
+    then_branch: ArrayOrNumber,
+    else_branch: ArrayOrNumber,
+    name: str | None = None,
+) -> Tensor: ...
+
+
+@overload
+def ifelse(
+    condition: ArrayOrNumber, then_branch: Result, else_branch: Result, name: str | None = None
+) -> Result: ...
 
 
 def ifelse(condition: Any, then_branch: Any, else_branch: Any, name: str | None = None) -> Any:
@@ -47,6 +74,24 @@ def ifelse(condition: Any, then_branch: Any, else_branch: Any, name: str | None 
     """
     title = f"ifelse {name!r}" if name else "ifelse"
     return _chosen(title, _condition(title, condition), [else_branch, then_branch], like=1)
+
+
+@overload
+def cond(
+    pred: ArrayOrNumber,
+    true_fun: Callable[..., ArrayOrNumber],
+    false_fun: Callable[..., ArrayOrNumber],
+    *operands: Any,
+) -> Tensor: ...
+
+
+@overload
+def cond(
+    pred: ArrayOrNumber,
+    true_fun: Callable[..., Result],
+    false_fun: Callable[..., Result],
+    *operands: Any,
+) -> Result: ...
 
 
 def cond(
@@ -85,6 +130,18 @@ def cond(
     return _chosen("cond", index, _results("cond", [false_fun, true_fun], given), like=1)
 
 
+@overload
+def switch_case(
+    index: ArrayOrNumber, branches: Sequence[Callable[..., ArrayOrNumber]], *operands: Any
+) -> Tensor: ...
+
+
+@overload
+def switch_case(
+    index: ArrayOrNumber, branches: Sequence[Callable[..., Result]], *operands: Any
+) -> Result: ...
+
+
 def switch_case(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """Apply one of several functions; only the chosen one is computed.
 
@@ -110,7 +167,7 @@ def switch_case(index: Any, branches: Sequence[Callable[..., Any]], *operands: A
         >>> float(y.eval({i: 1, x: 2.0}, mode="NUMPY"))
         20.0
     """
-    number = as_tensor(index)
+    number = as_tensor(unwrapped(index))
     check_index("switch_case", number.type)
     functions = list(branches)
     if not functions:
@@ -124,11 +181,12 @@ def _results(title: str, functions: Sequence[Callable[..., Any]], given: Sequenc
 
 
 def _arrays(operands: Sequence[Any]) -> Any:
-    return rebuild(operands, [as_tensor(x) for x in flatten(operands)])
+    given = flatten(operands)
+    return rebuild(operands, [x if isinstance(x, Wrapper) else as_tensor(x) for x in given])
 
 
 def _condition(title: str, condition: Any) -> Tensor:
-    index = as_tensor(condition)
+    index = as_tensor(unwrapped(condition))
     check_index(title, index.type)
     return index if index.dtype == "bool" else not_equal(index, 0)
 
@@ -138,12 +196,12 @@ def _chosen(title: str, index: Tensor, branches: Sequence[Any], like: int) -> An
     model = branches[like]
     parts = [_in_order(title, model, branch) for branch in branches]
     label = None if title == "ifelse" else title
-    found: list[Tensor] = []
-    for values in zip(*parts, strict=True):
-        ys = _of_one_dtype(title, values)
+    found: list[Any] = []
+    for first, *values in zip(flatten(model), *parts, strict=True):
+        ys = _of_one_dtype(title, [unwrapped_pair(first, y)[1] for y in values])
         common_type(title, ys)
         same = all(y is ys[0] for y in ys)
-        found.append(ys[0] if same else choice(index, *ys, label=label))
+        found.append(wrapped(first, ys[0] if same else choice(index, *ys, label=label)))
     return rebuild(model, found)
 
 

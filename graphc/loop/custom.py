@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from graphc.errors import ArgumentError
 from graphc.ir import Graph, flatten, flatten_like, rebuild
@@ -13,13 +13,15 @@ from graphc.loop.step import stand_in
 from graphc.loop.subgraph import Arrays, Subgraph, applied
 from graphc.tensor.core.tensor import as_tensor
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 def custom_pullback(
     pullback: Callable[..., Any],
     pushforward: Callable[..., Any] | None = None,
     *,
     inline: bool = True,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+) -> Callable[[F], F]:
     """A decorator: the function has this derivative, whatever it computes.
 
     The gradient holds wherever the function is used: in a loop's step, in batches
@@ -60,7 +62,7 @@ def custom_pullback(
     if pushforward is not None:
         _check(pushforward)
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: F) -> F:
         _check(function)
 
         @functools.wraps(function)
@@ -74,7 +76,7 @@ def custom_pullback(
             like = Subgraph(Graph([], []), len(xs), label, inline, own)
             return rebuild(made, applied(like, fresh, xs, ys))
 
-        return call
+        return call  # type: ignore[return-value]
 
     return decorate
 

@@ -184,7 +184,8 @@ class _BackwardLoop:
             return part
         if isinstance(self.steps, int):
             return zeros_like(part)
-        return where(less(self.most, self.steps), 0, part)  # type: ignore[no-any-return]
+        assert self.most is not None
+        return where(less(self.most, self.steps), 0, part)
 
     def run(
         self, init: Sequence[Tensor], read: dict[Tensor, Tensor], step: LoopStep
@@ -205,6 +206,7 @@ class _BackwardLoop:
         steps: Any = self.steps
         front: Any = 0
         if self.is_short:
+            assert self.most is not None
             steps = minimum(self.most, steps) if isinstance(steps, Tensor) else self.most
             front = self.steps - steps
             kept = slice(None, steps) if op.reverse else slice(front, None)

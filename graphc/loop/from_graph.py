@@ -9,7 +9,17 @@ from typing import Any
 from graphc.errors import ArgumentError, DTypeError, MissingInputError, ShapeError
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, summed
-from graphc.ir import Graph, Input, Node, refuse_missing, replaced, toposort
+from graphc.ir import (
+    Graph,
+    Input,
+    Node,
+    refuse_missing,
+    replaced,
+    toposort,
+    unwrapped_all,
+    unwrapped_pair,
+    wrapped,
+)
 from graphc.loop.step import captured, stand_in
 from graphc.loop.subgraph import Arrays, Subgraph, applied
 from graphc.tensor.core.tensor import Tensor, as_tensor
@@ -71,8 +81,9 @@ class OpFromGraph:
         strict: bool = False,
         name: str | None = None,
     ) -> None:
-        self.inputs = _listed("inputs", inputs)
-        self.outputs = _listed("outputs", outputs)
+        self.inputs = _listed("inputs", unwrapped_all(inputs))
+        self.outputs = _listed("outputs", unwrapped_all(outputs))
+        self._takes, self._gives = [*inputs], [*outputs]
         self.inline = inline
         self.name = name or type(self).__name__
         self._check(strict=strict)
@@ -116,13 +127,14 @@ class OpFromGraph:
             raise ArgumentError(
                 f"{self.name} takes {len(self.inputs)} arrays, and is given {len(inputs)}."
             )
-        given = [self._fitted(x, y) for x, y in zip(self.inputs, inputs, strict=True)]
+        arrays = [y for _, y in map(unwrapped_pair, self._takes, inputs)]
+        given = [self._fitted(x, y) for x, y in zip(self.inputs, arrays, strict=True)]
         # What comes from outside is named too, so that derivatives know which it is.
         parameters, operands = [*self.inputs, *self._outside], [*given, *self._outside]
         fresh = [stand_in(x) for x in operands]
         made = replaced(self.outputs, dict(zip(parameters, fresh, strict=True)))
         like = Subgraph(Graph([], []), len(given), self.name, self.inline, self._own)
-        results = applied(like, fresh, operands, made)
+        results = [*map(wrapped, self._gives, applied(like, fresh, operands, made))]
         return results[0] if len(results) == 1 else results
 
     def _fitted(self, x: Tensor, given: Any) -> Tensor:
@@ -135,7 +147,7 @@ class OpFromGraph:
         pairs = zip(expected.shape, made.type.shape, strict=False)
         if made.ndim != x.ndim or any(n != m and None not in {n, m} for n, m in pairs):
             raise ShapeError(f"{what}.", "Reshape or index it.")
-        return made  # type: ignore[no-any-return]
+        return made
 
     def __repr__(self) -> str:
         types = (", ".join(repr(x.type) for x in nodes) for nodes in (self.inputs, self.outputs))

@@ -4,26 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import Graph, flatten, flatten_like, is_container, paths, rebuild
+from graphc.ir import (
+    Graph,
+    Wrapper,
+    flatten,
+    flatten_like,
+    is_container,
+    paths,
+    rebuild,
+    unwrapped,
+    unwrapped_pair,
+    wrapped,
+)
 from graphc.loop.arguments import Count, called, number_of_steps, stopping, titled, unrolled
 from graphc.loop.build import ENDLESS, build
 from graphc.loop.carries import after, fitted, is_number, settled
 from graphc.loop.checkpoint import Checkpoint, looped, segment
 from graphc.loop.draws import advanced, carrying
 from graphc.loop.loop import Loop
-from graphc.loop.step import LoopStep, stand_in
+from graphc.loop.step import LoopStep, of_kind, stand_in
 from graphc.loop.taps import rows_of
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.core.elementwise import logical_not, where as choose
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.tensor import Tensor, as_tensor
 
+Carry = TypeVar("Carry")
+Rows = TypeVar("Rows")
+
 
 def loop(  # noqa: PLR0913, PLR0917
-    step: Callable[[Any, Any], Any],
+    step: Callable[[Any, Any], tuple[Carry, Rows]],
     init: Any,
     xs: Any = None,
     n_steps: Any = None,
@@ -33,7 +47,7 @@ def loop(  # noqa: PLR0913, PLR0917
     checkpoint: Checkpoint = None,
     unroll: int | None = None,
     name: str | None = None,
-) -> tuple[Any, Any]:
+) -> tuple[Carry, Rows]:
     """A step applied over and over to a carry, with an element of the sequences each time.
 
     Carry, sequences and rows are arrays, or tuples, lists, dicts, named tuples and dataclasses of
@@ -100,20 +114,22 @@ def loop(  # noqa: PLR0913, PLR0917
     found = _run(like, n, checkpoint, begun, elements, wider)
     advanced(draws, dict(zip(draws, found[len(first) :], strict=False)))
     rows = found[len(begun) :]
+    along = [x for x in flatten(xs) if isinstance(x, Wrapper)]
     if until is not None:
         rows = [y[: found[-1]] for y in rows[:-1]]
     if turned:
         rows = [flip(y, 0) for y in rows]
-    return _filled(init, found[: len(first)]), _filled(traced.like_rows, rows)
+    filled = _filled(init, _of_kinds(first, found))
+    return filled, _filled(traced.like_rows, rows, along)
 
 
 def while_loop(
     cond: Callable[[Any], Any],
-    body: Callable[[Any], Any],
+    body: Callable[[Any], Carry],
     init: Any,
     max_steps: Any = None,
     name: str | None = None,
-) -> Any:
+) -> Carry:
     """A body applied to a carry while a condition holds, which is checked before each step.
 
     Args:
@@ -163,7 +179,7 @@ def while_loop(
     begun, wider = carrying(first, traced, draws)
     found = build(like, n, count, begun, [], wider)
     advanced(draws, dict(zip(draws, found[len(first) :], strict=False)))
-    return _filled(init, found[: len(first)])
+    return _filled(init, _of_kinds(first, found))  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +212,9 @@ class _StepOfContainers:
         """The step for a first carry and sequences of these types."""
         carries = [stand_in(x, name or x.name) for x, name in zip(init, self.names, strict=True)]
         elements = [stand_in(x, x.name and f"{x.name}[t]", 1) for x in xs]
-        arguments = [_filled(self.init, carries), _filled(self.xs, elements)]
+        own = iter(elements)
+        element = [x if x is None else _element(x, next(own)) for x in flatten(self.xs)]
+        arguments = [_filled(self.init, carries), rebuild(self.xs, element)]
         given = called(self.title, self.step, arguments, "the carry, an element of xs or None")
         if not isinstance(given, list | tuple) or len(given) != 2:
             raise ArgumentError(
@@ -211,7 +229,7 @@ class _StepOfContainers:
         rows = [_array(self.title, "row of a step", y) for y in _leaves(row)]
         stop = None
         if self.until is not None:
-            given = [_filled(self.init, nexts)]
+            given = [_filled(self.init, _of_kinds(init, nexts))]
             ends = called(self.title, self.until, given, "the carry", "condition")
             stop = stopping(self.title, ends)
         return _ContainerStep(carries, elements, nexts, rows, stop, like_rows=row)
@@ -228,7 +246,8 @@ class _StepOfContainers:
                 f"{self.title}: the carry after a step has another structure: {error}.",
                 "Return it with the same keys, lengths and classes as it has at first.",
             ) from error
-        return [y for y in found if y is not None]
+        pairs = map(unwrapped_pair, flatten(self.init), found)
+        return [y for _, y in pairs if y is not None]
 
 
 def _run(
@@ -300,15 +319,39 @@ def _names(container: Any) -> list[str | None]:
     return [p for p, x in zip(paths(container, "carry"), values, strict=True) if x is not None]
 
 
-def _filled(like: Any, values: Sequence[Any]) -> Any:
-    """Values in the structure of a container, whose Nones stay."""
+def _of_kinds(like: Sequence[Any], values: Sequence[Tensor]) -> list[Tensor]:
+    """The first of some values, as arrays of the classes of others."""
+    return [of_kind(x, y) for x, y in zip(like, values, strict=False)]
+
+
+def _filled(like: Any, values: Sequence[Any], along: Sequence[Wrapper] | None = None) -> Any:
+    """Values in the structure of a container and in its wrappers; its Nones stay.
+
+    Args:
+        like: The container.
+        values: The values.
+        along: Where they are rows of a loop, the sequences that it goes along.
+    """
     left = iter(values)
-    return rebuild(like, [None if x is None else next(left) for x in flatten(like)])
+
+    def filled(x: Any) -> Any:
+        if x is None:
+            return None
+        if along is None or not isinstance(x, Wrapper):
+            return wrapped(x, next(left))
+        return x.rows(next(left), along)
+
+    return rebuild(like, [filled(x) for x in flatten(like)])
+
+
+def _element(x: Any, element: Tensor) -> Any:
+    """An element of a sequence as a step gets it."""
+    return x.element(element) if isinstance(x, Wrapper) else element
 
 
 def _array(title: str, what: str, x: Any, like: Tensor | None = None) -> Tensor:
     try:
-        found = after(x, like)
+        found = after(unwrapped(x), like)
     except DTypeError as error:
         raise ArgumentError(
             f"{title}: {x!r} in a {what} is not an array.",

@@ -7,14 +7,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphc.errors import ArgumentError, DTypeError
-from graphc.ir import Graph, Input, Node, toposort
+from graphc.ir import (
+    Graph,
+    Input,
+    Node,
+    Wrapper,
+    toposort,
+    unwrapped,
+    unwrapped_pair,
+    wrapped,
+)
 from graphc.loop.arguments import called, fewest, unrolled, until
 from graphc.loop.build import build
 from graphc.loop.carries import after, fitted, is_number, settled
 from graphc.loop.checkpoint import Checkpoint, looped, segment
 from graphc.loop.draws import Draws, advanced, carrying
 from graphc.loop.loop import Loop
-from graphc.loop.step import LoopStep, stand_in
+from graphc.loop.step import LoopStep, of_kind, stand_in
 from graphc.loop.taps import State, TappedSequence, state
 from graphc.tensor.arrays.index import flip
 from graphc.tensor.core.tensor import Tensor, as_tensor
@@ -134,13 +143,22 @@ class Recurrence:
         names = [name for s in self.states for name in s.names()]
         carries = [stand_in(x, name) for x, name in zip(init, names, strict=True)]
         own = self._shares(carries)
-        past = [x for s, part in zip(self.states, own, strict=True) for x in s.read(part)]
-        given = [*elements, *past, *self.non_sequences]
+        past = [
+            wrapped(s.wrapper, x)
+            for s, part in zip(self.states, own, strict=True)
+            for x in s.read(part)
+        ]
+        sources = [x for x in self.sequences for _ in x.names()]
+        elements_given = [s.wrapped(x) for s, x in zip(sources, elements, strict=True)]
+        given = [*elements_given, *past, *self.non_sequences]
         returned = self._returned(called(self.title, self.fn, given, ARGUMENTS))
-        states = self._states(len(returned.outputs))
+        states = [
+            s if s.wrapper is not None or not isinstance(y, Wrapper) else replace(s, wrapper=y)
+            for s, y in zip(self._states(len(returned.outputs)), returned.outputs, strict=True)
+        ]
         own = own or [[] for _ in states]
         outputs = [
-            self._output(i, y, s.one(part))
+            self._output(i, unwrapped_pair(s.wrapper, y)[1], s.one(part))
             for i, (y, s, part) in enumerate(zip(returned.outputs, states, own, strict=True))
         ]
         nexts = [
@@ -202,6 +220,7 @@ class Recurrence:
                     f"{self.title}: a step updates {variable!r}, which is not a shared variable.",
                     "Return it as an output, with its first value in outputs_info.",
                 )
+            variable, new = unwrapped_pair(variable, new)
             found[variable] = fitted(after(new, variable), variable)
         return found
 
@@ -217,7 +236,7 @@ class Recurrence:
 
     def _refuse_shared(self, step: _ScanStep) -> None:
         ends = [*step.outputs, *step.updates.values()]
-        known = {*self.non_sequences, *(x.x for x in self.sequences), *step.updates}
+        known = {*map(unwrapped, self.non_sequences), *(x.x for x in self.sequences), *step.updates}
         unnamed = [x for x in toposort(ends, known) if _is_shared(x)]
         if unnamed:
             names = ", ".join(repr(x) for x in unnamed)
@@ -255,24 +274,23 @@ class Recurrence:
             count = len(s.names())
             value = found[place] if count else None
             value = value[-1] if value is not None and count < s.depth else value
-            finals.append(value if value is None else _of_kind(s.initial, value))
+            finals.append(value if value is None else wrapped(s.wrapper, of_kind(s.initial, value)))
             place += count
         updates = dict(zip(step.updates, found[place:], strict=False))
         rows = iter(found[len(step.carries) :])
+        along = [x.given for x in self.sequences if isinstance(x.given, Wrapper)]
         traces: list[Tensor | None] = []
         for s in step.states:
             row = next(rows) if s.traced else None
             if row is not None and step.stop is not None:
                 row = row[: found[-1]]
-            traces.append(flip(row, 0) if row is not None and turned else row)
+            row = flip(row, 0) if row is not None and turned else row
+            traces.append(row if row is None or s.wrapper is None else s.wrapper.rows(row, along))
         return ScanResults(step.states, finals, traces, updates)
 
 
-def _of_kind(like: Any, x: Tensor) -> Tensor:
-    return like.of_kind(x) if isinstance(like, Tensor) else x
-
-
 def _is_shared(x: Any) -> bool:
+    x = unwrapped(x)
     return isinstance(x, Node) and isinstance(x.op, Input) and x.op.is_shared
 
 
@@ -286,7 +304,7 @@ def _is_updates(given: Any) -> bool:
 
 def _passed(x: Any) -> Any:
     """A non-sequence as a step gets it: Python's numbers as they are, so that they take a dtype."""
-    return x if is_number(x) else as_tensor(x)
+    return x if is_number(x) or isinstance(x, Wrapper) else as_tensor(x)
 
 
 def _counted(n: int, one: str, several: str) -> str:

@@ -1,16 +1,90 @@
-"""Scan, with PyTensor's arguments: a step over sequences and past outputs; and special cases."""
+"""Scan, with PyTensor's arguments: a step over sequences and past outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from graphc.errors import ArgumentError
 from graphc.loop.arguments import number_of_steps, titled
 from graphc.loop.checkpoint import Checkpoint
 from graphc.loop.recurrence import Recurrence, ScanResults
 from graphc.loop.taps import listed, sequence, state
-from graphc.loop.unpacking import refuse_updates
+from graphc.loop.unpacking import takes_updates
+from graphc.tensor.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from graphc.loop.signatures import No, OfScan, One, Other, Several, Updates, Yes
+
+
+@overload
+def scan(
+    fn: One,
+    sequences: Any = None,
+    outputs_info: Any = None,
+    non_sequences: Any = None,
+    n_steps: Any = None,
+    *,
+    return_list: No = False,
+    return_updates: No | None = None,
+    **options: Unpack[OfScan],
+) -> Tensor: ...
+
+
+@overload
+def scan(
+    fn: Several,
+    sequences: Any = None,
+    outputs_info: Any = None,
+    non_sequences: Any = None,
+    n_steps: Any = None,
+    *,
+    return_list: No = False,
+    return_updates: No | None = None,
+    **options: Unpack[OfScan],
+) -> list[Tensor]: ...
+
+
+@overload
+def scan(
+    fn: Other,
+    sequences: Any = None,
+    outputs_info: Any = None,
+    non_sequences: Any = None,
+    n_steps: Any = None,
+    *,
+    return_list: No = False,
+    return_updates: No | None = None,
+    **options: Unpack[OfScan],
+) -> Any: ...
+
+
+@overload
+def scan(
+    fn: Callable[..., Any],
+    sequences: Any = None,
+    outputs_info: Any = None,
+    non_sequences: Any = None,
+    n_steps: Any = None,
+    *,
+    return_list: Yes,
+    return_updates: No | None = None,
+    **options: Unpack[OfScan],
+) -> list[Tensor]: ...
+
+
+@overload
+def scan(
+    fn: Callable[..., Any],
+    sequences: Any = None,
+    outputs_info: Any = None,
+    non_sequences: Any = None,
+    n_steps: Any = None,
+    *,
+    return_list: bool = False,
+    return_updates: Yes,
+    **options: Unpack[OfScan],
+) -> tuple[Any, Updates]: ...
 
 
 def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
@@ -27,7 +101,7 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     allow_gc: bool | None = None,
     strict: bool = False,
     return_list: bool = False,
-    return_updates: bool = False,
+    return_updates: bool | None = None,
     *,
     checkpoint: Checkpoint = None,
     unroll: int | None = None,
@@ -61,7 +135,8 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         allow_gc: Accepted for PyTensor compatibility: backends free memory when they can.
         strict: Refuse shared variables that are used and not given.
         return_list: Return a list also of a single output.
-        return_updates: Return a dict of the shared variables' last values too.
+        return_updates: Return a dict of the shared variables' last values too. None: where the
+            line unpacks it, as ``outputs, updates = scan(...)`` does, with a DeprecationWarning.
         checkpoint: Store states for the gradient only after so many steps, and do the steps
             between again; ``"sqrt"`` for the square root of the number of steps, so that memory
             grows as this root.
@@ -92,7 +167,7 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         >>> fibonacci.eval(mode="NUMPY").tolist()
         [1, 2, 3, 5, 8, 13]
     """
-    title = _title(name, "scan", mode, profile)
+    title = checked_title(name, "scan", mode, profile)
     found = Recurrence(
         title,
         fn,
@@ -102,129 +177,11 @@ def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
         backwards=bool(go_backwards),
         strict=strict,
     ).run(number_of_steps(title, n_steps), truncate_gradient, checkpoint, unroll)
-    return _arranged(title, found, found.shown(), return_list, return_updates)
+    return arranged(title, found, found.shown(), return_list, return_updates)
 
 
-def map(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
-    fn: Callable[..., Any],
-    sequences: Any,
-    non_sequences: Any = None,
-    truncate_gradient: int = -1,
-    go_backwards: bool = False,
-    mode: None = None,
-    name: str | None = None,
-    return_updates: bool = False,
-) -> Any:
-    """A function of each element, or of those of several sequences together.
-
-    Args are as for ``scan``.
-
-    Returns:
-        The results, along a new axis 0; a list of them where the function returns several.
-
-    Example:
-        >>> import graphc, graphc.tensor as gt
-        >>> x = gt.matrix("x")
-        >>> largest = graphc.map(lambda row: row.max(), x)
-        >>> largest.eval({x: [[1.0, 2.0], [4.0, 3.0]]}, mode="NUMPY").tolist()
-        [2.0, 4.0]
-    """
-    return scan(
-        fn,
-        sequences,
-        None,
-        non_sequences,
-        truncate_gradient=truncate_gradient,
-        go_backwards=go_backwards,
-        mode=mode,
-        name=name or "map",
-        return_updates=return_updates,
-    )
-
-
-def reduce(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
-    fn: Callable[..., Any],
-    sequences: Any,
-    outputs_info: Any,
-    non_sequences: Any = None,
-    go_backwards: bool = False,
-    mode: None = None,
-    name: str | None = None,
-    return_updates: bool = False,
-) -> Any:
-    """The last value of each output of a scan; that before the first step where there is none.
-
-    Args are as for ``scan``.
-
-    Returns:
-        An array, or a list of them. With ``return_updates``, a pair of that and of a dict.
-
-    Example:
-        >>> import graphc, graphc.tensor as gt
-        >>> x = gt.vector("x")
-        >>> horner = graphc.reduce(lambda c, y: 10 * y + c, x, outputs_info=0.0)
-        >>> float(horner.eval({x: [1.0, 2.0, 3.0]}, mode="NUMPY"))
-        123.0
-    """
-    title = _title(name, "reduce", mode, False)
-    found = Recurrence(
-        title,
-        fn,
-        [sequence(title, i, x) for i, x in enumerate(listed(sequences))],
-        [state(title, i, x) for i, x in enumerate(listed(outputs_info))],
-        listed(non_sequences),
-        backwards=bool(go_backwards),
-    ).run()
-    return _arranged(title, found, found.last(), False, return_updates)
-
-
-def foldl(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
-    fn: Callable[..., Any],
-    sequences: Any,
-    outputs_info: Any,
-    non_sequences: Any = None,
-    mode: None = None,
-    name: str | None = None,
-    return_updates: bool = False,
-) -> Any:
-    """``reduce`` from the first element to the last; its arguments are as there.
-
-    Example:
-        >>> import graphc, graphc.tensor as gt
-        >>> x = gt.vector("x")
-        >>> y = graphc.foldl(lambda x_t, y: y / x_t, x, outputs_info=1.0)
-        >>> float(y.eval({x: [2.0, 4.0]}, mode="NUMPY"))
-        0.125
-    """
-    return reduce(
-        fn, sequences, outputs_info, non_sequences, False, mode, name or "foldl", return_updates
-    )
-
-
-def foldr(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
-    fn: Callable[..., Any],
-    sequences: Any,
-    outputs_info: Any,
-    non_sequences: Any = None,
-    mode: None = None,
-    name: str | None = None,
-    return_updates: bool = False,
-) -> Any:
-    """``reduce`` from the last element to the first; its arguments are as there.
-
-    Example:
-        >>> import graphc, graphc.tensor as gt
-        >>> x = gt.vector("x")
-        >>> y = graphc.foldr(lambda x_t, y: x_t - y, x, outputs_info=0.0)
-        >>> float(y.eval({x: [10.0, 3.0, 1.0]}, mode="NUMPY"))
-        8.0
-    """
-    return reduce(
-        fn, sequences, outputs_info, non_sequences, True, mode, name or "foldr", return_updates
-    )
-
-
-def _title(name: Any, kind: str, mode: Any, profile: Any) -> str:
+def checked_title(name: Any, kind: str, mode: Any, profile: Any) -> str:
+    """The loop's name in messages, where the other arguments are what a loop can have."""
     title = titled(name, kind)
     if mode is not None:
         raise ArgumentError(
@@ -239,10 +196,12 @@ def _title(name: Any, kind: str, mode: Any, profile: Any) -> str:
     return title
 
 
-def _arranged(
-    title: str, results: ScanResults, outputs: list[Any], as_list: bool, both: bool
+def arranged(
+    title: str, results: ScanResults, outputs: list[Any], as_list: bool, both: bool | None
 ) -> Any:
+    """Outputs as they were asked for: one by itself or a list, and the updates, too."""
     updates = results.updates
+    both = takes_updates(title, outputs) if both is None else both
     explicit = [x for x in updates if x not in results.draws]
     if explicit and not both:
         raise ArgumentError(
@@ -251,8 +210,6 @@ def _arranged(
             "graphc.function(..., updates=updates).",
         )
     found: Any = outputs
-    if not both:
-        refuse_updates(title, outputs)
     if not as_list and len(outputs) < 2:
         found = outputs[0] if outputs else None
     return (found, updates) if both else found

@@ -126,6 +126,11 @@ def stand_in(x: Node, name: str | None = None, axes: int = 0) -> Tensor:
     return Tensor.make(kind(x.type.with_shape(x.type.shape[axes:]), name))
 
 
+def of_kind(like: Any, x: Tensor) -> Tensor:
+    """An array as one of the class of another: the last carry of a generator is a generator."""
+    return like.of_kind(x) if isinstance(like, Tensor) else x
+
+
 def closed(
     parameters: Sequence[Node], outputs: Sequence[Node], outer: Mapping[Node, Outer]
 ) -> tuple[Graph, list[Node]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
-from graphc.ir import Node
+from graphc.ir import Node, Wrapper, unwrapped
 from graphc.loop.arguments import Count
 from graphc.loop.carries import fitted, is_number
 from graphc.tensor.arrays.join import concatenate
@@ -43,11 +43,17 @@ class TappedSequence:
         title: What messages call it.
         x: The whole of it.
         taps: In the order of the step's arguments.
+        given: What was given for it: the array, or a wrapper of it.
     """
 
     title: str
     x: Tensor
     taps: tuple[int, ...]
+    given: Any = None
+
+    def wrapped(self, element: Tensor) -> Any:
+        """An element as a step gets it."""
+        return self.given.element(element) if isinstance(self.given, Wrapper) else element
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -127,7 +133,7 @@ def sequence(title: str, place: int, given: Any) -> TappedSequence:
             "A sequence has its steps on axis 0; what every step takes is a non-sequence.",
         )
     taps = 0 if whole.get("taps") is None else whole["taps"]
-    return TappedSequence(subject, x, _taps(subject, taps))
+    return TappedSequence(subject, x, _taps(subject, taps), whole["input"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,7 @@ class State:
         taps: In the order of the step's arguments, all negative.
         rows: Whether the initial values are rows of an array.
         traced: Whether its values at all steps are returned, and not only the last.
+        wrapper: A wrapper of a value of one step; None where it has none.
     """
 
     title: str
@@ -149,6 +156,7 @@ class State:
     taps: tuple[int, ...] = ()
     rows: bool = False
     traced: bool = True
+    wrapper: Wrapper | None = None
 
     @property
     def depth(self) -> int:
@@ -225,7 +233,11 @@ def state(title: str, place: int, given: Any) -> State:
         )
     # A generator is a state alone, as in PyTensor: of its keys the last is returned.
     traced = traced and not hasattr(type(initial), "parameter")
-    found = State(subject, name, initial, taps, taps != (-1,), traced)
+    rows = taps != (-1,)
+    wrapper = whole["initial"] if isinstance(whole["initial"], Wrapper) else None
+    if wrapper is not None and rows:
+        wrapper = wrapper.element(as_tensor(initial)[0])
+    found = State(subject, name, initial, taps, rows, traced, wrapper)
     return _checked(found) if found.rows else found
 
 
@@ -244,7 +256,7 @@ def _checked(x: State) -> State:
 
 def _array(subject: str, given: Any) -> Tensor:
     try:
-        return as_tensor(given)  # type: ignore[no-any-return]
+        return as_tensor(unwrapped(given))
     except DTypeError as error:
         raise ArgumentError(f"{subject} is {given!r}, not an array of numbers.") from error
 

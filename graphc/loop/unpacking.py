@@ -1,50 +1,48 @@
-"""Assignments that take a scan's outputs for a pair of outputs and updates."""
+"""Whether the user's line takes a pair of outputs and updates from a scan, as PyTensor gives it."""
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from graphc.errors import ArgumentError
-from graphc.site import frames_up, is_named_updates, unpacked_to
+from graphc.site import frames_up, index_taken, is_named_updates, unpacked_to
 
-REMEDY = (
-    "Write out = graphc.scan(...), or out, updates = graphc.scan(..., return_updates=True); so for "
-    "map, reduce, foldl and foldr."
-)
+REMEDY = "return_updates=True gives a pair of outputs and updates, return_updates=False outputs."
 
 
-WHOLE = r"(^|_)(outs?|outputs?|res|results?|rets?|returns?|vals|values)[_\d]*$"
-"""How names end that all outputs together may have."""
+def takes_updates(title: str, outputs: Sequence[Any]) -> bool:
+    """Whether the user's line unpacks outputs and updates; a warning says so, or asks in doubt.
 
-
-def refuse_updates(title: str, outputs: Sequence[Any]) -> None:
-    """Raise or warn where the user's line unpacks updates from outputs alone.
-
-    Two outputs may go to any two other names. ``outputs, _`` is warned of: what is discarded is the
-    second output here.
-
-    Raises:
-        ArgumentError: The second target is called ``updates``; or the first is itself unpacked, or
-            the second discarded, where there are no two outputs for that.
+    It does where the second of two targets is called ``updates``, where the first is itself
+    unpacked, and where the second is discarded, or another name, and there are no two outputs for
+    that. Two outputs may go to any two other names. In doubt are ``states, _`` of two outputs and
+    ``scan(...)[0]``, which take of outputs alone the first output or step.
     """
     targets = unpacked_to()
     if targets is None or len(targets) != 2:
-        return
+        if index_taken() == 0 and outputs:
+            part = "output" if len(outputs) > 1 else "step"
+            _warn(f"{title}(...)[0] is the first {part}, as outputs are returned alone.")
+        return False
     first, second = targets
     discards = isinstance(second, str) and not second.strip("_")
     written = ", ".join(x if isinstance(x, str) else "[...]" for x in targets)
-    if is_named_updates(second) or isinstance(first, list) or (discards and len(outputs) < 2):
-        raise ArgumentError(
-            f"{title}: {written} = ...: it returns its outputs alone, and no updates with them.",
-            REMEDY,
+    if (
+        is_named_updates(second)
+        or isinstance(first, list)
+        or (discards and len(outputs) < 2)
+        or len(outputs) > 2
+    ):
+        _warn(
+            f"{title}: {written} = ... is given outputs and updates, as it unpacks both.",
+            DeprecationWarning,
         )
-    if discards and len(outputs) == 2 and re.search(WHOLE, first.lower()):
-        warnings.warn(
-            f"{title}: {written} = ...: it returns its outputs alone, and {second} is the second "
-            f"of them. If that is meant, write {first}, *_ = ...; for all outputs write "
-            f"{first} = ... alone.",
-            stacklevel=frames_up(),
-        )
+        return True
+    if discards:
+        _warn(f"{title}: {written} = ...: {second} is the second output, as there are no updates.")
+    return False
+
+
+def _warn(problem: str, category: type[Warning] = UserWarning) -> None:
+    warnings.warn(f"{problem} {REMEDY}", category, stacklevel=frames_up())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.grad.jacobian import jacobian
@@ -19,6 +19,30 @@ from graphc.tensor.arrays.join import stack
 from graphc.tensor.arrays.pack import pack, unpack
 from graphc.tensor.core.elementwise import cast
 from graphc.tensor.core.tensor import Tensor, as_tensor
+
+
+@overload
+def minimize(
+    objective: Any,
+    x: Tensor,
+    method: str = "BFGS",
+    jac: bool = True,
+    hess: bool = False,
+    use_vectorized_jac: bool = False,
+    optimizer_kwargs: Mapping[str, Any] | None = None,
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def minimize(
+    objective: Any,
+    x: Sequence[Tensor],
+    method: str = "BFGS",
+    jac: bool = True,
+    hess: bool = False,
+    use_vectorized_jac: bool = False,
+    optimizer_kwargs: Mapping[str, Any] | None = None,
+) -> tuple[list[Tensor], Tensor]: ...
 
 
 def minimize(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
@@ -126,6 +150,28 @@ def minimize_scalar(
     if name == "bounded" and ends is None and "bounds" not in (optimizer_kwargs or {}):
         raise ArgumentError(f"{title}: method='bounded' without bounds.", "Give bounds=(a, b).")
     return _solved(title, variables, value, 0, name, optimizer_kwargs, ends)
+
+
+@overload
+def root(
+    equations: Any,
+    variables: Tensor,
+    method: str = "hybr",
+    jac: bool = True,
+    use_vectorized_jac: bool = False,
+    optimizer_kwargs: Mapping[str, Any] | None = None,
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def root(
+    equations: Any,
+    variables: Sequence[Tensor],
+    method: str = "hybr",
+    jac: bool = True,
+    use_vectorized_jac: bool = False,
+    optimizer_kwargs: Mapping[str, Any] | None = None,
+) -> tuple[list[Tensor], Tensor]: ...
 
 
 def root(

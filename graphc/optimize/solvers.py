@@ -51,7 +51,7 @@ def _scipy() -> Any:
 
 
 def _slope(value: Tensor, x: Tensor) -> Tensor:
-    return grad(value, x, disconnected_inputs="ignore")  # type: ignore[no-any-return]
+    return grad(value, x, disconnected_inputs="ignore")
 
 
 def _minimize(outputs: Any, order: int, start: Any, ends: Any, **keywords: Any) -> Any:

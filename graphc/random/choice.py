@@ -11,6 +11,7 @@ from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import is_integer, promote
 from graphc.loop.functional import loop
 from graphc.random.distribution import (
+    Drawn,
     as_draws,
     batch_lengths,
     discrete,
@@ -32,7 +33,7 @@ from graphc.tensor.core.axes import moveaxis
 from graphc.tensor.core.elementwise import cast, equal, greater, greater_equal, logical_and, where
 from graphc.tensor.core.exponential import log
 from graphc.tensor.core.shape import length, lengths, reshape
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of
 
 
 def _first_of_largest(x: Tensor, n: int | Tensor) -> Tensor:
@@ -48,6 +49,10 @@ def categorical(key: Tensor, shape: Lengths, dtype: str, p: Tensor) -> Tensor:
     Args:
         p: The probabilities of the outcomes along the last axis, or numbers proportional to them:
             none negative, and at least one positive. Otherwise a draw is -1.
+
+    Distribution:
+        - probability of k: ``p[k] / sum(p)``, where ``0 <= k < len(p)``
+        - draws are integers, which have no derivatives
 
     Example:
         >>> import graphc.tensor as gt
@@ -90,7 +95,7 @@ def orders(keys: Tensor, n: int | Tensor) -> Tensor:
     state = keys, broadcast_to(arange(n), (*lengths(keys)[:-1], n))
     rounds = _rounds(n)
     if not isinstance(rounds, int):
-        return loop(step, state, n_steps=rounds, name="permutation")[0][1]  # type: ignore[no-any-return]
+        return loop(step, state, n_steps=rounds, name="permutation")[0][1]
     for _ in range(rounds):
         state, _none = step(state, None)
     return state[1]
@@ -121,13 +126,13 @@ def _taken(x: Tensor | None, places: Tensor, axis: int) -> Tensor:
 
 @registered
 def permutation(
-    x: Any,
-    size: Any = None,
-    rng: Any = None,
+    x: TensorLike,
+    size: TensorLike | None = None,
+    rng: TensorLike | None = None,
     return_next_rng: bool = False,
     *,
     axis: int = 0,
-) -> Any:
+) -> Drawn:
     """Draw a random permutation, as ``jax.random.permutation`` does.
 
     Args:
@@ -159,15 +164,15 @@ def permutation(
 
 @registered
 def choice(  # noqa: PLR0913 (PyTensor's arguments)
-    a: Any,
-    size: Any = None,
+    a: TensorLike,
+    size: TensorLike | None = None,
     replace: bool = True,
-    p: Any = None,
-    rng: Any = None,
+    p: TensorLike | None = None,
+    rng: TensorLike | None = None,
     return_next_rng: bool = False,
     *,
     axis: int = 0,
-) -> Any:
+) -> Drawn:
     """Choose elements at random, as ``jax.random.choice`` does.
 
     Args:

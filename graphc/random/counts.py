@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from graphc.errors import SymbolicValueError
 from graphc.loop.functional import loop, while_loop
 from graphc.random.distribution import as_draws, discrete
 from graphc.random.gamma_family import betas
@@ -12,6 +13,7 @@ from graphc.random.keys import Lengths, split
 from graphc.random.rejection import accepted, log_of_ratio
 from graphc.random.uniform import uniforms
 from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.arrays.constants import get_scalar_constant_value
 from graphc.tensor.arrays.create import zeros
 from graphc.tensor.arrays.cumulative import cumsum
 from graphc.tensor.arrays.index import flip
@@ -49,6 +51,12 @@ def bernoulli(key: Tensor, shape: Lengths, dtype: str, p: Tensor) -> Tensor:
     Args:
         p: The probability, between 0 and 1; otherwise a draw is -1.
 
+    Distribution:
+        - probability of k: ``p**k * (1 - p)**(1 - k)``, where ``k in (0, 1)``
+        - mean: ``p``
+        - variance: ``p * (1 - p)``
+        - draws are integers, which have no derivatives
+
     Example:
         >>> import graphc.tensor as gt
         >>> x = gt.random.bernoulli(0.5, size=8, rng=gt.random.key(0))
@@ -66,6 +74,7 @@ FEW = 10
 
 def binomials(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
     """Binomial draws as floating numbers, as by ``jax.random.binomial``; -1 where invalid."""
+    most = _most(n)
     n = broadcast_to(floor(n), shape)
     p = broadcast_to(p, shape)
     valid = _is_probable(n, p)
@@ -73,13 +82,26 @@ def binomials(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
     rare = less(p, 0.5)
     q = where(valid, where(rare, p, 1 - p), 0.01)
     n = where(valid, n, 0)
-    few = less_equal(n * q, FEW)
-    draws = where(
-        few,
-        _one_by_one(key, shape, where(few, n, 0), q),
-        _by_rejection(key, shape, where(few, 1e4, n), where(few, 0.5, q)),
-    )
-    return where(valid, where(rare, draws, n - draws), -1)  # type: ignore[no-any-return]
+    if most < 2:
+        draws = cast(less_equal(_waiting_time(split(key)[0], shape, q), n), q.dtype)
+    elif most <= 2 * FEW:
+        draws = _one_by_one(key, shape, n, q)
+    else:
+        few = less_equal(n * q, FEW)
+        draws = where(
+            few,
+            _one_by_one(key, shape, where(few, n, 0), q),
+            _by_rejection(key, shape, where(few, 1e4, n), where(few, 0.5, q)),
+        )
+    return where(valid, where(rare, draws, n - draws), -1)
+
+
+def _most(n: Tensor) -> float:
+    """The number of trials, if that is a constant; infinity otherwise."""
+    try:
+        return float(get_scalar_constant_value(n))
+    except SymbolicValueError:
+        return math.inf
 
 
 def _is_probable(n: Tensor, p: Tensor) -> Tensor:
@@ -92,7 +114,6 @@ def _one_by_one(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
 
     Source: Devroye, Non-uniform random variate generation, 1986, X.4.3.
     """
-    rate = log1p(-p)
 
     def is_left(state: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         return any(less_equal(state[2], n))
@@ -100,11 +121,16 @@ def _one_by_one(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
     def step(state: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         key, count, trials = state
         parts = split(key)
-        waited = ceil(log(uniforms(parts[0], shape, p.dtype)) / rate)
+        waited = _waiting_time(parts[0], shape, p)
         return parts[1], count + cast(less_equal(trials, n), p.dtype), trials + waited
 
     first = key, zeros(shape, p.dtype), zeros(shape, p.dtype)
-    return while_loop(is_left, step, first, name="binomial")[1] - 1  # type: ignore[no-any-return]
+    return while_loop(is_left, step, first, name="binomial")[1] - 1
+
+
+def _waiting_time(key: Tensor, shape: Lengths, p: Tensor) -> Tensor:
+    """The number of trials up to the first success."""
+    return ceil(log(uniforms(key, shape, p.dtype)) / log1p(-p))
 
 
 def _by_rejection(key: Tensor, shape: Lengths, n: Tensor, p: Tensor) -> Tensor:
@@ -148,6 +174,13 @@ def binomial(key: Tensor, shape: Lengths, dtype: str, n: Tensor, p: Tensor) -> T
         p: The probability of success, between 0 and 1. Otherwise, and where n is negative or NaN,
             a draw is -1.
 
+    Distribution:
+        - probability of k: ``comb(n, k) * p**k * (1 - p)**(n - k)``, where ``0 <= k <=
+          n``
+        - mean: ``n * p``
+        - variance: ``n * p * (1 - p)``
+        - draws are integers, which have no derivatives
+
     Source: Hörmann, Journal of Statistical Computation and Simulation 46, 1993.
 
     Example:
@@ -168,6 +201,13 @@ def betabinom(key: Tensor, shape: Lengths, dtype: str, n: Tensor, a: Tensor, b: 
         n: The number of trials, at least 0; rounded down.
         a: The first parameter of the beta distribution, positive.
         b: The second, positive. Otherwise a draw is -1.
+
+    Distribution:
+        - probability of k: ``comb(n, k) * beta(k + a, n - k + b) / beta(a, b)``, where
+          ``0 <= k <= n``
+        - mean: ``n * a / (a + b)``
+        - variance: ``n * a * b * (a + b + n) / ((a + b)**2 * (a + b + 1))``
+        - draws are integers, which have no derivatives
 
     Example:
         >>> import graphc.tensor as gt
@@ -192,6 +232,13 @@ def multinomial(key: Tensor, shape: Lengths, dtype: str, n: Tensor, p: Tensor) -
         n: The number of trials, at least 0.
         p: The probabilities of the outcomes, or numbers proportional to them: none negative, and
             at least one positive. Otherwise a draw is -1.
+
+    Distribution:
+        - probability of k: ``gamma(n + 1) * prod(p**k / gamma(k + 1))``, where ``all(k
+          >= 0) and sum(k) == n``
+        - mean: ``n * p``
+        - variance: ``n * p * (1 - p)``
+        - draws are integers, which have no derivatives
 
     Example:
         >>> import graphc.tensor as gt
@@ -223,6 +270,12 @@ def geometric(key: Tensor, shape: Lengths, dtype: str, p: Tensor) -> Tensor:
 
     Args:
         p: The probability of success, above 0 and at most 1; otherwise a draw is -1.
+
+    Distribution:
+        - probability of k: ``p * (1 - p)**(k - 1)``, where ``k >= 1``
+        - mean: ``1 / p``
+        - variance: ``(1 - p) / p**2``
+        - draws are integers, which have no derivatives
 
     Example:
         >>> import graphc.tensor as gt
@@ -281,6 +334,14 @@ def hypergeometric(
         ngood: The number of good elements, at least 0; like the others, rounded down.
         nbad: The number of bad elements, at least 0.
         nsample: The size of the sample, at least 0 and at most all. Otherwise a draw is -1.
+
+    Distribution:
+        - probability of k: ``comb(ngood, k) * comb(nbad, nsample - k) / comb(ngood +
+          nbad, nsample)``, where ``0 <= k <= nsample``
+        - mean: ``nsample * ngood / (ngood + nbad)``
+        - variance: ``mean * nbad * (ngood + nbad - nsample) / ((ngood + nbad) * (ngood
+          + nbad - 1))``
+        - draws are integers, which have no derivatives
 
     Source: Stadlober, Journal of Computational and Applied Mathematics 31, 1990.
 

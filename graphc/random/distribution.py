@@ -23,16 +23,21 @@ from graphc.ir import (
     is_integer,
     promote,
 )
-from graphc.random.generator import DISTRIBUTIONS, KEY, as_generator, fresh
+from graphc.random.generator import DISTRIBUTIONS, KEY, Generator, as_generator, fresh
 from graphc.random.keys import Lengths, fold_in
 from graphc.tensor.arrays.broadcast import broadcast_lengths
 from graphc.tensor.core.elementwise import cast, minimum, where
 from graphc.tensor.core.runtime import Runtime
 from graphc.tensor.core.shape import entries
 from graphc.tensor.core.specify import specify_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor
+from graphc.tensor.core.tensor import (
+    Tensor,
+    TensorLike,  # noqa: F401 (annotations of public functions name it)
+    as_tensor,
+)
 
 __all__ = [
+    "Drawn",
     "Lengths",
     "as_draws",
     "batch_lengths",
@@ -49,6 +54,8 @@ __all__ = [
 
 Sampler = Callable[..., Tensor]
 Public = Callable[..., Any]
+Drawn = Tensor | tuple[Generator, Tensor]
+"""A draw, or the next generator and the draw."""
 
 LAST = 0xFFFFFFFF
 """The number folded into a key to make the next one; no draw uses it."""
@@ -191,10 +198,10 @@ def rng_of(title: str, rng: Any) -> Tensor:
     return specify_shape(key, KEY.shape)
 
 
-def with_next(key: Tensor, draw: Tensor, return_next_rng: bool) -> Any:
+def with_next(key: Tensor, draw: Tensor, return_next_rng: bool) -> Drawn:
     """The draw, or a pair of the next generator and the draw."""
 
-    def following() -> Tensor:
+    def following() -> Generator:
         return as_generator(fold_in(key, LAST))
 
     if not isinstance(draw.op, Input | Leaf | Constant):
@@ -279,16 +286,21 @@ def _decorated(sampler: Sampler | str, dtypes_of: Any, dtypes: str) -> Any:
         return _public(sampler, None, dtypes_of, dtypes)
     inputs = re.findall(r"\((.*?)\)", sampler.partition("->")[0])
     cores = [len(axes.split(",")) if axes else 0 for axes in inputs]
-    return lambda f: _public(f, cores, dtypes_of, dtypes)
+    own_axes = not sampler.endswith("->()")
+    return lambda f: _public(f, cores, dtypes_of, dtypes, own_axes)
 
 
 def _public(
-    sampler: Sampler, cores: Sequence[int] | None, dtypes_of: Any, dtypes: str
+    sampler: Sampler,
+    cores: Sequence[int] | None,
+    dtypes_of: Any,
+    dtypes: str,
+    own_axes: bool = False,
 ) -> Callable[..., Any]:
     title = sampler.__name__
     parameters = [*inspect.signature(sampler).parameters.values()][3:]
-    untyped = [p.replace(annotation=p.empty) for p in parameters]
-    own = inspect.Signature([*untyped, *COMMON_PARAMETERS])
+    typed = [p.replace(annotation=_taken(p)) for p in parameters]
+    own = inspect.Signature([*typed, *COMMON_PARAMETERS], return_annotation="Drawn")
     ranks = dict(zip([p.name for p in parameters], cores or [0] * len(parameters), strict=True))
 
     @wraps(sampler)
@@ -303,7 +315,10 @@ def _public(
         return with_next(key, sampler(key, tuple(shape), result, *params), return_next_rng)
 
     draw.__signature__ = own  # type: ignore[attr-defined]
-    draw.__doc__ = documented(sampler.__doc__ or "", {**COMMON_DOCS, "dtype": dtypes})
+    draw.__annotations__ = {p.name: p.annotation for p in own.parameters.values()}
+    draw.__annotations__["return"] = own.return_annotation
+    more = {**COMMON_DOCS, "dtype": dtypes}
+    draw.__doc__ = with_returns(documented(sampler.__doc__ or "", more), vectors=own_axes)
     del draw.__wrapped__
     return registered(draw)
 
@@ -319,11 +334,26 @@ def _bound(
     return bound.arguments
 
 
+def _taken(parameter: inspect.Parameter) -> str:
+    """What a public function takes for a parameter of its sampler, which gets an array."""
+    return "TensorLike | None" if parameter.default is None else "TensorLike"
+
+
+def _by_name(name: str, default: Any, annotation: str) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
 COMMON_PARAMETERS = (
-    inspect.Parameter("size", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None),
-    inspect.Parameter("rng", inspect.Parameter.KEYWORD_ONLY, default=None),
-    inspect.Parameter("dtype", inspect.Parameter.KEYWORD_ONLY, default=None),
-    inspect.Parameter("return_next_rng", inspect.Parameter.KEYWORD_ONLY, default=False),
+    inspect.Parameter(
+        "size",
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=None,
+        annotation="TensorLike | None",
+    ),
+    _by_name("rng", None, "TensorLike | None"),
+    _by_name("dtype", None, "Any"),
+    _by_name("return_next_rng", False, "bool"),
 )
 """The parameters that all distributions have after their own."""
 
@@ -339,3 +369,12 @@ def documented(text: str, more: dict[str, str]) -> str:
         return "\n".join([summary, "", "Args:", *lines, *([""] if gap else []), rest]).rstrip()
     listed, gap, rest = rest.partition("\n\n")
     return "\n".join([first + head + listed, *lines]) + gap + rest
+
+
+def with_returns(text: str, *, vectors: bool) -> str:
+    """Return a docstring with what all distributions return, after its ``Args``."""
+    shape = "the shape of the batch, and then the axis of each" if vectors else "the shape ``size``"
+    returns = f"    Draws of {shape}; with ``return_next_rng``, the next key and the draws."
+    head, gap, rest = text.partition("\n\nArgs:\n")
+    listed, end, more = rest.partition("\n\n")
+    return f"{head}{gap}{listed}\n\nReturns:\n{returns}{end}{more}"

@@ -98,7 +98,7 @@ class Gamma(ReparameterizedDraw):
         whole, high, cube = _of_one_more(k0, k1, a)
         u = 1 - uniforms(child((k0, k1), 1), (), a.dtype)
         y = (high - 1 / 3) * cube * where(whole, 1, u ** (1 / a))
-        return where(greater_equal(a, 0), y, np.nan)  # type: ignore[no-any-return]
+        return where(greater_equal(a, 0), y, np.nan)
 
     def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """The derivative of the logarithm times the draw, which is 0 where the draw is."""
@@ -120,7 +120,7 @@ class LogGamma(ReparameterizedDraw):
         e = exponentials(child((k0, k1), 1), (), a.dtype)
         boost = where(logical_or(whole, equal(e, 0)), 0, -e * (1 / a))
         y = log(high - 1 / 3) + log(cube) + boost
-        return where(greater_equal(a, 0), y, np.nan)  # type: ignore[no-any-return]
+        return where(greater_equal(a, 0), y, np.nan)
 
     def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """The derivative at a fixed quantile."""
@@ -148,6 +148,13 @@ def gamma(
         rate: The reciprocal of ``scale``, positive.
         scale: The scale, 1 by default.
 
+    Distribution:
+        - density at x: ``x**(shape - 1) * exp(-x / scale) / (gamma(shape) *
+          scale**shape)``, where ``x > 0``
+        - mean: ``shape * scale``
+        - variance: ``shape * scale**2``
+        - draws are differentiable in shape and scale, or rate
+
     Raises:
         ArgumentError: Both a rate and a scale are given.
 
@@ -172,6 +179,13 @@ def invgamma(key: Tensor, lengths: Lengths, dtype: str, shape: Any, scale: Any =
         shape: The shape of the gamma distribution, positive.
         scale: The scale of the reciprocals, positive.
 
+    Distribution:
+        - density at x: ``scale**shape * x**(-shape - 1) * exp(-scale / x) /
+          gamma(shape)``, where ``x > 0``
+        - mean: ``scale / (shape - 1)`` if ``shape > 1``
+        - variance: ``scale**2 / ((shape - 1)**2 * (shape - 2))`` if ``shape > 2``
+        - draws are differentiable in shape and scale
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.random.invgamma([0.5, 2.0], rng=gt.random.key(0)).type
@@ -191,6 +205,13 @@ def gengamma(
         p: The second shape parameter, positive: the reciprocal of the power.
         lambd: The scale, positive.
 
+    Distribution:
+        - density at x: ``p / lambd * (x / lambd)**(alpha - 1) * exp(-((x / lambd)**p))
+          / gamma(alpha / p)``, where ``x > 0``
+        - mean: ``lambd * gamma((alpha + 1) / p) / gamma(alpha / p)``
+        - variance: ``lambd**2 * gamma((alpha + 2) / p) / gamma(alpha / p) - mean**2``
+        - draws are differentiable in alpha, p and lambd
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.random.gengamma([0.5, 2.0], 2.0, rng=gt.random.key(0)).type
@@ -205,6 +226,13 @@ def chisquare(key: Tensor, shape: Lengths, dtype: str, df: Any) -> Tensor:
 
     Args:
         df: The degrees of freedom, positive; the number of squares where it is an integer.
+
+    Distribution:
+        - density at x: ``x**(df / 2 - 1) * exp(-x / 2) / (2**(df / 2) * gamma(df /
+          2))``, where ``x > 0``
+        - mean: ``df``
+        - variance: ``2 * df``
+        - draws are differentiable in df
 
     Example:
         >>> import graphc.tensor as gt
@@ -232,6 +260,13 @@ def beta(key: Tensor, shape: Lengths, dtype: str, alpha: Any, beta: Any) -> Tens
         alpha: The first shape parameter, positive: the exponent at 0, plus 1.
         beta: The second shape parameter, positive: the exponent at 1, plus 1.
 
+    Distribution:
+        - density at x: ``x**(alpha - 1) * (1 - x)**(beta - 1) * exp(-betaln(alpha,
+          beta))``, where ``0 < x < 1``
+        - mean: ``alpha / (alpha + beta)``
+        - variance: ``alpha * beta / ((alpha + beta)**2 * (alpha + beta + 1))``
+        - draws are differentiable in alpha and beta
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.random.beta([0.5, 2.0], 3.0, rng=gt.random.key(0)).type
@@ -246,6 +281,13 @@ def dirichlet(key: Tensor, shape: Lengths, dtype: str, alphas: Any) -> Tensor:
 
     Args:
         alphas: The concentrations, positive: draws vary less where all are larger.
+
+    Distribution:
+        - density at x: ``gamma(sum(alphas)) * prod(x**(alphas - 1) / gamma(alphas))``,
+          where ``all(x > 0) and sum(x) == 1``
+        - mean: ``alphas / sum(alphas)``
+        - variance: ``mean * (1 - mean) / (sum(alphas) + 1)``
+        - draws are differentiable in alphas
 
     Example:
         >>> import graphc.tensor as gt
@@ -264,6 +306,13 @@ def t(key: Tensor, shape: Lengths, dtype: str, df: Any, loc: Any = 0.0, scale: A
         df: The degrees of freedom, positive.
         loc: The median.
         scale: The scale, positive.
+
+    Distribution:
+        - density at x: ``gamma((df + 1) / 2) / (gamma(df / 2) * sqrt(pi * df) * scale)
+          * (1 + ((x - loc) / scale)**2 / df)**(-(df + 1) / 2)``
+        - mean: ``loc`` if ``df > 1``
+        - variance: ``scale**2 * df / (df - 2)`` if ``df > 2``
+        - draws are differentiable in df, loc and scale
 
     Example:
         >>> import graphc.tensor as gt

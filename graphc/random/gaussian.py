@@ -12,6 +12,7 @@ from graphc.config import config
 from graphc.errors import ArgumentError, ShapeError
 from graphc.grad.barriers import disconnected_grad
 from graphc.random.distribution import (
+    Drawn,
     batch_lengths,
     distribution,
     given,
@@ -39,7 +40,7 @@ from graphc.tensor.core.elementwise import (
 )
 from graphc.tensor.core.exponential import exp, log, log1p, logaddexp
 from graphc.tensor.core.shape import length
-from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.core.tensor import Tensor, TensorLike
 from graphc.tensor.linalg.cholesky import cholesky
 from graphc.tensor.linalg.dot import matvec
 from graphc.tensor.linalg.eigen import eigh
@@ -65,6 +66,12 @@ def normal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any =
         loc: The mean.
         scale: The standard deviation.
 
+    Distribution:
+        - density at x: ``exp(-(((x - loc) / scale)**2) / 2) / (scale * sqrt(2 * pi))``
+        - mean: ``loc``
+        - variance: ``scale**2``
+        - draws are differentiable in loc and scale
+
     Example:
         >>> import graphc.tensor as gt
         >>> x = gt.random.normal(10.0, [0.1, 1.0], rng=gt.random.key(0))
@@ -77,6 +84,11 @@ def normal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any =
 @distribution
 def standard_normal(key: Tensor, shape: Lengths, dtype: str) -> Tensor:
     """Draws from the normal distribution of mean 0 and variance 1.
+
+    Distribution:
+        - density at x: ``exp(-(x**2) / 2) / sqrt(2 * pi)``
+        - mean: ``0``
+        - variance: ``1``
 
     Example:
         >>> import graphc.tensor as gt
@@ -94,6 +106,13 @@ def lognormal(key: Tensor, shape: Lengths, dtype: str, mean: Any = 0.0, sigma: A
         mean: The mean of the logarithm.
         sigma: The standard deviation of the logarithm.
 
+    Distribution:
+        - density at x: ``exp(-(((log(x) - mean) / sigma)**2) / 2) / (x * sigma * sqrt(2
+          * pi))``, where ``x > 0``
+        - mean: ``exp(mean + sigma**2 / 2)``
+        - variance: ``(exp(sigma**2) - 1) * exp(2 * mean + sigma**2)``
+        - draws are differentiable in mean and sigma
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.random.lognormal(0.0, [0.5, 1.0], rng=gt.random.key(0)).type
@@ -109,6 +128,13 @@ def halfnormal(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: A
     Args:
         loc: The lower end.
         scale: The standard deviation of the normal distribution.
+
+    Distribution:
+        - density at x: ``2 * exp(-(((x - loc) / scale)**2) / 2) / (scale * sqrt(2 *
+          pi))``, where ``x >= loc``
+        - mean: ``loc + scale * sqrt(2 / pi)``
+        - variance: ``scale**2 * (1 - 2 / pi)``
+        - draws are differentiable in loc and scale
 
     Example:
         >>> import graphc.tensor as gt
@@ -144,6 +170,15 @@ def truncnorm(  # noqa: PLR0913, PLR0917
         b: The upper end, likewise; may be inf.
         loc: The mean of the distribution before truncation.
         scale: Its standard deviation, positive.
+
+    Distribution:
+        - density at x: ``exp(-(((x - loc) / scale)**2) / 2) / (scale * sqrt(2 * pi) *
+          (ndtr(b) - ndtr(a)))``, where ``a <= (x - loc) / scale <= b``
+        - mean: ``loc + scale * (exp(-(a**2) / 2) - exp(-(b**2) / 2)) / (sqrt(2 * pi) *
+          (ndtr(b) - ndtr(a)))``
+        - variance: ``scale**2 * (1 + (a * exp(-(a**2) / 2) - b * exp(-(b**2) / 2)) /
+          (sqrt(2 * pi) * (ndtr(b) - ndtr(a)))) - (mean - loc)**2``
+        - draws are differentiable in all parameters
 
     Example:
         >>> import graphc.tensor as gt
@@ -189,15 +224,15 @@ ROOTS = {"cholesky": _by_cholesky, "svd": _by_svd, "eigh": _by_eigh}
 
 @registered
 def multivariate_normal(  # noqa: PLR0913
-    mean: Any = None,
-    cov: Any = None,
-    size: Any = None,
+    mean: TensorLike | None = None,
+    cov: TensorLike | None = None,
+    size: TensorLike | None = None,
     *,
     method: str = "cholesky",
-    rng: Any = None,
+    rng: TensorLike | None = None,
     dtype: Any = None,
     return_next_rng: bool = False,
-) -> Any:
+) -> Drawn:
     """Draw normal vectors, as ``jax.random.multivariate_normal`` does.
 
     Args:
@@ -210,6 +245,13 @@ def multivariate_normal(  # noqa: PLR0913
         rng: The key, as for ``normal``.
         dtype: The dtype of the draws, as for ``normal``.
         return_next_rng: Return a pair of the next key and the draw.
+
+    Distribution:
+        - density at x: ``exp(-(x - mean) @ inv(cov) @ (x - mean) / 2) / sqrt(det(2 * pi
+          * cov))``
+        - mean: ``mean``
+        - covariance: ``cov``
+        - draws are differentiable in mean and cov
 
     Returns:
         An array of the batch's shape, with the mean's axis last.
@@ -230,21 +272,23 @@ def multivariate_normal(  # noqa: PLR0913
             f"Use one of {', '.join(ROOTS)}.",
         )
     title = "multivariate_normal"
-    if cov is None:
-        cov = np.eye(1, dtype=config.floatX)
-    mean = np.zeros(1) if mean is None else mean
-    kind = own_float_dtype(title, [mean, cov], dtype)
-    mean, cov = given(title, [mean, cov], kind)
-    shape = tuple(batch_lengths(title, size, [mean, cov], [1, 2]))
-    known = {n for n in (mean.type.shape[-1], *cov.type.shape[-2:]) if n is not None}
+    values = [
+        np.zeros(1) if mean is None else mean,
+        np.eye(1, dtype=config.floatX) if cov is None else cov,
+    ]
+    kind = own_float_dtype(title, values, dtype)
+    params: list[Any] = given(title, values, kind)
+    center, spread = params
+    shape = tuple(batch_lengths(title, size, params, [1, 2]))
+    known = {n for n in (center.type.shape[-1], *spread.type.shape[-2:]) if n is not None}
     if len(known) > 1:
         raise ShapeError(
-            f"{title}: the mean {mean!r} and the covariance {cov!r} differ in length.",
+            f"{title}: the mean {center!r} and the covariance {spread!r} differ in length.",
             "Give it a row and a column for each element of the mean.",
         )
     key = rng_of(title, rng)
-    noise = normals(key, (*shape, length(cov, -1)), kind)
-    return with_next(key, mean + matvec(ROOTS[method](cov), noise), return_next_rng)
+    noise = normals(key, (*shape, length(spread, -1)), kind)
+    return with_next(key, center + matvec(ROOTS[method](spread), noise), return_next_rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +307,7 @@ class Wald(ReparameterizedDraw):
         """One of two reciprocal roots, chosen with the right probability."""
         t = z * z / (2 * a)
         root = 1 + t + sqrt(t * (2 + t))
-        return where(less_equal(u, root / (1 + root)), 1 / root, root)  # type: ignore[no-any-return]
+        return where(less_equal(u, root / (1 + root)), 1 / root, root)
 
     def slopes(self, y: Tensor, a: Tensor) -> tuple[Tensor]:  # type: ignore[override]
         """The slope by the distribution function, without terms that cancel."""
@@ -279,6 +323,13 @@ def wald(key: Tensor, shape: Lengths, dtype: str, mean: Any = 1.0, scale: Any = 
     Args:
         mean: The mean, positive.
         scale: The cube of the mean over the variance, positive.
+
+    Distribution:
+        - density at x: ``sqrt(scale / (2 * pi * x**3)) * exp(-scale * (x - mean)**2 /
+          (2 * mean**2 * x))``, where ``x > 0``
+        - mean: ``mean``
+        - variance: ``mean**3 / scale``
+        - draws are differentiable in mean and scale
 
     Example:
         >>> import graphc.tensor as gt

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -23,8 +24,37 @@ DISTRIBUTIONS: dict[str, Callable[..., Any]] = {}
 KEY = TensorType("uint32", (2,))
 """The type of a key: two words, as ``jax.random.key_data`` returns them."""
 
+GIVEN = ("rng", "return_next_rng")
+"""The arguments of a distribution that a method gives it."""
 
-class Generator(Tensor):
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def as_method(distribution: Callable[..., Any]) -> Callable[[F], F]:
+    """Document a method as the function that it draws by, without the arguments that it gives."""
+
+    def documented(method: F) -> F:
+        gives = method.__annotations__["return"]
+        wraps(distribution)(method)
+        signature = inspect.signature(distribution).replace(return_annotation=gives)
+        own = [p for name, p in signature.parameters.items() if name not in GIVEN]
+        method.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+        return method
+
+    return documented
+
+
+if TYPE_CHECKING:
+    from graphc.random.signatures import Draws
+
+    class Drawing(Tensor, Draws["tuple[Generator, Tensor]"]):
+        """An array with the distributions as methods that give the next generator, too."""
+
+else:
+    Drawing = Tensor
+
+
+class Generator(Drawing):
     """A key with the distributions as methods, which return the next generator and the draw.
 
     Example:
@@ -40,16 +70,18 @@ class Generator(Tensor):
 
     parameter: ClassVar[type[Parameter]]
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in DISTRIBUTIONS:
-            return super().__getattr__(name)
-        distribution = DISTRIBUTIONS[name]
+    if not TYPE_CHECKING:
 
-        @wraps(distribution)
-        def draw(*args: Any, **kwargs: Any) -> Any:
-            return distribution(*args, rng=self, return_next_rng=True, **kwargs)
+        def __getattr__(self, name: str) -> Any:
+            if name not in DISTRIBUTIONS:
+                return super().__getattr__(name)
+            distribution = DISTRIBUTIONS[name]
 
-        return draw
+            @as_method(distribution)
+            def draw(*args: Any, **kwargs: Any) -> tuple[Generator, Tensor]:
+                return distribution(*args, rng=self, return_next_rng=True, **kwargs)
+
+            return draw
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *DISTRIBUTIONS})

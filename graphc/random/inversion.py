@@ -27,6 +27,12 @@ def exponential(key: Tensor, shape: Lengths, dtype: str, scale: Any = 1.0) -> Te
     Args:
         scale: The mean, positive.
 
+    Distribution:
+        - density at x: ``exp(-x / scale) / scale``, where ``x >= 0``
+        - mean: ``scale``
+        - variance: ``scale**2``
+        - draws are differentiable in scale
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.random.exponential([1.0, 10.0], rng=gt.random.key(0)).type
@@ -46,6 +52,13 @@ def truncexpon(
         loc: The lower end.
         scale: The mean of the distribution before truncation.
 
+    Distribution:
+        - density at x: ``exp(-(x - loc) / scale) / (scale * (1 - exp(-b)))``, where
+          ``loc <= x <= loc + b * scale``
+        - mean: ``loc + scale * (1 - b / (exp(b) - 1))``
+        - variance: ``scale**2 * (1 - b**2 * exp(b) / (exp(b) - 1)**2)``
+        - draws are differentiable in b, loc and scale
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.random.truncexpon([1.0, 2.0], rng=gt.random.key(0)).type
@@ -62,6 +75,12 @@ def weibull(key: Tensor, lengths: Lengths, dtype: str, shape: Any) -> Tensor:
     Args:
         shape: The reciprocal of the power, positive.
 
+    Distribution:
+        - density at x: ``shape * x**(shape - 1) * exp(-(x**shape))``, where ``x >= 0``
+        - mean: ``gamma(1 + 1 / shape)``
+        - variance: ``gamma(1 + 2 / shape) - mean**2``
+        - draws are differentiable in shape
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.random.weibull([0.5, 2.0], rng=gt.random.key(0)).type
@@ -76,6 +95,12 @@ def rayleigh(key: Tensor, shape: Lengths, dtype: str, scale: Any = 1.0) -> Tenso
 
     Args:
         scale: The standard deviation of the vectors' elements, positive.
+
+    Distribution:
+        - density at x: ``x / scale**2 * exp(-((x / scale)**2) / 2)``, where ``x >= 0``
+        - mean: ``scale * sqrt(pi / 2)``
+        - variance: ``scale**2 * (2 - pi / 2)``
+        - draws are differentiable in scale
 
     Example:
         >>> import graphc.tensor as gt
@@ -94,6 +119,12 @@ def pareto(key: Tensor, shape: Lengths, dtype: str, b: Any, scale: Any = 1.0) ->
     Args:
         b: The exponent, positive.
         scale: The lower end, positive.
+
+    Distribution:
+        - density at x: ``b * scale**b / x**(b + 1)``, where ``x >= scale``
+        - mean: ``b * scale / (b - 1)`` if ``b > 1``
+        - variance: ``scale**2 * b / ((b - 1)**2 * (b - 2))`` if ``b > 2``
+        - draws are differentiable in b and scale
 
     Example:
         >>> import graphc.tensor as gt
@@ -116,6 +147,12 @@ def gumbel(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any =
         loc: The mode.
         scale: The scale, positive.
 
+    Distribution:
+        - density at x: ``exp(-(x - loc) / scale - exp(-(x - loc) / scale)) / scale``
+        - mean: ``loc + scale * euler_gamma``
+        - variance: ``(pi * scale)**2 / 6``
+        - draws are differentiable in loc and scale
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.random.gumbel(scale=[1.0, 10.0], rng=gt.random.key(0)).type
@@ -131,6 +168,12 @@ def laplace(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any 
     Args:
         loc: The mean.
         scale: The mean distance from it, positive.
+
+    Distribution:
+        - density at x: ``exp(-abs(x - loc) / scale) / (2 * scale)``
+        - mean: ``loc``
+        - variance: ``2 * scale**2``
+        - draws are differentiable in loc and scale
 
     Example:
         >>> import graphc.tensor as gt
@@ -148,6 +191,12 @@ def logistic(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any
     Args:
         loc: The mean.
         scale: The standard deviation, positive, times the square root of 3, over pi.
+
+    Distribution:
+        - density at x: ``1 / (4 * scale * cosh((x - loc) / (2 * scale))**2)``
+        - mean: ``loc``
+        - variance: ``(pi * scale)**2 / 3``
+        - draws are differentiable in loc and scale
 
     Example:
         >>> import graphc.tensor as gt
@@ -172,6 +221,11 @@ def cauchy(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: Any =
         loc: The median.
         scale: Half the distance between the quartiles, positive.
 
+    Distribution:
+        - density at x: ``1 / (pi * scale * (1 + ((x - loc) / scale)**2))``
+        - it has no mean and no variance
+        - draws are differentiable in loc and scale
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.random.cauchy(scale=[1.0, 10.0], rng=gt.random.key(0)).type
@@ -187,6 +241,12 @@ def halfcauchy(key: Tensor, shape: Lengths, dtype: str, loc: Any = 0.0, scale: A
     Args:
         loc: The lower end.
         scale: The distance of the median from it, positive.
+
+    Distribution:
+        - density at x: ``2 / (pi * scale * (1 + ((x - loc) / scale)**2))``, where ``x
+          >= loc``
+        - it has no mean and no variance
+        - draws are differentiable in loc and scale
 
     Example:
         >>> import graphc.tensor as gt
@@ -205,6 +265,14 @@ def triangular(key: Tensor, shape: Lengths, dtype: str, left: Any, mode: Any, ri
         mode: The mode, from ``left`` to ``right``.
         right: The upper end, above ``left``.
 
+    Distribution:
+        - density at x: ``2 / (right - left) * minimum((x - left) / (mode - left),
+          (right - x) / (right - mode))``, where ``left <= x <= right``
+        - mean: ``(left + mode + right) / 3``
+        - variance: ``(left**2 + mode**2 + right**2 - left * mode - left * right - mode
+          * right) / 18``
+        - draws are differentiable in left, mode and right
+
     Example:
         >>> import graphc.tensor as gt
         >>> gt.random.triangular(0.0, [0.5, 1.0], 1.0, rng=gt.random.key(0)).type
@@ -214,4 +282,4 @@ def triangular(key: Tensor, shape: Lengths, dtype: str, left: Any, mode: Any, ri
     whole = right - left
     rising = left + sqrt(u * whole * (mode - left))
     falling = right - sqrt((1 - u) * whole * (right - mode))
-    return where(less(u, (mode - left) / whole), rising, falling)  # type: ignore[no-any-return]
+    return where(less(u, (mode - left) / whole), rising, falling)

@@ -58,7 +58,7 @@ def as_key(x: Any) -> Tensor:
             f"Expected a key, whose last axis has length 2, got {key.type!r}.",
             "Make one with gt.random.key or gt.random.split.",
         )
-    return key  # type: ignore[no-any-return]
+    return key
 
 
 def words_of(key: Any) -> Words:

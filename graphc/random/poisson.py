@@ -43,7 +43,7 @@ def poissons(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
         _by_rejection(key, shape, where(many, lam, 1e5)),
         _one_by_one(key, shape, where(many, 0, lam)),
     )
-    return where(greater_equal(lam, 0), where(less_equal(lam, 0), 0, draws), -1)  # type: ignore[no-any-return]
+    return where(greater_equal(lam, 0), where(less_equal(lam, 0), 0, draws), -1)
 
 
 def _one_by_one(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ def _one_by_one(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
         return parts[0], count + cast(greater(time, -lam), lam.dtype), time + waited
 
     first = key, zeros(shape, lam.dtype), zeros(shape, lam.dtype)
-    return while_loop(is_left, step, first, name="poisson")[1] - 1  # type: ignore[no-any-return]
+    return while_loop(is_left, step, first, name="poisson")[1] - 1
 
 
 def _by_rejection(key: Tensor, shape: Lengths, lam: Tensor) -> Tensor:
@@ -96,6 +96,13 @@ def poisson(key: Tensor, shape: Lengths, dtype: str, lam: Tensor = 1.0) -> Tenso
     Args:
         lam: The mean, at least 0; where it is negative or NaN, a draw is -1.
 
+    Distribution:
+        - probability of k: ``lam**k * exp(-lam) / gamma(k + 1)``, where ``k >=
+          0``
+        - mean: ``lam``
+        - variance: ``lam``
+        - draws are integers, which have no derivatives
+
     Source: Hörmann, Insurance: Mathematics and Economics 12(1), 1993.
 
     Example:
@@ -118,6 +125,13 @@ def nbinom(key: Tensor, shape: Lengths, dtype: str, n: Tensor, p: Tensor) -> Ten
     Args:
         n: The number of successes, positive.
         p: The probability of success, above 0 and at most 1. Otherwise a draw is -1.
+
+    Distribution:
+        - probability of k: ``exp(gammaln(n + k) - gammaln(k + 1) - gammaln(n)) * p**n *
+          (1 - p)**k``, where ``k >= 0``
+        - mean: ``n * (1 - p) / p``
+        - variance: ``n * (1 - p) / p**2``
+        - draws are integers, which have no derivatives
 
     Example:
         >>> import graphc.tensor as gt

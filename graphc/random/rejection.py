@@ -45,7 +45,7 @@ def accepted(key: Tensor, shape: Lengths, dtype: str, attempt: Attempt, keys: in
 
     first = key, full(shape, 0, dtype), full(shape, False)
     _, draws, _ = while_loop(is_left, step, first, name="rejection")
-    return draws  # type: ignore[no-any-return]
+    return draws
 
 
 TAILS = (
@@ -63,7 +63,7 @@ def _tail(k: Tensor) -> Tensor:
     square = (k + 1) * (k + 1)
     series = (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
     place = cast(clip(where(few, k, 0), 0, len(TAILS) - 1), "int64")
-    return where(few, known[place], series)  # type: ignore[no-any-return]
+    return where(few, known[place], series)
 
 
 def log_of_ratio(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ import numpy as np
 from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import is_integer
 from graphc.random.distribution import (
+    Drawn,
     batch_lengths,
     distribution,
     integer_dtype,
@@ -26,7 +27,7 @@ from graphc.tensor.core.elementwise import (
     right_shift,
     where,
 )
-from graphc.tensor.core.tensor import Tensor, as_tensor, constant
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant
 
 FRACTION = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 """The number of fraction bits of a float: the resolution of numbers between 0 and 1."""
@@ -65,6 +66,12 @@ def uniform(key: Tensor, shape: Lengths, dtype: str, low: Any = 0.0, high: Any =
         low: The lower end.
         high: The upper end.
 
+    Distribution:
+        - density at x: ``1 / (high - low)``, where ``low <= x < high``
+        - mean: ``(low + high) / 2``
+        - variance: ``(high - low)**2 / 12``
+        - draws are differentiable in low and high
+
     Example:
         >>> import graphc.tensor as gt
         >>> x = gt.random.uniform(-1.0, 1.0, size=3, rng=gt.random.key(0))
@@ -94,14 +101,14 @@ def integers_from(key: Tensor, shape: Lengths, dtype: str, first: Tensor, last: 
 
 @registered
 def integers(
-    low: Any,
-    high: Any = None,
-    size: Any = None,
+    low: TensorLike,
+    high: TensorLike | None = None,
+    size: TensorLike | None = None,
     *,
-    rng: Any = None,
+    rng: TensorLike | None = None,
     dtype: Any = None,
     return_next_rng: bool = False,
-) -> Any:
+) -> Drawn:
     """Draw uniform integers, at least ``low`` and below ``high``.
 
     They are the draws of ``jax.random.randint`` for the dtype. Where ``high`` is not above ``low``,
@@ -114,6 +121,12 @@ def integers(
         rng: The key, as for ``bernoulli``.
         dtype: The integer dtype of the draws; int64 by default.
         return_next_rng: Return a pair of the next key and the draw.
+
+    Distribution:
+        - probability of k: ``1 / (high - low)``, where ``low <= k < high``
+        - mean: ``(low + high - 1) / 2``
+        - variance: ``((high - low)**2 - 1) / 12``
+        - draws are integers, which have no derivatives
 
     Raises:
         ArgumentError: Python integers with none between them.
@@ -143,7 +156,7 @@ def _end(dtype: str, x: Any, less: int) -> Tensor:
     if isinstance(x, int):
         if not bounds.min <= x - less <= bounds.max:
             raise DTypeError(f"integers: {x - less} does not fit {dtype}.", "Use a wider dtype.")
-        return as_tensor(np.array(x - less, dtype))  # type: ignore[no-any-return]
+        return as_tensor(np.array(x - less, dtype))
     x = as_tensor(x)
     if not is_integer(x.dtype):
         raise DTypeError(f"integers: the end {x!r} is no integer.", "Use x.astype('int64').")

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from graphc.ir import Graph, Input, Node, pprint, toposort
+from graphc.ir import Graph, Input, Node, pprint, toposort, unwrapped_all
 from graphc.lazy import provided
 from graphc.loop.subgraph import inlined
 from graphc.rewrite.pairing import Entry, entries, told_apart
@@ -133,7 +133,8 @@ def explain(
         including = graph.mode.included if including is None else including
         graph = graph.requested
     elif not isinstance(graph, Graph):
-        outputs = [graph] if isinstance(graph, Node) else list(graph)
+        given: Any = unwrapped_all(graph)
+        outputs = [given] if isinstance(given, Node) else list(given)
         inputs = [node for node in toposort(outputs) if isinstance(node.op, Input)]
         graph = Graph(inputs, inlined(outputs))
     done = optimize(graph, excluding=excluding or (), including=including, recording=True)

@@ -6,7 +6,7 @@ from numpy import e, euler_gamma, inf, nan, newaxis as newaxis, pi
 
 from graphc import lazy
 from graphc.ir import TensorType
-from graphc.tensor import fft as fft, linalg as linalg, signal as signal
+from graphc.tensor import fft as fft, linalg as linalg, signal as signal, special as special
 from graphc.tensor.arrays.broadcast import (
     broadcast_arrays,
     broadcast_shape,
@@ -309,7 +309,9 @@ from graphc.tensor.core.shape import (
 )
 from graphc.tensor.core.specify import specify_broadcastable, specify_shape
 from graphc.tensor.core.tensor import (
+    Axis as Axis,
     Tensor,
+    TensorLike as TensorLike,
     as_tensor,
     constant,
 )
@@ -499,7 +501,9 @@ if TYPE_CHECKING:
     from graphc.implicit.node import implicit as implicit
 else:
     # Names of higher layers, which graphc/__init__.py provides.
-    __getattr__, __dir__ = lazy.attributes(globals())
+    __getattr__, __dir__ = lazy.attributes(
+        globals(), "Axis TensorLike fft linalg newaxis signal special"
+    )
 
 # Other names that PyTensor and NumPy have for the same.
 acos = arccos

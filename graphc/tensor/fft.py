@@ -10,12 +10,21 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.ir import Op, TensorType, is_complex, is_inexact
+from graphc.lazy import listing
 from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.rearrange import roll
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
 from graphc.tensor.core.elementwise import cast, conj, equal, maximum, where
 from graphc.tensor.core.shape import entries, length, shifted_axes
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function, known_axes
+from graphc.tensor.core.tensor import (
+    Axis,
+    Tensor,
+    TensorLike,
+    as_tensor,
+    axes_of,
+    function,
+    known_axes,
+)
 from graphc.tensor.signal.pad import pad
 
 __all__ = [
@@ -23,6 +32,8 @@ __all__ = [
     "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift", "ihfft", "irfft", "irfft2", "irfftn",
     "needs_elements", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
+
+__dir__ = listing(globals())
 
 MIRRORED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 """Each normalization, and that of the transposed transform."""
@@ -314,7 +325,7 @@ def _from_half(op: str, x: Tensor, axis: int, n: Any, norm: Any) -> Tensor:
 
 
 @function
-def fft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+def fft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """Return the discrete Fourier transform along an axis.
 
     Element k is the sum of ``a[j] * exp(-2j * pi * j * k / n)`` over j.
@@ -345,7 +356,7 @@ def fft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tenso
 
 
 @function
-def ifft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+def ifft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """Return the inverse of ``fft``; arguments, result and errors as there.
 
     Example:
@@ -358,21 +369,35 @@ def ifft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tens
 
 
 @function
-def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """Return ``fftn`` over the last two axes; arguments, result and errors as there."""
+def fft2(a: TensorLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """Return ``fftn`` over the last two axes; arguments, result and errors as there.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.fft.fft2(np.ones((2, 2))).real.eval(mode="NUMPY").tolist()
+        [[4.0, 0.0], [0.0, 0.0]]
+    """
     x = as_tensor(a)
     return _transform("fft2", x, _targets("fft2", x, s, axes), norm, inverse=False)
 
 
 @function
-def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """Return the inverse of ``fft2``; arguments, result and errors as for ``fftn``."""
+def ifft2(a: TensorLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """Return the inverse of ``fft2``; arguments, result and errors as for ``fftn``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a = [[1.0, 2.0], [3.0, 4.0]]
+        >>> gt.fft.ifft2(gt.fft.fft2(a)).real.round(6).eval(mode="NUMPY").tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
+    """
     x = as_tensor(a)
     return _transform("ifft2", x, _targets("ifft2", x, s, axes), norm, inverse=True)
 
 
 @function
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
+def fftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
     """Return the discrete Fourier transform over several axes.
 
     Args:
@@ -387,20 +412,33 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Te
     Raises:
         ShapeError: There are no such axes, or not as many as lengths.
         ArgumentError: No such norm.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.fft.fftn(np.ones((2, 2))).real.eval(mode="NUMPY").tolist()
+        [[4.0, 0.0], [0.0, 0.0]]
     """
     x = as_tensor(a)
     return _transform("fftn", x, _targets("fftn", x, s, axes), norm, inverse=False)
 
 
 @function
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
-    """Return the inverse of ``fftn``; arguments and errors as there."""
+def ifftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
+    """Return the inverse of ``fftn``; arguments and errors as there.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a = [[1.0, 2.0], [3.0, 4.0]]
+        >>> gt.fft.ifftn(gt.fft.fftn(a)).real.round(6).eval(mode="NUMPY").tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
+    """
     x = as_tensor(a)
     return _transform("ifftn", x, _targets("ifftn", x, s, axes), norm, inverse=True)
 
 
 @function
-def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+def rfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """Return the first half of the transform of real numbers, whose other half mirrors it.
 
     Args:
@@ -427,7 +465,7 @@ def rfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tens
 
 
 @function
-def irfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+def irfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """Return the inverse of ``rfft``: real numbers from the first half of their transform.
 
     Args:
@@ -454,13 +492,19 @@ def irfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Ten
 
 
 @function
-def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """Return ``rfftn`` over the last two axes; arguments, result and errors as there."""
+def rfft2(a: TensorLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """Return ``rfftn`` over the last two axes; arguments, result and errors as there.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]).real.eval(mode="NUMPY").tolist()
+        [[10.0, -2.0], [-4.0, 0.0]]
+    """
     return _real_over_axes("rfft2", a, s, axes, norm)
 
 
 @function
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
+def rfftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
     """Return the transform of real numbers over several axes, half of it along the last of them.
 
     Arguments and errors as for ``fftn``; the numbers must be real.
@@ -480,16 +524,29 @@ def _real_over_axes(op: str, a: Any, s: Any, axes: Any, norm: Any) -> Tensor:
 
 
 @function
-def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
-    """Return the inverse of ``rfft2``; arguments, result and errors as for ``irfftn``."""
+def irfft2(a: TensorLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Tensor:
+    """Return the inverse of ``rfft2``; arguments, result and errors as for ``irfftn``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a = [[1.0, 2.0], [3.0, 4.0]]
+        >>> gt.fft.irfft2(gt.fft.rfft2(a)).round(6).eval(mode="NUMPY").tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
+    """
     return _from_half_over_axes("irfft2", a, s, axes, norm)
 
 
 @function
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
+def irfftn(a: TensorLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Tensor:
     """Return the inverse of ``rfftn``; arguments and errors as for ``fftn``.
 
     The last length of ``s`` is the result's, as ``n`` of ``irfft``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a = [[1.0, 2.0], [3.0, 4.0]]
+        >>> gt.fft.irfftn(gt.fft.rfftn(a)).round(6).eval(mode="NUMPY").tolist()
+        [[1.0, 2.0], [3.0, 4.0]]
     """
     return _from_half_over_axes("irfftn", a, s, axes, norm)
 
@@ -501,7 +558,7 @@ def _from_half_over_axes(op: str, a: Any, s: Any, axes: Any, norm: Any) -> Tenso
 
 
 @function
-def hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+def hfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """Return the real transform of a Hermitian-symmetric signal, given its first half.
 
     Args:
@@ -509,14 +566,25 @@ def hfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tens
         n: The length of the result, as for ``irfft``.
         axis: The axis.
         norm: As for ``fft``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.hfft([4.0, 1.0, 0.0]).round(6).eval(mode="NUMPY").tolist()
+        [6.0, 4.0, 2.0, 4.0]
     """
     x = conj(as_tensor(a))
     return _from_half("hfft", x, _axis("hfft", x, axis), n, MIRRORED[_norm("hfft", norm)])
 
 
 @function
-def ihfft(a: Any, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
-    """Return the inverse of ``hfft``: the first half, for real numbers; arguments as ``rfft``'s."""
+def ihfft(a: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
+    """Return the inverse of ``hfft``: the first half, for real numbers; arguments as ``rfft``'s.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.ihfft([6.0, 4.0, 3.0, 4.0]).real.round(6).eval(mode="NUMPY").tolist()
+        [4.25, 0.75, 0.25]
+    """
     x = as_tensor(a)
     return conj(_real("ihfft", x, _axis("ihfft", x, axis), n, MIRRORED[_norm("ihfft", norm)]))
 
@@ -550,7 +618,13 @@ def fftfreq(n: Any, d: Any = 1.0) -> Tensor:
 
 @function
 def rfftfreq(n: Any, d: Any = 1.0) -> Tensor:
-    """Return the frequencies of the elements of ``rfft``; arguments as for ``fftfreq``."""
+    """Return the frequencies of the elements of ``rfft``; arguments as for ``fftfreq``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fft.rfftfreq(4).eval(mode="NUMPY").tolist()
+        [0.0, 0.25, 0.5]
+    """
     n = _requested("rfftfreq", n)
     return _of_frequency(arange(n // 2 + 1), n, d)
 
@@ -564,7 +638,7 @@ def _shifted(op: str, x: Any, axes: Axis, sign: int) -> Tensor:
 
 
 @function
-def fftshift(x: Any, axes: Axis = None) -> Tensor:
+def fftshift(x: TensorLike, axes: Axis = None) -> Tensor:
     """Return the spectrum with frequency 0 in the middle, negative frequencies before it.
 
     Args:
@@ -580,6 +654,13 @@ def fftshift(x: Any, axes: Axis = None) -> Tensor:
 
 
 @function
-def ifftshift(x: Any, axes: Axis = None) -> Tensor:
-    """Return the inverse of ``fftshift``; arguments as there."""
+def ifftshift(x: TensorLike, axes: Axis = None) -> Tensor:
+    """Return the inverse of ``fftshift``; arguments as there.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> x = [0.0, 1.0, 2.0, -2.0, -1.0]
+        >>> gt.fft.ifftshift(gt.fft.fftshift(x)).eval(mode="NUMPY").tolist()
+        [0.0, 1.0, 2.0, -2.0, -1.0]
+    """
     return _shifted("ifftshift", x, axes, -1)

@@ -16,6 +16,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc.errors import ArgumentError, DTypeError
 from graphc.ir import Graph
 
 x = gt.vector("x")
@@ -29,6 +30,42 @@ def again(value: Any) -> Any:
 def counter(mode: str) -> tuple[graphc.Function, graphc.Shared]:
     n = graphc.shared(0, "n")
     return graphc.function([], n, updates=[(n, n + 1)], mode=mode), n
+
+
+# Copies with other variables, or without updates.
+
+
+def test_a_copy_may_have_other_variables(mode: str) -> None:
+    count, n = counter(mode)
+    other = graphc.shared(10, "other")
+    copied = count.copy(swap={n: other}, name="copied")
+    assert [int(copied()), int(copied()), int(other.get_value()), int(n.get_value())] == [
+        10,
+        11,
+        12,
+        0,
+    ]
+    assert (copied.name, count.copy().name) == ("copied", count.name)
+    assert [int(count.copy()()), int(n.get_value())] == [0, 1]
+
+
+def test_a_copy_may_leave_variables_as_they_are(mode: str) -> None:
+    count, n = counter(mode)
+    copied = count.copy(delete_updates=True)
+    assert [int(copied()), int(copied()), int(n.get_value())] == [0, 0, 0]
+    draw = graphc.function([], gt.random.RandomStream(1).normal(), mode=mode)
+    same = draw.copy(delete_updates=True)
+    assert float(same()) == float(same())
+
+
+def test_what_cannot_take_a_variables_place_is_refused(mode: str) -> None:
+    count, n = counter(mode)
+    with pytest.raises(ArgumentError, match=r"x: float64.* is no shared variable"):
+        count.copy(swap={n: x})
+    with pytest.raises(ArgumentError, match="does not depend on"):
+        count.copy(swap={graphc.shared(1): n})
+    with pytest.raises(DTypeError, match="can't replace"):
+        count.copy(swap={n: graphc.shared(1.0)})
 
 
 # Pickling.

@@ -141,6 +141,35 @@ def test_a_second_process_neither_traces_nor_compiles_with_jax(tmp_path: Path) -
     assert second[1:3] == [["load"], []]
 
 
+STREAM = """
+mode = sys.argv[1]
+traced_by_python(mode)
+stream = gt.random.RandomStream(7)
+draws = graphc.scan(lambda s: s + stream.normal(), outputs_info=0.0, n_steps=3)
+f = graphc.function([], [stream.uniform(size=4), draws], mode=mode)
+# What an earlier process left is where this one goes on.
+for (key, _), value in zip(stream.state_updates, json.loads(sys.argv[2]), strict=False):
+    key.set_value(np.array(value, "uint32"))
+found = [values(f()) for _ in range(2)]
+keys = [key.get_value().tolist() for key, _ in stream.state_updates]
+print(json.dumps([len(rewrites), found, keys]))
+"""
+
+
+@pytest.mark.sample(every=3)
+@modes
+def test_a_second_process_goes_on_with_a_streams_draws(tmp_path: Path, mode: str) -> None:
+    rewrites, first, keys = answer(started(STREAM, tmp_path / "cache", mode, "[]"))
+    again, second, _ = answer(started(STREAM, tmp_path / "cache", mode, json.dumps(keys)))
+    assert (rewrites, again) == (1, 0)
+    stream = gt.random.RandomStream(7)
+    draws = graphc.scan(lambda s: s + stream.normal(), outputs_info=0.0, n_steps=3)
+    f = graphc.function([], [stream.uniform(size=4), draws], mode="NUMPY")
+    for found in [*first, *second]:
+        for x, y in zip(found, f(), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-6)
+
+
 @pytest.mark.sample(every=3)
 @modes
 def test_a_process_without_a_cache_writes_nothing(tmp_path: Path, mode: str) -> None:

@@ -78,7 +78,7 @@ PURE = graphc.function([x], cost).pure
 def test_a_loop_that_stops_by_itself_has_a_gradient_in_jax() -> None:
     # JAX has no reverse mode of its while loops; the derivative here is graphc's.
     s = gt.scalar("s")
-    grown, _ = graphc.scan(
+    grown, *_ = graphc.scan(
         lambda v: ((v * s, v), graphc.until(v * s > 100.0)), outputs_info=[s, None], n_steps=50
     )
     pure = graphc.function([s], grown[-1]).pure

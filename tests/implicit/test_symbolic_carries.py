@@ -58,7 +58,7 @@ def test_a_carry_stays_implicit_where_a_step_keeps_its_form(mode: str) -> None:
 
 
 def test_the_gradient_by_a_carrys_fields_is_right(mode: str) -> None:
-    states, _ = graphc.scan(
+    states, *_ = graphc.scan(
         lambda h, u: (gt.tanh(h @ u), u * 0.5), outputs_info=[x, w], n_steps=STEPS
     )
     with materializing("error"):
@@ -258,7 +258,7 @@ def test_a_loop_gives_what_the_dense_one_gives(data: st.DataObject) -> None:
         make(*shape, seed=i) for i, shape in enumerate([(steps, n, n), (n, n), (n, n)])
     )
     a, b, c = (like(u, name) for u, name in ((stack, "a"), (constant, "b"), (carry, "c")))
-    states, _ = graphc.scan(
+    states, *_ = graphc.scan(
         lambda a, h, c: (gt.tanh(h @ a + h @ b + h @ c), c * 0.5),
         a,
         [gt.ones((2, n)), c],

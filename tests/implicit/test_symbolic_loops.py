@@ -233,7 +233,7 @@ def test_stacks_of_adapters_of_packed_weights_are_sequences_and_carries(mode: st
     first = treedef.build([field[0] for field in fields])
     u, c, z = like(layers, "u"), like(first, "c"), gt.matrix("z")
     over = graphc.scan(lambda w, h: gt.tanh(h @ w), u, z)[-1]
-    carried, _ = graphc.scan(lambda h, w: (gt.tanh(h @ w), w), None, [z, c], n_steps=2)
+    carried, *_ = graphc.scan(lambda h, w: (gt.tanh(h @ w), w), None, [z, c], n_steps=2)
     given = random.normal(size=(2, 32))
     with materializing("error"):
         outputs = [over, carried[-1], *graphc.grad(over.sum(), [z, u.array.a])]

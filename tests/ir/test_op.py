@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import graphc
 import graphc.tensor as gt
 from graphc.errors import InvalidGraphError, ShapeError, UnsupportedOperationError
-from graphc.ir import Graph, Op, TensorType, encode
+from graphc.ir import Graph, Op, TensorType, TupleType, encode
 from graphc.tensor import Tensor
 
 
@@ -34,6 +35,21 @@ class Scale(Op):
 
     def infer(self, x: Any) -> Any:
         return x
+
+
+@dataclass(frozen=True, slots=True)
+class Halves(Op):
+    """An operation with two results."""
+
+    by_numpy = True
+
+    def infer(self, x: Any) -> Any:
+        (n,) = x.shape
+        half = TensorType(x.dtype, (None if n is None else n // 2,))
+        return TupleType((half, half))
+
+    def perform(self, x: Any) -> Any:
+        return x[: len(x) // 2], x[len(x) // 2 :]
 
 
 class Careless(Op):
@@ -66,6 +82,18 @@ def test_an_operation_that_is_no_dataclass_has_no_key() -> None:
     x = gt.scalar()
     with pytest.raises(InvalidGraphError, match="Careless is not a dataclass"):
         Graph([x], [Tensor.make(Careless(), x)]).key()
+
+
+@pytest.mark.parametrize("operand", [1.0, [1.0], np.ones(3)], ids=["number", "list", "array"])
+def test_an_operand_that_is_no_symbolic_array_is_named(operand: Any) -> None:
+    with pytest.raises(InvalidGraphError, match="Scale takes symbolic arrays, not") as caught:
+        Tensor.make(Scale(2), operand)
+    assert repr(operand) in str(caught.value)
+
+
+def test_an_operation_without_a_hash_is_refused() -> None:
+    with pytest.raises(InvalidGraphError, match=r"Scale has no hash.*\n.*tuples, not lists"):
+        Tensor.make(Scale([1, 2]), gt.scalar())
 
 
 def test_users_operations_are_interned_by_their_parameters() -> None:
@@ -141,3 +169,18 @@ def test_the_type_rule_of_a_users_operation_is_asked_each_time() -> None:
 def test_an_operation_in_pytensors_form_is_refused_where_it_is_defined() -> None:
     with pytest.raises(InvalidGraphError, match=r"make_node.*\n.*infer.*operations.md.*test_op.py"):
         type("Doubled", (Op,), {"make_node": lambda self, x: x})
+
+
+def test_an_operation_is_called_to_apply_it() -> None:
+    x = gt.vector("x")
+    assert Scale(2)(x) is Tensor.make(Scale(2), x)
+    assert Scale(2)(1.5) is Tensor.make(Scale(2), gt.constant(1.5))
+    assert Scale(2)([x, x]).type == TensorType("float64", (2, None))
+
+
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_several_results_of_an_operation_are_a_list(mode: str) -> None:
+    x = gt.vector("x")
+    first, second = Halves()(x)
+    f = graphc.function([x], second - first, mode=mode, returns="numpy")
+    assert f([1.0, 2.0, 5.0, 9.0]).tolist() == [4.0, 7.0]

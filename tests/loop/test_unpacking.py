@@ -1,4 +1,4 @@
-"""``out, updates = scan(...)``, which would unpack rows or outputs, is refused on its line."""
+"""``out, updates = scan(...)`` is given both, though outputs are returned alone elsewhere."""
 
 # ruff: noqa: RUF059 (the unpacking is what is tested)
 
@@ -12,7 +12,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import ArgumentError, SymbolicValueError
+from graphc.errors import SymbolicValueError
 
 x = gt.vector("x")
 two = gt.vector("two", shape=(2,))
@@ -50,6 +50,10 @@ def nested_and_discarded() -> None:
     (a, b), _ = graphc.scan(lambda y: [y, y], two)  # <-
 
 
+def of_three() -> None:
+    outs, rest = graphc.scan(lambda y: [y, y, y], two)  # <-
+
+
 def of_map() -> None:
     out, updates = graphc.map(lambda y: y, two)  # <-
 
@@ -67,43 +71,71 @@ def of_foldr() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [of_one, of_two_rows, discarded, of_two_outputs, nested, nested_and_discarded, of_map,
+    "written",
+    [of_one, of_two_rows, discarded, of_two_outputs, nested, nested_and_discarded, of_three, of_map,
      of_reduce, of_foldl, of_foldr],
 )  # fmt: skip
-def test_updates_are_not_unpacked_from_outputs(wrong: Callable[[], None]) -> None:
-    with pytest.raises(ArgumentError, match="outputs alone") as error:
-        wrong()
-    assert "return_updates=True" in str(error.value)
-    assert f"test_unpacking.py:{wrong.__code__.co_firstlineno + 1}" in str(error.value)
+def test_a_line_that_unpacks_outputs_and_updates_gets_both(written: Callable[[], None]) -> None:
+    with pytest.warns(DeprecationWarning, match="outputs and updates, as it unpacks") as found:
+        written()
+    assert "return_updates=True gives a pair" in str(found[0].message)
+    assert found[0].filename == __file__
+    assert found[0].lineno == written.__code__.co_firstlineno + 1
 
 
-def test_what_a_function_of_the_user_returns_is_not_unpacked_to_rows() -> None:
-    with pytest.raises(SymbolicValueError, match="return their outputs alone"):
+def test_what_a_function_of_the_user_returns_is_unpacked_where_it_is_called() -> None:
+    with pytest.warns(DeprecationWarning, match="outputs and updates"):
         out, _ = one()
-    with pytest.raises(SymbolicValueError, match="return their outputs alone"):
+    with pytest.warns(DeprecationWarning, match="outputs and updates"):
         out, updates = one(two)
-    with pytest.raises(SymbolicValueError, match="return their outputs alone"):
-        [_, _], updates = pair(two)
+    assert (out.type, updates) == (two.type, {})
+    with pytest.warns(DeprecationWarning, match="outputs and updates"):
+        [up, down], updates = pair(two)
+    assert [up, down, updates] == [*pair(two), {}]
     with pytest.raises(SymbolicValueError, match="Its length is unknown"):
         a, b, c = x
 
 
-def test_a_second_output_that_is_discarded_is_warned_of() -> None:
-    with pytest.warns(UserWarning, match="_ is the second"):
+def test_updates_of_shared_variables_are_those_that_the_line_unpacks() -> None:
+    count = graphc.shared(1)
+    with pytest.warns(DeprecationWarning, match="outputs and updates"):
+        values, updates = graphc.scan(lambda: {count: count + 1}, n_steps=10)
+    assert values is None
+    graphc.function([], [], updates=updates, mode="NUMPY")()
+    assert count.get_value() == 11
+
+
+def test_a_pair_that_is_unpacked_later_is_refused() -> None:
+    kept = one(two)
+    with pytest.raises(SymbolicValueError, match="return their outputs alone"):
+        out, updates = kept
+
+
+def test_a_line_of_two_meanings_is_warned_of() -> None:
+    with pytest.warns(UserWarning, match="_ is the second output"):
         outs, _ = graphc.scan(lambda y: [y + 1, y - 1], x)
-    first, _ = graphc.scan(lambda y: [y + 1, y - 1], x)
-    assert outs is first
+    with pytest.warns(UserWarning, match=r"scan\(\.\.\.\)\[0\] is the first step"):
+        row = one()[0]
+    with pytest.warns(UserWarning, match=r"scan\(\.\.\.\)\[0\] is the first output"):
+        first = graphc.scan(lambda y: [y + 1, y - 1], x)[0]
+    assert (row.ndim, first) == (0, outs)
+
+
+def test_arguments_say_what_is_returned() -> None:
+    first, _ = graphc.scan(lambda y: [y + 1, y - 1], x, return_updates=False)
+    assert graphc.scan(lambda y: [y + 1, y - 1], x, return_updates=False)[0] is first
+    a, b = graphc.scan(lambda y: y + 1, two, return_updates=False)
+    out, updates = graphc.scan(lambda y: y + 1, two, return_updates=True)
+    assert (a.type.shape, out.type, updates) == ((), two.type, {})
 
 
 def test_outputs_and_rows_are_unpacked_to_other_names() -> None:
     up, down = graphc.scan(lambda y: [y + 1, y - 1], x)
     first, *_ = graphc.scan(lambda y: [y + 1, y - 1], x)
     a, b = graphc.scan(lambda y: y + 1, two)
-    out, updates = graphc.scan(lambda y: y + 1, x, return_updates=True)
     reset, update_gate = graphc.scan(lambda y: [y + 1, y - 1], x)
-    assert (up, down, updates) == (reset, update_gate, {})
+    assert (up, down) == (reset, update_gate)
     assert first is up
-    assert out.type is x.type
+    assert one()[-1].ndim == 0
     values = graphc.function([two], [a, b], mode="NUMPY")(np.array([1.0, 2.0]))
     assert [float(y) for y in values] == [2.0, 3.0]

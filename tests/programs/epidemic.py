@@ -31,7 +31,7 @@ def program() -> list[Any]:
         new = spread * healthy * earlier
         return [infected * (1 - heal) + new, healthy - new]
 
-    infected, _ = graphc.scan(
+    infected, *_ = graphc.scan(
         step,
         outputs_info=[
             {"initial": pt.full((DELAY,), 0.01), "taps": [-DELAY, -1]},

@@ -53,6 +53,13 @@ SAME: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda key: random.binomial(5, 0.3, size=N, rng=key),
         lambda key: theirs.binomial(key, 5, 0.3, (N,)),
     ),
+    **{
+        f"binomial of {n} and {p}": (
+            lambda key, n=n, p=p: random.binomial(n, p, size=N, rng=key),
+            lambda key, n=n, p=p: theirs.binomial(key, n, p, (N,)),
+        )
+        for n, p in ((1, 0.3), (1, 0.9), (1, 1.0), (20, 0.5))
+    },
     "binomial of few in float32": (
         lambda key: random.binomial(narrow(5), narrow(0.9), size=N, rng=key),
         lambda key: theirs.binomial(key, narrow(5), narrow(0.9), (N,)),

@@ -146,6 +146,30 @@ def test_a_generator_is_carried_by_a_scan(mode: str) -> None:
     np.testing.assert_allclose(found, compiled(expected, "NUMPY")(), 1e-6)
 
 
+def test_a_generator_is_carried_by_loops_of_containers(mode: str) -> None:
+    def step(carry: Any, _: None) -> Any:
+        carry["rng"], x = carry["rng"].normal()
+        return carry, x
+
+    def more(carry: Any) -> Any:
+        return carry["rng"].uniform()[1] < 0.9
+
+    first = {"rng": random.rng("generator")}
+    final, draws = graphc.loop(step, dict(first), n_steps=3)
+    stopped, _ = graphc.loop(step, dict(first), until=lambda c: ~more(c), max_steps=99)
+    ended = graphc.while_loop(more, lambda c: step(c, None)[0], dict(first), 99)
+    draws_after = [end["rng"].normal()[1] for end in (final, stopped, ended)]
+    f = graphc.function([first["rng"]], [draws, *draws_after], mode=mode, returns="numpy")
+    generator, expected = random.rng("g"), []
+    following = generator
+    for _ in range(4):
+        following, x = following.normal()
+        expected.append(x)
+    key = np.array([1, 2], "uint32")
+    found, then, *_ = f(key)
+    np.testing.assert_allclose([*found, then], [y.eval({generator: key}) for y in expected])
+
+
 def test_the_owner_of_a_draw_gives_the_next_generator_and_the_draw() -> None:
     rng = random.shared_rng(seed=6)
     for x in (random.normal(2.0, 3.0, rng=rng), random.integers(9, rng=rng, size=2)):

@@ -6,13 +6,13 @@ and below a loop what is in its steps. The width of a box is its time.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
-from importlib.resources import files
 from typing import TYPE_CHECKING
 from zlib import crc32
+
+from graphc.draw.viewer import filled
 
 if TYPE_CHECKING:
     from graphc.compile.profile.result import Profile, Row
@@ -108,5 +108,4 @@ def page(profile: Profile, text: str, *, whole: bool = True) -> str:
     parts = {"picture": flame(profile), "text": escape(text), "title": escape(profile.title)}
     if not whole:
         return f"<div>{parts['picture']}<pre>{parts['text']}</pre></div>"
-    template = files("graphc.compile.profile").joinpath("page.html").read_text(encoding="utf-8")
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
+    return filled("graphc.compile.profile", "page.html", parts)

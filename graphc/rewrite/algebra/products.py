@@ -66,7 +66,7 @@ def product_of(parts: Scaled, dtype: str) -> Node | None:
     if factor in {1, -1}:
         return x if factor == 1 else negative(x)
     inverse = rounded(1 / factor, dtype)
-    if number != factor and inverse == 1 / factor:
+    if number != factor and inverse is not None and inverse == 1 / factor:
         return divide(x, as_tensor(inverse, dtype=dtype))
     return multiply(x, as_tensor(number, dtype=dtype))
 

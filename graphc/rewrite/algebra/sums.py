@@ -101,7 +101,7 @@ def constant_of(value: Any, dtype: str) -> Tensor:
         bounds = np.iinfo(dtype)
         lowest, highest = int(bounds.min), int(bounds.max)
         value = (int(value) - lowest) % (highest - lowest + 1) + lowest
-    return as_tensor(value, dtype=dtype)  # type: ignore[no-any-return]
+    return as_tensor(value, dtype=dtype)
 
 
 # Integers.

@@ -128,7 +128,7 @@ class AnalysedLoop(OpenedLoop):
             return rows
         done = less(arange(self.steps, dtype="int64"), self.given.count)
         done = expand_dims(done, tuple(range(1, rows.ndim)))
-        return where(done, rows, constant(0, dtype=rows.dtype))  # type: ignore[no-any-return]
+        return where(done, rows, constant(0, dtype=rows.dtype))
 
     def results(
         self,

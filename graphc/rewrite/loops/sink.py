@@ -141,11 +141,11 @@ class _Sums:
     @property
     def _steps_done(self) -> Tensor:
         given = self.body.given
-        return as_tensor(self.body.steps if given.count is None else given.count, dtype="int64")  # type: ignore[no-any-return]
+        return as_tensor(self.body.steps if given.count is None else given.count, dtype="int64")
 
     def _of_any_step(self, total: Tensor) -> Tensor:
         """A sum that is zero where no step is done, even of what is infinite."""
-        return where(greater(self._steps_done, 0), total, constant(0, dtype=total.dtype))  # type: ignore[no-any-return]
+        return where(greater(self._steps_done, 0), total, constant(0, dtype=total.dtype))
 
     def _early_factor(self, x: Tensor) -> Tensor | None:
         """Its rows, or the array itself where it does not vary."""

@@ -155,7 +155,7 @@ def dot_of_equal_elements(node: Node, op: DotGeneral) -> Node | None:
     return None
 
 
-def _scaled_sum(node: Node, side: int, value: object) -> Node | None:
+def _scaled_sum(node: Node, side: int, value: complex) -> Node | None:
     op: DotGeneral = node.op  # type: ignore[assignment]
     x, other = node.inputs[side], node.inputs[1 - side]
     *labels, result = numbers_of(node)

@@ -78,7 +78,7 @@ def length_by_index(node: Node, op: Index) -> Node | None:
     match op.entries:
         case (int(axis),) if isinstance(x.op, Shape):
             (measured,) = x.inputs
-            return as_tensor(length_of(measured, axis % x.type.shape[0]))  # type: ignore[no-any-return]
+            return as_tensor(length_of(measured, axis % x.type.shape[0]))
     return None
 
 

@@ -44,7 +44,6 @@ from graphc.tensor.arrays.reduce import (
 )
 from graphc.tensor.core.axes import ExpandDims, Transpose, expand_dims, squeeze, transpose
 from graphc.tensor.core.elementwise import (
-    REALS,
     RISING,
     Elementwise,
     add,
@@ -276,7 +275,7 @@ def sum_of_eye(node: Node, op: Sum) -> Node | None:
     rows, columns = (length_of(x, axis) for axis in (0, 1))
     if isinstance(rows, int) and isinstance(columns, int):
         count = min(rows, columns - x.op.offset) - max(0, -x.op.offset)
-        return as_tensor(max(count, 0), dtype=x.op.dtype)  # type: ignore[no-any-return]
+        return as_tensor(max(count, 0), dtype=x.op.dtype)
     square = rows is columns and isinstance(rows, Node) and isinstance(rows.op, Length)
     return cast(rows, x.op.dtype) if square and not x.op.offset else None
 
@@ -395,7 +394,7 @@ def _is_increasing(op: Op) -> bool:
     if not isinstance(op, Elementwise):
         return False
     facts = op.facts
-    return facts.trend == RISING and facts.support == REALS and not facts.whole
+    return facts.trend == RISING and not facts.support and not facts.whole
 
 
 @rewrite("stabilize", ArgMax, ArgMin)

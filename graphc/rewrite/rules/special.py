@@ -131,7 +131,7 @@ def _weights(y: Node, weighted: Node) -> Node | None:
 def _peak(weights: Node, x: Node, axes: tuple[int, ...]) -> Tensor:
     """The largest x of each slice that has a weight, 0 where there is no finite one."""
     largest = Tensor.make(MaxWithDefault(axes), where(equal(weights, 0), -np.inf, x))
-    return where(isfinite(largest), largest, 0)  # type: ignore[no-any-return]
+    return where(isfinite(largest), largest, 0)
 
 
 @rewrite("stabilize", log)

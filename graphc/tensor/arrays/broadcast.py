@@ -21,7 +21,7 @@ from graphc.tensor.core.shape import (
     target_shape,
     with_batch_length,
 )
-from graphc.tensor.core.tensor import Tensor, as_tensor, constant, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant, function
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class BroadcastTo(Op):
 
 
 @function
-def broadcast_to(x: Any, shape: Any) -> Tensor:
+def broadcast_to(x: TensorLike, shape: Any) -> Tensor:
     """Return the array repeated along new leading axes and along axes of static length 1.
 
     Args:
@@ -120,7 +120,7 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
     if new < 0:
         raise ShapeError(f"broadcast_to({x!r}, {static}): the shape has fewer axes than the array.")
     if static == x.type.shape and None not in static:
-        return x  # type: ignore[no-any-return]
+        return x
     repeated = tuple(
         axis for axis, n in enumerate(x.type.shape) if n == 1 and static[new + axis] != 1
     )
@@ -131,15 +131,22 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
 
 
 @function
-def broadcast_arrays(*xs: Any) -> list[Tensor]:
-    """Return the arrays, each broadcast to their common shape."""
+def broadcast_arrays(*xs: TensorLike) -> list[Tensor]:
+    """Return the arrays, each broadcast to their common shape.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> [y.type for y in gt.broadcast_arrays(np.ones((2, 1)), np.ones(3))]
+        [float64[2, 3], float64[2, 3]]
+    """
     tensors = [as_tensor(x) for x in xs]
     common = broadcast_lengths(tensors) if tensors else []
     return [broadcast_to(x, common) for x in tensors]
 
 
 @function
-def broadcast_shape(*arrays: Any, arrays_are_shapes: bool = False) -> tuple[Tensor, ...]:
+def broadcast_shape(*arrays: TensorLike, arrays_are_shapes: bool = False) -> tuple[Tensor, ...]:
     """Return the lengths of the arrays' common shape.
 
     Args:
@@ -183,7 +190,7 @@ def _checked(n: Tensor, axis: int, xs: Sequence[Tensor]) -> Tensor:
 
 
 @function
-def second(a: Any, b: Any) -> Tensor:
+def second(a: TensorLike, b: TensorLike) -> Tensor:
     """Return ``b`` broadcast to the common shape of both; ``a`` gives its lengths alone.
 
     Args:
@@ -207,7 +214,7 @@ def second(a: Any, b: Any) -> Tensor:
 
 
 @function
-def fill(a: Any, b: Any) -> Tensor:
+def fill(a: TensorLike, b: TensorLike) -> Tensor:
     """Return an array of a's shape filled with ``b``; arguments as for ``second``.
 
     Example:

@@ -14,7 +14,7 @@ from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
 from graphc.tensor.core.elementwise import Cast, Elementwise
 from graphc.tensor.core.shape import Reshape, Shape
 from graphc.tensor.core.specify import SpecifyShape
-from graphc.tensor.core.tensor import as_tensor, function
+from graphc.tensor.core.tensor import TensorLike, as_tensor, function
 
 PASSING = (BroadcastTo, ExpandDims, Squeeze, Transpose, Reshape, SpecifyShape)
 """Operations whose result holds the values of their first input."""
@@ -22,7 +22,7 @@ PASSING = (BroadcastTo, ExpandDims, Squeeze, Transpose, Reshape, SpecifyShape)
 
 @function
 def get_underlying_scalar_constant_value(
-    v: Any,
+    v: TensorLike,
     *,
     elemwise: bool = True,
     only_process_constants: bool = False,
@@ -64,7 +64,7 @@ def get_underlying_scalar_constant_value(
 
 @function
 def get_scalar_constant_value(
-    v: Any,
+    v: TensorLike,
     elemwise: bool = True,
     only_process_constants: bool = False,
     max_recur: int = 10,
@@ -74,6 +74,11 @@ def get_scalar_constant_value(
 
     Arguments, result and errors are as for ``get_underlying_scalar_constant_value``; an array that
     has axes is not a number.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.get_scalar_constant_value(gt.constant(2.5)).item()
+        2.5
     """
     x = as_tensor(v)
     if not x.ndim:

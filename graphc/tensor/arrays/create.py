@@ -26,7 +26,7 @@ from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import cast, equal
 from graphc.tensor.core.shape import entries, lengths, read_from, target_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor, function, operands
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 
 LETTERS = {
     "b": "int8", "w": "int16", "i": "int32", "l": "int64", "f": "float32", "d": "float64",
@@ -72,7 +72,7 @@ def tensor(name: Any = None, *, dtype: Any = None, shape: Any = None, ndim: Any 
         raise ShapeError("tensor: expected either shape or ndim.")
     if dtype is None:
         dtype = config.floatX
-    return TensorType(dtype, (None,) * ndim if shape is None else shape)(name)  # type: ignore[no-any-return]
+    return TensorType(dtype, (None,) * ndim if shape is None else shape)(name)
 
 
 def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
@@ -86,7 +86,21 @@ def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
 
     construct.__name__ = construct.__qualname__ = kind
     lengths = ", ".join("?" if n is None else str(n) for n in shape)
-    construct.__doc__ = f"A symbolic input of type floatX[{lengths}]; ``shape`` may state lengths."
+    construct.__doc__ = f"""A symbolic input of type floatX[{lengths}].
+
+    Args:
+        name: Its name, in messages and as a keyword argument of functions.
+        dtype: ``config.floatX`` by default.
+        shape: Lengths that are known, and None for others.
+
+    Raises:
+        ShapeError: The shape has another number of axes.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.{kind}("x").type
+        float64[{lengths}]
+    """
     return construct
 
 
@@ -116,15 +130,19 @@ class Several(Protocol):
     def __call__(self, a: str, b: str, /, *names: str, dtype: Any = None) -> list[Tensor]: ...
 
     @overload
-    def __call__(self, names: str | Sequence[str], /, *, dtype: Any = None) -> Any: ...
+    def __call__(
+        self, names: str | Sequence[str], /, *, dtype: Any = None
+    ) -> Tensor | list[Tensor]: ...
 
 
 def _plural(kind: str) -> Several:
-    def construct(*names: Any, dtype: Any = None) -> Any:
+    def construct(*names: str | Sequence[str] | int, dtype: Any = None) -> Tensor | list[Tensor]:
+        one: Callable[..., Tensor]
         one = CONSTRUCTORS[kind] if dtype is None else partial(CONSTRUCTORS[kind], dtype=dtype)
         if names and isinstance(names[0], int):
             return [one() for _ in range(names[0])]
-        made = [one(name) for name in (names[0] if len(names) == 1 else names)]
+        given: Any = names[0] if len(names) == 1 else names
+        made = [one(name) for name in given]
         return made[0] if len(made) == 1 else made
 
     construct.__name__ = construct.__qualname__ = plural(kind)
@@ -137,8 +155,14 @@ def _plural(kind: str) -> Several:
 
     Returns:
         A list of inputs; for a single name the input itself.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a, b = gt.{plural(kind)}("a", "b")
+        >>> a.name, b.type == gt.{kind}().type
+        ('a', True)
     """
-    return construct
+    return construct  # type: ignore[return-value]
 
 
 def plural(kind: str) -> str:
@@ -159,7 +183,7 @@ PLURALS = {plural(kind): _plural(kind) for kind in CONSTRUCTORS}
 
 
 @function
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+def full(shape: Any, fill_value: TensorLike, dtype: Any = None) -> Tensor:
     """Return an array filled with one value.
 
     Args:
@@ -177,37 +201,61 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
 
 @function
 def zeros(shape: Any, dtype: Any = None) -> Tensor:
-    """Return an array of zeros, of ``config.floatX`` by default."""
+    """Return an array of zeros, of ``config.floatX`` by default.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.zeros((2, 3)).eval(mode="NUMPY").tolist()
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
     return full(shape, np.zeros((), numpy_dtype(dtype_name(dtype or config.floatX))))
 
 
 @function
 def ones(shape: Any, dtype: Any = None) -> Tensor:
-    """Return an array of ones, of ``config.floatX`` by default."""
+    """Return an array of ones, of ``config.floatX`` by default.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.ones((2, 3)).eval(mode="NUMPY").tolist()
+        [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    """
     return full(shape, np.ones((), numpy_dtype(dtype_name(dtype or config.floatX))))
 
 
 @function
 def empty(shape: Any, dtype: Any = None) -> Tensor:
-    """Return an array of zeros: a graph has no uninitialised values."""
+    """Return an array of zeros: a graph has no uninitialised values.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.empty((2, 3)).eval(mode="NUMPY").tolist()
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
     return zeros(shape, dtype)
 
 
 @function
-def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+def full_like(x: TensorLike, fill_value: TensorLike, dtype: Any = None) -> Tensor:
     """Return an array filled with one value, of x's shape and dtype.
 
     Args:
         x: The array whose shape and dtype are taken.
         fill_value: A scalar.
         dtype: That of x by default.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.full_like(np.ones(2), 7.0).eval(mode="NUMPY").tolist()
+        [7.0, 7.0]
     """
     x = as_tensor(x)
     return read_from(x, full(lengths(x), cast(fill_value, dtype or x.dtype)))
 
 
 @function
-def zeros_like(x: Any, dtype: Any = None) -> Tensor:
+def zeros_like(x: TensorLike, dtype: Any = None) -> Tensor:
     """Return an array of zeros of x's shape and dtype.
 
     Example:
@@ -220,21 +268,34 @@ def zeros_like(x: Any, dtype: Any = None) -> Tensor:
 
 
 @function
-def ones_like(x: Any, dtype: Any = None) -> Tensor:
-    """Return an array of ones of x's shape and dtype."""
+def ones_like(x: TensorLike, dtype: Any = None) -> Tensor:
+    """Return an array of ones of x's shape and dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.ones_like([5.0, 6.0]).eval(mode="NUMPY").tolist()
+        [1.0, 1.0]
+    """
     x = as_tensor(x)
     return read_from(x, ones(lengths(x), dtype or x.dtype))
 
 
 @function
-def empty_like(x: Any, dtype: Any = None) -> Tensor:
-    """Return an array of zeros of x's shape and dtype: a graph has no uninitialised values."""
+def empty_like(x: TensorLike, dtype: Any = None) -> Tensor:
+    """Return an array of zeros of x's shape and dtype: a graph has no uninitialised values.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.empty_like(np.ones(3)).eval(mode="NUMPY").tolist()
+        [0.0, 0.0, 0.0]
+    """
     x = as_tensor(x)
     return read_from(x, zeros_like(x, dtype))
 
 
 @function
-def alloc(value: Any, *shape: Any) -> Tensor:
+def alloc(value: TensorLike, *shape: Any) -> Tensor:
     """Return a value repeated to a shape.
 
     Example:
@@ -291,7 +352,9 @@ class StaticArange(Op):
 
 
 @function
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
+def arange(
+    start: TensorLike, stop: TensorLike | None = None, step: Any = 1, dtype: Any = None
+) -> Tensor:
     """Return evenly spaced values from ``start`` on, ``stop`` excluded.
 
     Args:
@@ -424,20 +487,39 @@ def diagonal_number(op: str, k: Any) -> Tensor:
 
 
 @function
-def identity_like(x: Any, dtype: Any = None) -> Tensor:
-    """Return the identity matrix of a matrix's shape and dtype."""
+def identity_like(x: TensorLike, dtype: Any = None) -> Tensor:
+    """Return the identity matrix of a matrix's shape and dtype.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.identity_like(np.ones((2, 2))).eval(mode="NUMPY").tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
     x = as_tensor(x)
     n, m = lengths(x)
     return read_from(x, eye(n, m, dtype=dtype or x.dtype))
 
 
 @function
-def tensor_copy(x: Any) -> Tensor:
-    """Return the array itself: a symbolic array never changes, so it needs no copy."""
-    return as_tensor(x)  # type: ignore[no-any-return]
+def tensor_copy(x: TensorLike) -> Tensor:
+    """Return the array itself: a symbolic array never changes, so it needs no copy.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.tensor_copy(gt.as_tensor([1.0, 2.0])).eval(mode="NUMPY").tolist()
+        [1.0, 2.0]
+    """
+    return as_tensor(x)
 
 
 @function
-def identity(x: Any) -> Tensor:
-    """Return the array itself; the identity matrix is ``eye``."""
-    return as_tensor(x)  # type: ignore[no-any-return]
+def identity(x: TensorLike) -> Tensor:
+    """Return the array itself; the identity matrix is ``eye``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.identity(gt.as_tensor([1.0, 2.0])).eval(mode="NUMPY").tolist()
+        [1.0, 2.0]
+    """
+    return as_tensor(x)

@@ -39,7 +39,7 @@ from graphc.tensor.core.elementwise import (
 )
 from graphc.tensor.core.exponential import exp, log
 from graphc.tensor.core.shape import length, ravel
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +198,7 @@ class LogCumSumExp(AxisComposite):
         peak = cummax(x, axis)
         shift = where(isfinite(peak), peak, 0)
         shrink = exp(shifted(peak, axis, -1, -np.inf) - shift)
-        return log(Tensor.make(Recurrence(axis), shrink, exp(x - shift))) + shift  # type: ignore[no-any-return]
+        return log(Tensor.make(Recurrence(axis), shrink, exp(x - shift))) + shift
 
     def pullback(self, g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
         """Each element's share of its sum, times that sum's share of the next."""
@@ -224,7 +224,7 @@ def _along(op: type[Cumulative], x: Tensor, axis: int | None) -> Tensor:
 
 
 @function
-def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+def cumsum(x: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor:
     """Return the sum of the elements up to and including each one.
 
     Args:
@@ -248,7 +248,7 @@ def cumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
 
 
 @function
-def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+def cumprod(x: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor:
     """Return the product of the elements up to each one; arguments as for ``cumsum``.
 
     All its derivatives are right where elements are zero.
@@ -262,7 +262,7 @@ def cumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
 
 
 @function
-def cummax(x: Any, axis: int | None = None) -> Tensor:
+def cummax(x: TensorLike, axis: int | None = None) -> Tensor:
     """Return the largest of the elements up to each one; NaN from the first one on.
 
     Args:
@@ -282,13 +282,19 @@ def cummax(x: Any, axis: int | None = None) -> Tensor:
 
 
 @function
-def cummin(x: Any, axis: int | None = None) -> Tensor:
-    """Return the smallest of the elements up to each one; arguments as for ``cummax``."""
+def cummin(x: TensorLike, axis: int | None = None) -> Tensor:
+    """Return the smallest of the elements up to each one; arguments as for ``cummax``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.cummin([3.0, 1.0, 2.0]).eval(mode="NUMPY").tolist()
+        [3.0, 1.0, 1.0]
+    """
     return _along(CumMin, as_tensor(x), axis)
 
 
 @function
-def logcumsumexp(x: Any, axis: int | None = None) -> Tensor:
+def logcumsumexp(x: TensorLike, axis: int | None = None) -> Tensor:
     """Return ``log(cumsum(exp(x)))`` without overflow, by subtracting the running maximum.
 
     Args:
@@ -316,7 +322,7 @@ def logcumsumexp(x: Any, axis: int | None = None) -> Tensor:
 
 @function
 def cumulative_sum(
-    x: Any, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: TensorLike, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
     """Return ``cumsum``; an array of several axes requires ``axis``.
 
@@ -343,11 +349,16 @@ def cumulative_sum(
 
 @function
 def cumulative_prod(
-    x: Any, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    x: TensorLike, axis: int | None = None, dtype: Any = None, include_initial: bool = False
 ) -> Tensor:
     """Return ``cumprod``; an array of several axes requires ``axis``.
 
     Arguments and errors as for ``cumulative_sum``; the empty product is 1.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.cumulative_prod([1.0, 2.0, 3.0]).eval(mode="NUMPY").tolist()
+        [1.0, 2.0, 6.0]
     """
     x = as_tensor(x)
     at = _only_axis("cumulative_prod", x, axis)
@@ -369,7 +380,7 @@ def _begun(x: Tensor, axis: int, first: Any) -> Tensor:
 
 
 @function
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
+def trapezoid(y: TensorLike, x: TensorLike | None = None, dx: Any = 1.0, axis: int = -1) -> Tensor:
     """Return the area under a curve through given heights, by the trapezoidal rule.
 
     Args:
@@ -402,7 +413,9 @@ def _widths(x: Tensor, axis: int, ndim: int) -> Tensor:
 
 
 @function
-def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Tensor:
+def unwrap(
+    p: TensorLike, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi
+) -> Tensor:
     """Return angles with multiples of the period added, so that neighbours differ by at most half.
 
     Args:
@@ -430,4 +443,4 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
         wrapped = where(equal(wrapped, low) & greater(steps, 0), half, wrapped)
     least = half if discont is None else discont
     added = cumsum(where(less(abs(steps), least), 0, wrapped - steps), at)
-    return p + _begun(added, at, 0)  # type: ignore[no-any-return]
+    return p + _begun(added, at, 0)

@@ -17,7 +17,7 @@ from graphc.tensor.core.axes import expand_dims, moveaxis
 from graphc.tensor.core.elementwise import cast, equal, where
 from graphc.tensor.core.shape import entries, length, lengths, target_shape
 from graphc.tensor.core.specify import specify_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
 
 def diagonal_length(n: int, m: int, offset: int) -> int:
@@ -111,7 +111,7 @@ def _from_diagonal(v: Tensor, n: int | Tensor, m: int | Tensor, offset: int) -> 
 
 
 @function
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def diagonal(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Return a diagonal of the matrices in two axes, as the last axis of the result.
 
     Args:
@@ -143,8 +143,14 @@ def _plane(op: str, axis1: int, axis2: int, ndim: int) -> tuple[int, int]:
 
 
 @function
-def extract_diag(x: Any) -> Tensor:
-    """Return the main diagonal of the matrices in the first two axes."""
+def extract_diag(x: TensorLike) -> Tensor:
+    """Return the main diagonal of the matrices in the first two axes.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.extract_diag([[1.0, 2.0], [3.0, 4.0]]).eval(mode="NUMPY").tolist()
+        [1.0, 4.0]
+    """
     return diagonal(x)
 
 
@@ -177,7 +183,7 @@ def alloc_diag(diag: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Te
 
 
 @function
-def diag(v: Any, k: int = 0) -> Tensor:
+def diag(v: TensorLike, k: int = 0) -> Tensor:
     """Return the diagonal of a matrix, or the matrix with a vector on its diagonal.
 
     Args:
@@ -201,7 +207,7 @@ def diag(v: Any, k: int = 0) -> Tensor:
 
 
 @function
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def trace(a: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Return the sum of a diagonal of the matrices in two axes; arguments as for ``diagonal``.
 
     Example:
@@ -213,7 +219,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
 
 
 @function
-def fill_diagonal(a: Any, val: Any) -> Tensor:
+def fill_diagonal(a: TensorLike, val: TensorLike) -> Tensor:
     """Return the array with a value on its main diagonal.
 
     Args:
@@ -237,7 +243,7 @@ def fill_diagonal(a: Any, val: Any) -> Tensor:
         a = specify_shape(a, [known] * a.ndim)
     if value.ndim:
         places = arange(length(diagonal(a), -1))
-        return a[(places,) * a.ndim].set(value)  # type: ignore[no-any-return]
+        return a[(places,) * a.ndim].set(value)
     first, *others = [
         expand_dims(arange(n), [i for i in range(a.ndim) if i != axis])
         for axis, n in enumerate(lengths(a))
@@ -245,11 +251,11 @@ def fill_diagonal(a: Any, val: Any) -> Tensor:
     on: Any = True
     for places in others:
         on = equal(first, places) & on
-    return where(on, value, a)  # type: ignore[no-any-return]
+    return where(on, value, a)
 
 
 @function
-def fill_diagonal_offset(a: Any, val: Any, offset: Any) -> Tensor:
+def fill_diagonal_offset(a: TensorLike, val: TensorLike, offset: Any) -> Tensor:
     """Return the matrix with a value on one of its diagonals.
 
     Args:
@@ -261,6 +267,12 @@ def fill_diagonal_offset(a: Any, val: Any, offset: Any) -> Tensor:
     Raises:
         ShapeError: The array is not a matrix, or the value no scalar.
         DTypeError: The value is complex and the array is not.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.fill_diagonal_offset(np.zeros((2, 3)), 5.0, 1).eval(mode="NUMPY").tolist()
+        [[0.0, 5.0, 0.0], [0.0, 0.0, 5.0]]
     """
     n, m = matrix_lengths("fill_diagonal_offset", a)
     a = as_tensor(a)
@@ -268,7 +280,7 @@ def fill_diagonal_offset(a: Any, val: Any, offset: Any) -> Tensor:
     if value.ndim:
         raise ShapeError(f"fill_diagonal_offset: expected a scalar, got {value!r}.")
     on = equal(above_diagonal(n, m), diagonal_number("fill_diagonal_offset", offset))
-    return where(on, value, a)  # type: ignore[no-any-return]
+    return where(on, value, a)
 
 
 def _value(op: str, a: Tensor, val: Any) -> Tensor:

@@ -11,11 +11,17 @@ from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
 from graphc.tensor.core.elementwise import cast, not_equal, subtract
 from graphc.tensor.core.shape import length, ravel
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, axes_of, function
 
 
 @function
-def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+def diff(
+    x: TensorLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: TensorLike | None = None,
+    append: TensorLike | None = None,
+) -> Tensor:
     """Return each element's difference from the one before it.
 
     Args:
@@ -37,13 +43,13 @@ def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
     if n < 0:
         raise ShapeError(f"diff: n={n} is negative.", "Pass 0 or more.")
     if n == 0:
-        return x  # type: ignore[no-any-return]
+        return x
     parts = [_beside(prepend, x, at), x, _beside(append, x, at)]
     x = concatenate([part for part in parts if part is not None], at)
     minus = not_equal if x.dtype == "bool" else subtract
     for _ in range(n):
         x = minus(x[slice_at_axis(slice(1, None), at)], x[slice_at_axis(slice(None, -1), at)])
-    return x  # type: ignore[no-any-return]
+    return x
 
 
 def _beside(value: Any, x: Tensor, axis: int) -> Tensor | None:
@@ -51,12 +57,14 @@ def _beside(value: Any, x: Tensor, axis: int) -> Tensor | None:
         return None
     y = as_tensor(value)
     if y.ndim:
-        return y  # type: ignore[no-any-return]
+        return y
     return one_slice(y, x, axis)
 
 
 @function
-def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
+def ediff1d(
+    x: TensorLike, to_end: TensorLike | None = None, to_begin: TensorLike | None = None
+) -> Tensor:
     """Return the differences of neighbours among all elements in row-major order.
 
     Args:
@@ -81,7 +89,9 @@ def ediff1d(x: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
 
 
 @function
-def gradient(x: Any, *varargs: Any, axis: Axis = None, edge_order: int = 1) -> Any:
+def gradient(
+    x: TensorLike, *varargs: TensorLike, axis: Axis = None, edge_order: int = 1
+) -> Tensor | tuple[Tensor, ...]:
     """Return the slope along axes by central differences, one-sided at the ends.
 
     Args:

@@ -13,11 +13,11 @@ from graphc.tensor.arrays.split import parts_of
 from graphc.tensor.core.axes import atleast_Nd, moveaxis, slice_at_axis
 from graphc.tensor.core.elementwise import cast
 from graphc.tensor.core.shape import length, lengths, ravel
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
 
 @function
-def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
+def append(arr: TensorLike, values: TensorLike, axis: int | None = None) -> Tensor:
     """Return an array with values appended to it.
 
     Args:
@@ -79,7 +79,7 @@ def _within(op: str, i: int, n: int | Tensor, last: int = 0) -> None:
 
 
 @function
-def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
+def delete(arr: TensorLike, obj: Any, axis: int | None = None) -> Tensor:
     """Return an array without some of its slices.
 
     Args:
@@ -113,7 +113,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Tensor:
 
 
 @function
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
+def insert(arr: TensorLike, obj: Any, values: TensorLike, axis: int | None = None) -> Tensor:
     """Return an array with values inserted between its slices.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar, overload
 
 import numpy as np
 
@@ -19,19 +19,44 @@ from graphc.tensor.core.axes import expand_dims, moveaxis
 from graphc.tensor.core.elementwise import cast, equal, floor, maximum, sign, where, widened_name
 from graphc.tensor.core.exponential import log, power
 from graphc.tensor.core.shape import entries
-from graphc.tensor.core.tensor import Tensor, as_tensor, constant, function, operands
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant, function, operands
+
+
+@overload
+def linspace(
+    start: TensorLike,
+    stop: TensorLike,
+    num: Any = 50,
+    endpoint: bool = True,
+    retstep: Literal[False] = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Tensor: ...
+
+
+@overload
+def linspace(
+    start: TensorLike,
+    stop: TensorLike,
+    num: Any = 50,
+    endpoint: bool = True,
+    *,
+    retstep: Literal[True],
+    dtype: Any = None,
+    axis: int = 0,
+) -> tuple[Tensor, Tensor]: ...
 
 
 @function
 def linspace(  # noqa: PLR0913, PLR0917 (NumPy's arguments)
-    start: Any,
-    stop: Any,
+    start: TensorLike,
+    stop: TensorLike,
     num: Any = 50,
     endpoint: bool = True,
     retstep: bool = False,
     dtype: Any = None,
     axis: int = 0,
-) -> Any:
+) -> Tensor | tuple[Tensor, Tensor]:
     """Return evenly spaced values from ``start`` to ``stop``.
 
     Args:
@@ -97,10 +122,10 @@ def _upright(values: Tensor, ndim: int) -> Tensor:
 
 @function
 def logspace(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
-    start: Any,
-    stop: Any,
+    start: TensorLike,
+    stop: TensorLike,
     num: Any = 50,
-    base: Any = 10.0,
+    base: TensorLike = 10.0,
     endpoint: bool = True,
     dtype: Any = None,
     axis: int = 0,
@@ -133,8 +158,8 @@ def logspace(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
 
 @function
 def geomspace(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
-    start: Any,
-    stop: Any,
+    start: TensorLike,
+    stop: TensorLike,
     num: Any = 50,
     base: float = 10.0,
     endpoint: bool = True,
@@ -182,7 +207,7 @@ def geomspace(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
 
 @function
 def meshgrid(
-    *xi: Any, copy: bool = True, sparse: bool = False, indexing: Literal["xy", "ij"] = "xy"
+    *xi: TensorLike, copy: bool = True, sparse: bool = False, indexing: Literal["xy", "ij"] = "xy"
 ) -> list[Tensor]:
     """Return the coordinates of a grid's points, an array for each axis.
 
@@ -220,7 +245,7 @@ def _vectors(op: str, xs: Sequence[Any]) -> list[Tensor]:
 
 
 @function
-def ix_(*args: Any) -> tuple[Tensor, ...]:
+def ix_(*args: TensorLike) -> tuple[Tensor, ...]:
     """Return index arrays that select every combination of positions along each axis.
 
     Args:
@@ -251,17 +276,25 @@ def ix_(*args: Any) -> tuple[Tensor, ...]:
     return tuple(made)
 
 
+@overload
+def indices(dimensions: Any, dtype: Any = "int64", sparse: Literal[False] = False) -> Tensor: ...
+
+
+@overload
+def indices(dimensions: Any, dtype: Any = "int64", *, sparse: Literal[True]) -> list[Tensor]: ...
+
+
 @function
-def indices(dimensions: Any, dtype: Any = "int64", sparse: bool = False) -> Any:
+def indices(dimensions: Any, dtype: Any = "int64", sparse: bool = False) -> Tensor | list[Tensor]:
     """Return the index of each element of an array along each of its axes.
 
     Args:
         dimensions: The array's lengths: Python or symbolic integers.
         dtype: That of the result.
-        sparse: Return a tuple of arrays that are of length 1 on all axes but their own.
+        sparse: Return a list of arrays that are of length 1 on all axes but their own.
 
     Returns:
-        An array with one axis more, the first, for the axes; or a tuple with ``sparse``.
+        An array with one axis more, the first, for the axes; or a list with ``sparse``.
 
     Example:
         >>> indices((2, 3)).type
@@ -278,7 +311,10 @@ def indices(dimensions: Any, dtype: Any = "int64", sparse: bool = False) -> Any:
     return stack([broadcast_to(x, shape) for x in made])
 
 
-class Grid:
+Made = TypeVar("Made", Tensor, list[Tensor])
+
+
+class Grid(Generic[Made]):
     """Coordinates by slices: ``mgrid[0:3, 1:5:2]`` is a full grid, ``ogrid[...]`` an open one.
 
     A slice is as for ``arange``; an imaginary step ``5j`` means so many values, the stop among
@@ -292,6 +328,12 @@ class Grid:
 
     def __init__(self, sparse: bool) -> None:
         self.sparse = sparse
+
+    @overload
+    def __getitem__(self, key: slice) -> Tensor: ...
+
+    @overload
+    def __getitem__(self, key: tuple[slice, ...]) -> Made: ...
 
     def __getitem__(self, key: slice | tuple[slice, ...]) -> Any:
         if not isinstance(key, tuple):
@@ -307,9 +349,9 @@ class Grid:
             )
         start = 0 if part.start is None else part.start
         if isinstance(part.step, complex):
-            return linspace(start, part.stop, int(abs(part.step)))  # type: ignore[no-any-return]
+            return linspace(start, part.stop, int(abs(part.step)))
         return arange(start, part.stop, 1 if part.step is None else part.step)
 
 
-mgrid = Grid(sparse=False)
-ogrid = Grid(sparse=True)
+mgrid: Grid[Tensor] = Grid(sparse=False)
+ogrid: Grid[list[Tensor]] = Grid(sparse=True)

@@ -26,7 +26,7 @@ from graphc.tensor.core.elementwise import (
     with_rank,
 )
 from graphc.tensor.core.shape import Shape, length
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, constant, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, constant, function
 
 T = TypeVar("T")
 
@@ -481,18 +481,23 @@ def sum_axes(parts: Sequence[Any]) -> int:
 
 
 @function
-def getitem(x: Any, index: Any) -> Tensor:
+def getitem(x: TensorLike, index: Any) -> Tensor:
     """Return ``x[index]``, as in NumPy.
 
     Args:
         x: At least as many axes as the index takes.
         index: Integers, slices, None, ``...``, integer arrays and masks, Python's or symbolic.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.getitem(gt.as_tensor([1.0, 2.0, 3.0]), slice(1, None)).eval(mode="NUMPY").tolist()
+        [2.0, 3.0]
     """
     x = as_tensor(x)
     if isinstance(x.op, Shape) and isinstance(index, int):
-        measured: Tensor = x.inputs[0]
+        measured: Tensor = x.inputs[0]  # type: ignore[assignment]
         _check_bounds(x.type, 0, index)
-        return as_tensor(length(measured, index), dtype="int64")  # type: ignore[no-any-return]
+        return as_tensor(length(measured, index), dtype="int64")
     parsed = _Parser(x, index)
     _check_step(x, parsed.entries)
     return Tensor.make(Index(tuple(parsed.entries)), x, *parsed.symbolic)
@@ -517,7 +522,7 @@ def _changed(part: Any, value: Any, accumulate: bool) -> Tensor:
         value = _safely_cast(name, value, x)
     mask = _mask_of(part)
     if mask is not None and not value.ndim:
-        return where(mask, x + value if accumulate else value, x)  # type: ignore[no-any-return]
+        return where(mask, x + value if accumulate else value, x)
     return Tensor.make(IndexUpdate(part.op.entries, accumulate), x, value, *symbolic)
 
 
@@ -554,7 +559,7 @@ def _mask_of(part: Tensor) -> Tensor | None:
 
 
 @function
-def set_subtensor(part: Any, value: Any) -> Tensor:
+def set_subtensor(part: TensorLike, value: TensorLike) -> Tensor:
     """Return x with the part ``x[index]`` replaced.
 
     If an index is repeated, which of its values remains is undefined.
@@ -581,7 +586,7 @@ def set_subtensor(part: Any, value: Any) -> Tensor:
 
 
 @function
-def inc_subtensor(part: Any, value: Any) -> Tensor:
+def inc_subtensor(part: TensorLike, value: TensorLike) -> Tensor:
     """Return x with a value added to the part ``x[index]``; repeated indices add up.
 
     Arguments, result and errors as for ``set_subtensor``.
@@ -595,7 +600,7 @@ def inc_subtensor(part: Any, value: Any) -> Tensor:
 
 
 @function
-def flip(x: Any, axis: Any = None) -> Tensor:
+def flip(x: TensorLike, axis: Any = None) -> Tensor:
     """Return the elements in reverse order along axes, all by default.
 
     Example:
@@ -606,4 +611,4 @@ def flip(x: Any, axis: Any = None) -> Tensor:
     x = as_tensor(x)
     axes = axes_of("flip", axis, x.ndim)
     index = tuple(slice(None, None, -1 if i in axes else None) for i in range(x.ndim))
-    return x[index] if axes else x  # type: ignore[no-any-return]
+    return x[index] if axes else x

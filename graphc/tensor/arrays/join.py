@@ -21,7 +21,15 @@ from graphc.tensor.core.axes import (
 )
 from graphc.tensor.core.elementwise import broadcast_shapes
 from graphc.tensor.core.shape import length, ravel
-from graphc.tensor.core.tensor import TABLE, Tensor, as_tensor, axes_of, function, operands
+from graphc.tensor.core.tensor import (
+    TABLE,
+    Tensor,
+    TensorLike,
+    as_tensor,
+    axes_of,
+    function,
+    operands,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,21 +150,30 @@ def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
 
 
 @function
-def join(axis: int, *tensors: Any) -> Tensor:
-    """Return arrays joined along an axis; arguments as for ``concatenate``, axis first."""
+def join(axis: int, *tensors: TensorLike) -> Tensor:
+    """Return arrays joined along an axis; arguments as for ``concatenate``, axis first.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.join(0, [1.0], [2.0, 3.0]).eval(mode="NUMPY").tolist()
+        [1.0, 2.0, 3.0]
+    """
     return concatenate(tensors, axis)
 
 
 @function
-def make_vector(*scalars: Any) -> Tensor:
+def make_vector(*scalars: TensorLike) -> Tensor:
     """Return scalars as a vector of their common dtype; without any, an empty int64 vector.
+
+    Raises:
+        ShapeError: One is not a scalar.
 
     Example:
         >>> make_vector(1, 2.5).type
         float64[2]
     """
     if not scalars:
-        return as_tensor(np.zeros(0, np.int64))  # type: ignore[no-any-return]
+        return as_tensor(np.zeros(0, np.int64))
     xs, _ = operands("make_vector", scalars)
     if any(x.ndim for x in xs):
         raise ShapeError(f"make_vector{tuple(xs)}: expected scalars.")
@@ -174,7 +191,7 @@ def stacklists(arg: Any) -> Tensor:
     """
     if isinstance(arg, list | tuple):
         return stack([stacklists(part) for part in arg])
-    return as_tensor(arg)  # type: ignore[no-any-return]
+    return as_tensor(arg)
 
 
 @function
@@ -212,7 +229,7 @@ def _replaced(shape: Sequence[Any], axis: int, n: Any) -> tuple[Any, ...]:
 
 
 @function
-def horizontal_stack(*args: Any) -> Tensor:
+def horizontal_stack(*args: TensorLike) -> Tensor:
     """Return matrices joined side by side.
 
     Args:
@@ -220,12 +237,18 @@ def horizontal_stack(*args: Any) -> Tensor:
 
     Raises:
         ShapeError: An array is not a matrix, or shapes do not fit.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.horizontal_stack(np.ones((2, 1)), np.zeros((2, 2))).eval(mode="NUMPY").tolist()
+        [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
     """
     return concatenate(_matrices("horizontal_stack", args), 1)
 
 
 @function
-def vertical_stack(*args: Any) -> Tensor:
+def vertical_stack(*args: TensorLike) -> Tensor:
     """Return matrices joined one below the other.
 
     Args:
@@ -233,6 +256,12 @@ def vertical_stack(*args: Any) -> Tensor:
 
     Raises:
         ShapeError: An array is not a matrix, or shapes do not fit.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.vertical_stack(np.ones((1, 2)), np.zeros((1, 2))).eval(mode="NUMPY").tolist()
+        [[1.0, 1.0], [0.0, 0.0]]
     """
     return concatenate(_matrices("vertical_stack", args), 0)
 
@@ -286,6 +315,11 @@ def dstack(tensors: Sequence[Any]) -> Tensor:
     Args:
         tensors: At least one array; a vector of n elements counts as of shape (1, n, 1), a matrix
             gets an axis of length 1 behind its own.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.dstack([[1.0, 2.0], [3.0, 4.0]]).eval(mode="NUMPY").tolist()
+        [[[1.0, 3.0], [2.0, 4.0]]]
     """
     return concatenate([atleast_3d(atleast_2d(x), left=False) for x in tensors], 2)
 
@@ -307,7 +341,7 @@ def column_stack(tensors: Sequence[Any]) -> Tensor:
 
 
 @function
-def block(arrays: Any) -> Tensor:
+def block(arrays: TensorLike) -> Tensor:
     """Return nested lists of blocks as one array.
 
     Args:

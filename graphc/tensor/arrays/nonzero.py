@@ -13,24 +13,36 @@ from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.arrays.sort import searchsorted
 from graphc.tensor.core.elementwise import cast, maximum, not_equal, where
 from graphc.tensor.core.shape import entries, lengths, ravel
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 
 
 @overload
 def nonzero(
-    x: Any, return_matrix: Literal[False] = False, *, size: Any = None, fill_value: Any = None
+    x: TensorLike,
+    return_matrix: Literal[False] = False,
+    *,
+    size: Any = None,
+    fill_value: TensorLike | None = None,
 ) -> tuple[Tensor, ...]: ...
 
 
 @overload
 def nonzero(
-    x: Any, return_matrix: Literal[True], *, size: Any = None, fill_value: Any = None
+    x: TensorLike,
+    return_matrix: Literal[True],
+    *,
+    size: Any = None,
+    fill_value: TensorLike | None = None,
 ) -> Tensor: ...
 
 
 @function
 def nonzero(
-    x: Any, return_matrix: bool = False, *, size: Any = None, fill_value: Any = None
+    x: TensorLike,
+    return_matrix: bool = False,
+    *,
+    size: Any = None,
+    fill_value: TensorLike | None = None,
 ) -> Any:
     """Return the positions of the nonzero elements, in row-major order.
 
@@ -96,7 +108,7 @@ def _first(x: Tensor, size: Any) -> tuple[Tensor, Tensor]:
 
 
 @function
-def flatnonzero(x: Any, *, size: Any = None, fill_value: Any = None) -> Tensor:
+def flatnonzero(x: TensorLike, *, size: Any = None, fill_value: TensorLike | None = None) -> Tensor:
     """Return the flat positions of the nonzero elements in row-major order, an int64 vector.
 
     Arguments and errors as for ``nonzero``; of a scalar too.
@@ -110,14 +122,20 @@ def flatnonzero(x: Any, *, size: Any = None, fill_value: Any = None) -> Tensor:
 
 
 @function
-def nonzero_values(x: Any) -> Tensor:
-    """Return the nonzero elements as a vector."""
+def nonzero_values(x: TensorLike) -> Tensor:
+    """Return the nonzero elements as a vector.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nonzero_values([0.0, 2.0, 0.0, 3.0]).eval(mode="NUMPY").tolist()
+        [2.0, 3.0]
+    """
     x = ravel(x)
-    return x[nonzero_places(x)]  # type: ignore[no-any-return]
+    return x[nonzero_places(x)]
 
 
 @function
-def argwhere(x: Any, *, size: Any = None, fill_value: Any = None) -> Tensor:
+def argwhere(x: TensorLike, *, size: Any = None, fill_value: TensorLike | None = None) -> Tensor:
     """Return the positions of the nonzero elements, a row of int64 for each.
 
     Arguments and errors as for ``nonzero``; of a scalar too, whose places have no number.

@@ -14,6 +14,7 @@ from graphc.tensor.core.shape import lengths, listed, reshape, shape as shape_of
 from graphc.tensor.core.tensor import (
     Axis,
     Tensor,
+    TensorLike,
     as_tensor,
     axes_of,
     constant,
@@ -23,7 +24,7 @@ from graphc.tensor.core.tensor import (
 
 
 @function
-def join_dims(x: Any, start_axis: int = 0, n_axes: int | None = None) -> Tensor:
+def join_dims(x: TensorLike, start_axis: int = 0, n_axes: int | None = None) -> Tensor:
     """Return the array with consecutive axes merged into one, in row-major order.
 
     Args:
@@ -50,14 +51,14 @@ def join_dims(x: Any, start_axis: int = 0, n_axes: int | None = None) -> Tensor:
     if count == 0:
         return expand_dims(x, first)
     if count == 1:
-        return x  # type: ignore[no-any-return]
+        return x
     own = lengths(x)
     merged = math.prod(own[first : first + count])
     return reshape(x, (*own[:first], merged, *own[first + count :]))
 
 
 @function
-def split_dims(x: Any, shape: Any, axis: int = 0) -> Tensor:
+def split_dims(x: TensorLike, shape: Any, axis: int = 0) -> Tensor:
     """Return the array with an axis split into several, in row-major order.
 
     Args:
@@ -104,7 +105,7 @@ def _kept(op: str, keep_axes: Axis) -> tuple[int, int]:
 
 
 @function
-def pack(*tensors: Any, keep_axes: Axis = None) -> tuple[Tensor, list[Tensor]]:
+def pack(*tensors: TensorLike, keep_axes: Axis = None) -> tuple[Tensor, list[Tensor]]:
     """Return arrays flattened but for some axes and joined along the flattened one.
 
     Args:
@@ -138,7 +139,9 @@ def pack(*tensors: Any, keep_axes: Axis = None) -> tuple[Tensor, list[Tensor]]:
 
 
 @function
-def unpack(packed_input: Any, packed_shapes: Sequence[Any], keep_axes: Axis = None) -> list[Tensor]:
+def unpack(
+    packed_input: TensorLike, packed_shapes: Sequence[Any], keep_axes: Axis = None
+) -> list[Tensor]:
     """Return the arrays that ``pack`` joined.
 
     Args:

@@ -15,11 +15,19 @@ from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.core.axes import slice_at_axis, swapaxes
 from graphc.tensor.core.elementwise import cast, maximum
 from graphc.tensor.core.shape import length, ravel, shape as shape_of
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function, known_axes
+from graphc.tensor.core.tensor import (
+    Axis,
+    Tensor,
+    TensorLike,
+    as_tensor,
+    axes_of,
+    function,
+    known_axes,
+)
 
 
 @function
-def roll(x: Any, shift: Any, axis: Axis = None) -> Tensor:
+def roll(x: TensorLike, shift: Any, axis: Axis = None) -> Tensor:
     """Return the elements shifted along axes; those moved out at one end come in at the other.
 
     Args:
@@ -58,7 +66,7 @@ def roll(x: Any, shift: Any, axis: Axis = None) -> Tensor:
         moves[at] = moves[at] + by if at in moves else by
     for at, by in moves.items():
         x = _rolled(x, by, at)
-    return x  # type: ignore[no-any-return]
+    return x
 
 
 def _total(shifts: Sequence[Any]) -> Any:
@@ -103,7 +111,7 @@ def _rolled(x: Tensor, by: Any, axis: int) -> Tensor:
 
 
 @function
-def fliplr(x: Any) -> Tensor:
+def fliplr(x: TensorLike) -> Tensor:
     """Return the columns in reverse order: the second axis of at least two.
 
     Example:
@@ -117,8 +125,14 @@ def fliplr(x: Any) -> Tensor:
 
 
 @function
-def flipud(x: Any) -> Tensor:
-    """Return the rows in reverse order: the first axis of at least one."""
+def flipud(x: TensorLike) -> Tensor:
+    """Return the rows in reverse order: the first axis of at least one.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.flipud([[1.0, 2.0], [3.0, 4.0]]).eval(mode="NUMPY").tolist()
+        [[3.0, 4.0], [1.0, 2.0]]
+    """
     x = as_tensor(x)
     _check_axes("flipud", x, 1)
     return flip(x, 0)
@@ -130,7 +144,7 @@ def _check_axes(op: str, x: Tensor, ndim: int) -> None:
 
 
 @function
-def rot90(x: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
+def rot90(x: TensorLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
     """Return the array rotated by right angles in the plane of two axes.
 
     Args:

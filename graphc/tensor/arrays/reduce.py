@@ -32,7 +32,7 @@ from graphc.tensor.core.shape import (
     reshape,
     shifted_axes,
 )
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, axes_of, function
 
 
 def unreduced(y: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -278,13 +278,13 @@ def summed_dtype(x: Tensor, dtype: Any) -> Tensor:
 
 @function
 def sum(
-    x: Any,
+    x: TensorLike,
     axis: Axis = None,
     dtype: Any = None,
     keepdims: bool = False,
     *,
-    initial: Any = None,
-    where: Any = None,
+    initial: TensorLike | None = None,
+    where: TensorLike | None = None,
 ) -> Tensor:
     """Return the sum over axes.
 
@@ -315,13 +315,13 @@ def sum(
 
 @function
 def prod(
-    x: Any,
+    x: TensorLike,
     axis: Axis = None,
     dtype: Any = None,
     keepdims: bool = False,
     *,
-    initial: Any = None,
-    where: Any = None,
+    initial: TensorLike | None = None,
+    where: TensorLike | None = None,
 ) -> Tensor:
     """Return the product over axes; arguments as for ``sum``; 1 for an empty slice.
 
@@ -340,7 +340,11 @@ def prod(
 
 @function
 def max(
-    x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None, where: Any = None
+    x: TensorLike,
+    axis: Axis = None,
+    keepdims: bool = False,
+    initial: TensorLike | None = None,
+    where: TensorLike | None = None,
 ) -> Tensor:
     """Return the largest value over axes; NaN where there is one.
 
@@ -369,7 +373,11 @@ def max(
 
 @function
 def min(
-    x: Any, axis: Axis = None, keepdims: bool = False, initial: Any = None, where: Any = None
+    x: TensorLike,
+    axis: Axis = None,
+    keepdims: bool = False,
+    initial: TensorLike | None = None,
+    where: TensorLike | None = None,
 ) -> Tensor:
     """Return the smallest value over axes; arguments and errors as for ``max``.
 
@@ -394,7 +402,7 @@ def _unmasked(op: str, x: Any, mask: Any) -> Tensor:
             f"{op}: where= may leave a slice without elements.",
             "Pass initial=, the result in that case.",
         )
-    return as_tensor(x)  # type: ignore[no-any-return]
+    return as_tensor(x)
 
 
 def _with_initial(x: Any, initial: Any) -> tuple[Tensor, Tensor]:
@@ -403,7 +411,9 @@ def _with_initial(x: Any, initial: Any) -> tuple[Tensor, Tensor]:
 
 
 @function
-def all(x: Any, axis: Axis = None, keepdims: bool = False, *, where: Any = None) -> Tensor:
+def all(
+    x: TensorLike, axis: Axis = None, keepdims: bool = False, *, where: TensorLike | None = None
+) -> Tensor:
     """Return whether all values over axes are true (not zero); true for an empty slice.
 
     Args:
@@ -421,7 +431,9 @@ def all(x: Any, axis: Axis = None, keepdims: bool = False, *, where: Any = None)
 
 
 @function
-def any(x: Any, axis: Axis = None, keepdims: bool = False, *, where: Any = None) -> Tensor:
+def any(
+    x: TensorLike, axis: Axis = None, keepdims: bool = False, *, where: TensorLike | None = None
+) -> Tensor:
     """Return whether any value over axes is true (not zero); false for an empty slice.
 
     Arguments as for ``all``.
@@ -446,7 +458,7 @@ def _arg(op: type[ArgExtreme], x: Any, axis: Axis, keepdims: bool) -> Tensor:
 
 
 @function
-def argmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def argmax(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the index of the first largest value, or of the first NaN.
 
     Args:
@@ -471,8 +483,14 @@ def argmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @function
-def argmin(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return the index of the first smallest value; arguments and errors as for ``argmax``."""
+def argmin(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Return the index of the first smallest value; arguments and errors as for ``argmax``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.argmin([3.0, 1.0, 2.0]).eval(mode="NUMPY").tolist()
+        1
+    """
     return _arg(ArgMin, x, axis, keepdims)
 
 
@@ -485,7 +503,7 @@ def merge_axes(x: Tensor, axes: Sequence[int]) -> Tensor:
 
 
 @function
-def max_and_argmax(x: Any, axis: Axis = None, keepdims: bool = False) -> list[Tensor]:
+def max_and_argmax(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> list[Tensor]:
     """Return the largest value over axes and its index among them in row-major order.
 
     Args:
@@ -599,7 +617,7 @@ def apply_composite(op: type[AxisComposite], x: Any, axis: Axis) -> Tensor:
 
 
 @function
-def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def logsumexp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return ``log(sum(exp(x), axis))`` without overflow, by subtracting the largest element.
 
     Args:

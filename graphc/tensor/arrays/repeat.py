@@ -12,11 +12,19 @@ from graphc.ir import Constant, Op, TensorType, is_integer
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.shape import entries, length, lengths, ravel, reshape
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, constant, function, has_symbols
+from graphc.tensor.core.tensor import (
+    Tensor,
+    TensorLike,
+    as_tensor,
+    axes_of,
+    constant,
+    function,
+    has_symbols,
+)
 
 
 @function
-def tile(x: Any, reps: Any) -> Tensor:
+def tile(x: TensorLike, reps: Any) -> Tensor:
     """Return an array repeated side by side.
 
     Args:
@@ -44,7 +52,7 @@ def tile(x: Any, reps: Any) -> Tensor:
     # Each axis that is repeated gets an axis for its copies in front of it.
     again = [axis for axis, count in enumerate(counts) if count != 1]
     if not again:
-        return x  # type: ignore[no-any-return]
+        return x
     apart = expand_dims(x, [axis + i for i, axis in enumerate(again)])
     shape = [
         n for axis, m in enumerate(own) for n in ((counts[axis], m) if axis in again else (m,))
@@ -82,7 +90,7 @@ class RepeatIndices(Op):
 
 
 @function
-def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
+def repeat(x: TensorLike, repeats: Any, axis: int | None = None) -> Tensor:
     """Return each element repeated several times in a row.
 
     Args:
@@ -115,7 +123,7 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
     own = lengths(x)
     if counts.ndim and counts.type.shape != (1,):
         places = _places(counts, length(x, at))
-        return x[(*[slice(None)] * at, places)]  # type: ignore[no-any-return]
+        return x[(*[slice(None)] * at, places)]
     (static,), symbolic = entries("repeat", counts)
     count = static if static is not None else symbolic[0]
     apart = expand_dims(x, at + 1)

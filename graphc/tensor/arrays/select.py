@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,16 @@ from graphc.tensor.core.elementwise import (
     where,
 )
 from graphc.tensor.core.shape import length, lengths, ravel, reshape
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, constant, function, operands
+from graphc.tensor.core.tensor import (
+    Axis,
+    Tensor,
+    TensorLike,
+    as_tensor,
+    axes_of,
+    constant,
+    function,
+    operands,
+)
 
 # Indices.
 
@@ -105,7 +114,9 @@ def _indices(op: str, i: Any) -> Tensor:
 
 
 @function
-def take(x: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> Tensor:
+def take(
+    x: TensorLike, indices: TensorLike, axis: int | None = None, mode: str = "raise"
+) -> Tensor:
     """Return the elements at these positions along an axis, or of all in row-major order.
 
     Args:
@@ -130,7 +141,7 @@ def take(x: Any, indices: Any, axis: int | None = None, mode: str = "raise") -> 
     (at,) = axes_of("take", axis, x.ndim)
     if mode != "raise":
         indices = place_in("take", indices, length(x, at), mode)
-    return x[slice_at_axis(indices, at)]  # type: ignore[no-any-return]
+    return x[slice_at_axis(indices, at)]
 
 
 def _grid(op: str, x: Tensor, indices: Any, axis: Any) -> tuple[Tensor, list[Tensor]]:
@@ -153,7 +164,7 @@ def _grid(op: str, x: Tensor, indices: Any, axis: Any) -> tuple[Tensor, list[Ten
 
 
 @function
-def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
+def take_along_axis(x: TensorLike, indices: TensorLike, axis: int | None = -1) -> Tensor:
     """Return, for each slice along an axis, the elements at positions of its own.
 
     Args:
@@ -181,7 +192,12 @@ def take_along_axis(x: Any, indices: Any, axis: int | None = -1) -> Tensor:
 
 @function
 def put_along_axis(
-    x: Any, indices: Any, values: Any, axis: int | None = -1, *, accumulate: bool = False
+    x: TensorLike,
+    indices: TensorLike,
+    values: TensorLike,
+    axis: int | None = -1,
+    *,
+    accumulate: bool = False,
 ) -> Tensor:
     """Return x with the elements at given positions of each slice along an axis replaced.
 
@@ -214,7 +230,7 @@ def put_along_axis(
 
 
 @function
-def choose(x: Any, choices: Any, mode: str = "raise") -> Tensor:
+def choose(x: TensorLike, choices: TensorLike, mode: str = "raise") -> Tensor:
     """Return, for each element, the one of the choice that its index names.
 
     Args:
@@ -249,7 +265,7 @@ def choose(x: Any, choices: Any, mode: str = "raise") -> Tensor:
 
 
 @function
-def compress(condition: Any, x: Any, axis: int | None = None) -> Tensor:
+def compress(condition: TensorLike, x: TensorLike, axis: int | None = None) -> Tensor:
     """Return the slices along an axis for which a condition holds.
 
     How many there are depends on the condition, so compiled backends take a constant one only.
@@ -274,7 +290,7 @@ def compress(condition: Any, x: Any, axis: int | None = None) -> Tensor:
 
 
 @function
-def extract(condition: Any, x: Any) -> Tensor:
+def extract(condition: TensorLike, x: TensorLike) -> Tensor:
     """Return the elements for which a condition of the same size holds, as a vector.
 
     Args:
@@ -290,7 +306,7 @@ def extract(condition: Any, x: Any) -> Tensor:
 
 
 @function
-def count_nonzero(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the number of nonzero elements over axes, int64.
 
     Example:
@@ -334,7 +350,9 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 
 
 @function
-def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tensor:
+def ravel_multi_index(
+    multi_index: Iterable[TensorLike], dims: Any, mode: Any = "raise", order: str = "C"
+) -> Tensor:
     """Return flat positions from an index for each axis.
 
     Args:
@@ -347,6 +365,10 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
 
     Returns:
         An int64 array.
+
+    Raises:
+        ArgumentError: There are more or fewer lengths, or modes, than arrays of indices; an unknown
+            mode or order.
 
     Example:
         >>> import graphc.tensor as gt
@@ -379,7 +401,7 @@ def _is_row_major(op: str, order: str) -> bool:
 
 
 @function
-def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
+def unravel_index(indices: TensorLike, shape: Any, order: str = "C") -> tuple[Tensor, ...]:
     """Return an index for each axis from flat positions.
 
     Args:
@@ -410,7 +432,7 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> tuple[Tensor, .
 
 
 @function
-def inverse_permutation(perm: Any) -> Tensor:
+def inverse_permutation(perm: TensorLike) -> Tensor:
     """Return the inverse of a permutation along the last axis.
 
     Args:
@@ -426,13 +448,18 @@ def inverse_permutation(perm: Any) -> Tensor:
 
 
 @function
-def permute_row_elements(x: Any, y: Any, inverse: bool = False) -> Tensor:
+def permute_row_elements(x: TensorLike, y: TensorLike, inverse: bool = False) -> Tensor:
     """Return the elements along the last axis in another order.
 
     Args:
         x: Any shape; its axes in front of the last broadcast with y's.
         y: Permutations along the last axis, int64.
         inverse: Undo the permutations.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.permute_row_elements([[1.0, 2.0, 3.0]], [[2, 0, 1]]).eval(mode="NUMPY").tolist()
+        [[3.0, 1.0, 2.0]]
     """
     x, y = as_tensor(x), _indices("permute_row_elements", y)
     ndim = max(x.ndim, y.ndim)
@@ -442,7 +469,7 @@ def permute_row_elements(x: Any, y: Any, inverse: bool = False) -> Tensor:
 
 
 @function
-def to_one_hot(y: Any, nb_class: Any, dtype: Any = None) -> Tensor:
+def to_one_hot(y: TensorLike, nb_class: Any, dtype: Any = None) -> Tensor:
     """Return a one-hot vector for each integer, along a new last axis.
 
     Args:

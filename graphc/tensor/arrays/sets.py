@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -16,7 +16,15 @@ from graphc.tensor.arrays.select import put_along_axis, take
 from graphc.tensor.arrays.sort import argsort, comparable, searchsorted, sort
 from graphc.tensor.core.elementwise import isnan, less, logical_not, not_equal
 from graphc.tensor.core.shape import length, lengths, ravel, reshape
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, constant, function, operands
+from graphc.tensor.core.tensor import (
+    Tensor,
+    TensorLike,
+    as_tensor,
+    axes_of,
+    constant,
+    function,
+    operands,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +59,69 @@ class Unique(Op):
         return (None,)
 
 
+@overload
+def unique(
+    x: TensorLike,
+    return_index: Literal[False] = False,
+    return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False,
+    axis: int | None = None,
+    *,
+    size: Any = None,
+    fill_value: TensorLike | None = None,
+) -> Tensor: ...
+
+
+@overload
+def unique(
+    x: TensorLike,
+    return_index: Literal[True],
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: int | None = None,
+    *,
+    size: Any = None,
+    fill_value: TensorLike | None = None,
+) -> list[Tensor]: ...
+
+
+@overload
+def unique(
+    x: TensorLike,
+    return_index: bool = False,
+    *,
+    return_inverse: Literal[True],
+    return_counts: bool = False,
+    axis: int | None = None,
+    size: Any = None,
+    fill_value: TensorLike | None = None,
+) -> list[Tensor]: ...
+
+
+@overload
+def unique(
+    x: TensorLike,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    *,
+    return_counts: Literal[True],
+    axis: int | None = None,
+    size: Any = None,
+    fill_value: TensorLike | None = None,
+) -> list[Tensor]: ...
+
+
 @function
 def unique(  # noqa: PLR0913 (NumPy's arguments)
-    x: Any,
+    x: TensorLike,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: int | None = None,
     *,
     size: Any = None,
-    fill_value: Any = None,
-) -> Any:
+    fill_value: TensorLike | None = None,
+) -> Tensor | list[Tensor]:
     """Return the distinct elements in ascending order.
 
     How many there are depends on the values, so compiled backends take constants only, or a
@@ -78,7 +138,7 @@ def unique(  # noqa: PLR0913 (NumPy's arguments)
             counts are 0.
 
     Returns:
-        The elements, and what else was asked for, int64, in a tuple.
+        The elements; with what else was asked for, int64, in a list.
 
     Raises:
         ShapeError: x has no such axis.
@@ -105,8 +165,9 @@ def unique(  # noqa: PLR0913 (NumPy's arguments)
         found = Node.make(Unique(axis), x)
         rest = [Tensor.make(Pick(i), found) for i in range(3)]
         values = take(x, rest[0], axis)
-    results = [values, *[y for y, wanted in zip(rest, asked, strict=True) if wanted]]
-    return results if any(asked) else values
+    if not any(asked):
+        return values
+    return [values, *[y for y, wanted in zip(rest, asked, strict=True) if wanted]]
 
 
 def _unique_of_size(x: Tensor, size: Any, fill_value: Any) -> tuple[Tensor, ...]:
@@ -132,7 +193,7 @@ def _unique_of_size(x: Tensor, size: Any, fill_value: Any) -> tuple[Tensor, ...]
 
 
 @function
-def isin(element: Any, test_elements: Any, invert: bool = False) -> Tensor:
+def isin(element: TensorLike, test_elements: TensorLike, invert: bool = False) -> Tensor:
     """Return whether each element is among others.
 
     Args:
@@ -165,7 +226,7 @@ def _elements(op: str, a: Any, b: Any) -> tuple[Tensor, Tensor]:
 
 
 @function
-def union1d(a: Any, b: Any) -> Tensor:
+def union1d(a: TensorLike, b: TensorLike) -> Tensor:
     """Return the distinct elements of either array, in ascending order.
 
     Args:
@@ -180,11 +241,11 @@ def union1d(a: Any, b: Any) -> Tensor:
         >>> gt.union1d([3, 1], [2, 3]).eval(mode="NUMPY").tolist()
         [1, 2, 3]
     """
-    return unique(concatenate(_elements("union1d", a, b)))  # type: ignore[no-any-return]
+    return unique(concatenate(_elements("union1d", a, b)))
 
 
 @function
-def setdiff1d(a: Any, b: Any, assume_unique: bool = False) -> Tensor:
+def setdiff1d(a: TensorLike, b: TensorLike, assume_unique: bool = False) -> Tensor:
     """Return the distinct elements of the first array that are not in the second.
 
     Args:
@@ -202,11 +263,11 @@ def setdiff1d(a: Any, b: Any, assume_unique: bool = False) -> Tensor:
     """
     a = ravel(as_tensor(a))
     a = a if assume_unique else unique(a)
-    return a[isin(a, b, invert=True)]  # type: ignore[no-any-return]
+    return a[isin(a, b, invert=True)]
 
 
 @function
-def setxor1d(a: Any, b: Any, assume_unique: bool = False) -> Tensor:
+def setxor1d(a: TensorLike, b: TensorLike, assume_unique: bool = False) -> Tensor:
     """Return the distinct elements of exactly one of two arrays, in ascending order.
 
     Arguments as for ``intersect1d``.
@@ -222,8 +283,25 @@ def setxor1d(a: Any, b: Any, assume_unique: bool = False) -> Tensor:
     return sort(concatenate([a[isin(a, b, invert=True)], b[isin(b, a, invert=True)]]))
 
 
+@overload
+def intersect1d(
+    a: TensorLike,
+    b: TensorLike,
+    assume_unique: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor: ...
+
+
+@overload
+def intersect1d(
+    a: TensorLike, b: TensorLike, assume_unique: bool = False, *, return_indices: Literal[True]
+) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
 @function
-def intersect1d(a: Any, b: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+def intersect1d(
+    a: TensorLike, b: TensorLike, assume_unique: bool = False, return_indices: bool = False
+) -> Tensor | tuple[Tensor, Tensor, Tensor]:
     """Return the distinct elements of both arrays, in ascending order.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from graphc.tensor.core.axes import slice_at_axis
 from graphc.tensor.core.elementwise import widened
 from graphc.tensor.core.shape import length, ravel
 from graphc.tensor.core.specify import specified
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, function, operands
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function, operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _axis(op: str, x: Any, axis: int | None) -> tuple[Tensor, int]:
 
 @function
 def sort(
-    x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
+    x: TensorLike, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None
 ) -> Tensor:
     """Return the elements in ascending order along an axis; NaN comes last.
 
@@ -125,7 +125,7 @@ def sort(
 
 @function
 def argsort(
-    x: Any, axis: int | None = -1, kind: Any = None, order: Any = None, stable: Any = None
+    x: TensorLike, axis: int | None = -1, kind: Any = None, order: Any = None, stable: Any = None
 ) -> Tensor:
     """Return the positions, int64, that sort an array; equal elements keep their order.
 
@@ -143,7 +143,7 @@ def argsort(
 
 @function
 def partition(
-    x: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+    x: TensorLike, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
 ) -> Tensor:
     """Return an order in which the elements at positions ``kth`` are where sorting puts them.
 
@@ -170,9 +170,15 @@ def partition(
 
 @function
 def argpartition(
-    x: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+    x: TensorLike, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
 ) -> Tensor:
-    """Return the positions, int64, that partition an array; arguments as for ``partition``."""
+    """Return the positions, int64, that partition an array; arguments as for ``partition``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.argpartition([3.0, 1.0, 2.0], 0)[0].eval(mode="NUMPY").tolist()
+        1
+    """
     x, at = _partitioned("argpartition", x, kth, axis, kind, order)
     return Tensor.make(ArgSort(at), x)
 
@@ -190,7 +196,7 @@ def _partitioned(
 
 
 @function
-def top_k(x: Any, k: Any, axis: int = -1) -> tuple[Tensor, Tensor]:
+def top_k(x: TensorLike, k: Any, axis: int = -1) -> tuple[Tensor, Tensor]:
     """Return the largest elements along an axis, largest first, and their positions.
 
     Args:
@@ -224,12 +230,15 @@ def top_k(x: Any, k: Any, axis: int = -1) -> tuple[Tensor, Tensor]:
 
 
 @function
-def lexsort(keys: Any, axis: int = -1) -> Tensor:
+def lexsort(keys: Iterable[TensorLike], axis: int = -1) -> Tensor:
     """Return the positions, int64, that sort by the last key, then by the one before, and so on.
 
     Args:
         keys: Arrays of one shape, or one array whose first axis goes over them.
         axis: The axis.
+
+    Raises:
+        ArgumentError: There is no key.
 
     Example:
         >>> import graphc.tensor as gt
@@ -290,7 +299,9 @@ class SearchSorted(Op):
 
 
 @function
-def searchsorted(x: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
+def searchsorted(
+    x: TensorLike, v: TensorLike, side: str = "left", sorter: TensorLike | None = None
+) -> Tensor:
     """Return the positions at which to insert values into a sorted vector.
 
     Args:

@@ -16,7 +16,7 @@ from graphc.tensor.arrays.join import Concatenate
 from graphc.tensor.core.axes import slice_at_axis, squeeze
 from graphc.tensor.core.elementwise import repeated_like, split_mask, where as select
 from graphc.tensor.core.shape import entries, length, target_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,9 @@ def parts_of(x: Tensor, sizes: Any, axis: int) -> list[Tensor]:
 
 
 @function
-def split(x: Any, splits_size: Any, *, n_splits: int | None = None, axis: int = 0) -> list[Tensor]:
+def split(
+    x: TensorLike, splits_size: Any, *, n_splits: int | None = None, axis: int = 0
+) -> list[Tensor]:
     """Return consecutive parts of given lengths along an axis.
 
     Args:
@@ -111,6 +113,7 @@ def split(x: Any, splits_size: Any, *, n_splits: int | None = None, axis: int = 
         The parts, in order.
 
     Raises:
+        ArgumentError: ``splits_size`` is no sequence of lengths, nor a symbolic vector of them.
         ShapeError: No such axis, a negative length, or lengths that do not add up.
         DTypeError: A length that is not an integer.
 
@@ -136,7 +139,7 @@ def split(x: Any, splits_size: Any, *, n_splits: int | None = None, axis: int = 
 
 
 @function
-def array_split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+def array_split(x: TensorLike, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Return consecutive parts along an axis, a number of them or cut at given positions.
 
     Args:
@@ -197,7 +200,7 @@ def _split_along(op: str, x: Any, indices_or_sections: Any, axis: int, ndim: int
 
 
 @function
-def hsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
+def hsplit(x: TensorLike, indices_or_sections: Any) -> list[Tensor]:
     """Return parts along the second axis, or of a vector along its only one.
 
     Args:
@@ -214,29 +217,41 @@ def hsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
 
 
 @function
-def vsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
+def vsplit(x: TensorLike, indices_or_sections: Any) -> list[Tensor]:
     """Return parts along the first axis of an array of at least two.
 
     Args:
         x: At least two axes.
         indices_or_sections: The number of parts of equal length, or the places to cut at.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> [part.type for part in gt.vsplit(np.ones((4, 3)), 2)]
+        [float64[2, 3], float64[2, 3]]
     """
     return _split_along("vsplit", x, indices_or_sections, 0, 2)
 
 
 @function
-def dsplit(x: Any, indices_or_sections: Any) -> list[Tensor]:
+def dsplit(x: TensorLike, indices_or_sections: Any) -> list[Tensor]:
     """Return parts along the third axis.
 
     Args:
         x: At least three axes.
         indices_or_sections: The number of parts of equal length, or the places to cut at.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> [part.type for part in gt.dsplit(np.ones((2, 3, 4)), 2)]
+        [float64[2, 3, 2], float64[2, 3, 2]]
     """
     return _split_along("dsplit", x, indices_or_sections, 2, 3)
 
 
 @function
-def unstack(x: Any, axis: int = 0) -> tuple[Tensor, ...]:
+def unstack(x: TensorLike, axis: int = 0) -> tuple[Tensor, ...]:
     """Return the slices along an axis of static length, each without it.
 
     Args:

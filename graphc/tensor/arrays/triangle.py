@@ -12,7 +12,7 @@ from graphc.tensor.arrays.create import above_diagonal, diagonal_number
 from graphc.tensor.arrays.index import nonzero_places
 from graphc.tensor.core.elementwise import cast, where
 from graphc.tensor.core.shape import entries, lengths
-from graphc.tensor.core.tensor import Tensor, as_tensor, constant, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant, function
 
 
 @function
@@ -67,7 +67,7 @@ def tril(m: Any, k: Any = 0) -> Tensor:
         [[1, 0], [3, 4]]
     """
     x, above, offset = _triangle("tril", m, k)
-    return where(above <= offset, x, constant(0, dtype=x.dtype))  # type: ignore[no-any-return]
+    return where(above <= offset, x, constant(0, dtype=x.dtype))
 
 
 @function
@@ -88,7 +88,7 @@ def triu(m: Any, k: Any = 0) -> Tensor:
         [[1, 2], [0, 4]]
     """
     x, above, offset = _triangle("triu", m, k)
-    return where(above >= offset, x, constant(0, dtype=x.dtype))  # type: ignore[no-any-return]
+    return where(above >= offset, x, constant(0, dtype=x.dtype))
 
 
 def _places(op: str, n: Any, k: Any, m: Any, upper: bool) -> tuple[Tensor, ...]:
@@ -121,7 +121,13 @@ def tril_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Tensor, ...]:
 
 @function
 def triu_indices(n: Any, k: Any = 0, m: Any = None) -> tuple[Tensor, ...]:
-    """Return the positions at and above a diagonal; arguments as for ``tril_indices``."""
+    """Return the positions at and above a diagonal; arguments as for ``tril_indices``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> [part.eval(mode="NUMPY").tolist() for part in gt.triu_indices(2)]
+        [[0, 0, 1], [0, 1, 1]]
+    """
     return _places("triu_indices", n, k, m, upper=True)
 
 
@@ -133,14 +139,28 @@ def matrix_lengths(op: str, a: Any) -> list[int | Tensor]:
 
 
 @function
-def tril_indices_from(a: Any, k: Any = 0) -> tuple[Tensor, ...]:
-    """Return the positions at and below a matrix's diagonal; arguments as for ``tril_indices``."""
+def tril_indices_from(a: TensorLike, k: Any = 0) -> tuple[Tensor, ...]:
+    """Return the positions at and below a matrix's diagonal; arguments as for ``tril_indices``.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> [part.eval(mode="NUMPY").tolist() for part in gt.tril_indices_from(np.ones((2, 2)))]
+        [[0, 1, 1], [0, 0, 1]]
+    """
     n, m = matrix_lengths("tril_indices_from", a)
     return tril_indices(n, k, m)
 
 
 @function
-def triu_indices_from(a: Any, k: Any = 0) -> tuple[Tensor, ...]:
-    """Return the positions at and above a matrix's diagonal; arguments as for ``tril_indices``."""
+def triu_indices_from(a: TensorLike, k: Any = 0) -> tuple[Tensor, ...]:
+    """Return the positions at and above a matrix's diagonal; arguments as for ``tril_indices``.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> [part.eval(mode="NUMPY").tolist() for part in gt.triu_indices_from(np.ones((2, 2)))]
+        [[0, 0, 1], [0, 1, 1]]
+    """
     n, m = matrix_lengths("triu_indices_from", a)
     return triu_indices(n, k, m)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, overload
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOperationError
-from graphc.ir import Node, Pick, TensorType, TupleType, gathered, replaced, toposort
+from graphc.ir import Node, Pick, TensorType, TupleType, Wrapper, gathered, replaced, toposort
+from graphc.lazy import provided
 from graphc.site import derived_from
 from graphc.tensor.arrays.broadcast import broadcast_to, repeated
 from graphc.tensor.core.axes import expand_dims, squeeze
 from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.specify import specify_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor
+from graphc.tensor.core.tensor import ArrayOrNumber, Tensor, TensorLike, as_tensor
 
 Size = int | Tensor
 """The number of elements of a batch."""
@@ -147,6 +148,20 @@ def _is_batched(made: Node, node: Node) -> bool:
 # Several batch axes.
 
 
+@overload
+def vectorize_graph(outputs: ArrayOrNumber, replace: Mapping[Any, Any]) -> Tensor: ...
+
+
+@overload
+def vectorize_graph(
+    outputs: tuple[TensorLike, ...], replace: Mapping[Any, Any]
+) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def vectorize_graph(outputs: list[Any], replace: Mapping[Any, Any]) -> list[Tensor]: ...
+
+
 def vectorize_graph(outputs: Any, replace: Mapping[Any, Any]) -> Any:
     """Return the outputs for every element of batches that replace parts of their graph.
 
@@ -177,6 +192,9 @@ def vectorize_graph(outputs: Any, replace: Mapping[Any, Any]) -> Any:
         float64[5, 4]
     """
     several = isinstance(outputs, list | tuple)
+    arrays = [*(outputs if several else [outputs]), *replace, *replace.values()]
+    if any(isinstance(x, Wrapper) for x in arrays):
+        return provided(__name__, "vectorize_named")(outputs, replace)
     given = [as_tensor(y) for y in outputs] if several else [as_tensor(outputs)]
     made = _over_axes(given, {x: _replacement(x, new) for x, new in replace.items()})
     return type(outputs)(made) if several else made[0]
@@ -243,7 +261,7 @@ def _is_wide(new: Tensor, axis: int) -> bool:
 
 
 def _stand_in(x: Tensor, new: Tensor, axis: int) -> Tensor:
-    return TensorType(x.dtype, (new.type.shape[axis], *x.type.shape))()  # type: ignore[no-any-return]
+    return TensorType(x.dtype, (new.type.shape[axis], *x.type.shape))()
 
 
 def _without_ones(new: Tensor, rank: int) -> Tensor:
@@ -252,6 +270,22 @@ def _without_ones(new: Tensor, rank: int) -> Tensor:
 
 
 # Functions.
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def vectorize(
+    func: Callable[P, R], signature: str | None = None, *, excluded: Any = ()
+) -> Callable[P, R]: ...
+
+
+@overload
+def vectorize(
+    func: None = None, signature: str | None = None, *, excluded: Any = ()
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
 def vectorize(func: Any = None, signature: str | None = None, *, excluded: Any = ()) -> Any:

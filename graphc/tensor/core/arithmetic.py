@@ -42,7 +42,7 @@ from graphc.tensor.core.elementwise import (
     widened,
 )
 from graphc.tensor.core.exponential import power, sigmoid
-from graphc.tensor.core.tensor import Tensor, as_tensor, function, operands
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 from graphc.tensor.core.trigonometric import cos, sin
 
 # Dtype rules.
@@ -210,7 +210,7 @@ bitwise_count = unary("bitwise_count", "The number of set bits of |x|", bits)
 
 
 @function
-def divmod(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+def divmod(a: TensorLike, b: TensorLike) -> tuple[Tensor, Tensor]:
     """Return ``a // b`` and ``a % b``.
 
     Args:
@@ -226,7 +226,7 @@ def divmod(a: Any, b: Any) -> tuple[Tensor, Tensor]:
 
 
 @function
-def ceil_intdiv(a: Any, b: Any) -> Tensor:
+def ceil_intdiv(a: TensorLike, b: TensorLike) -> Tensor:
     """Return the smallest integer not below ``a / b``, for integers.
 
     Example:
@@ -242,22 +242,37 @@ def ceil_intdiv(a: Any, b: Any) -> Tensor:
 
 
 @function
-def positive(x: Any) -> Tensor:
-    """Return x itself; bool is refused, as in NumPy."""
+def positive(x: TensorLike) -> Tensor:
+    """Return x itself; bool is refused, as in NumPy.
+
+    Raises:
+        DTypeError: x is bool.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.positive([-1.0, 2.0]).eval(mode="NUMPY").tolist()
+        [-1.0, 2.0]
+    """
     x = as_tensor(x)
     if x.dtype == "bool":
         raise DTypeError("positive: bool has no sign.", "Cast it with astype.")
-    return x  # type: ignore[no-any-return]
+    return x
 
 
 @function
-def fabs(x: Any) -> Tensor:
-    """Return the absolute value of real numbers, in floating point."""
+def fabs(x: TensorLike) -> Tensor:
+    """Return the absolute value of real numbers, in floating point.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.fabs([-1.5, 2.0]).eval(mode="NUMPY").tolist()
+        [1.5, 2.0]
+    """
     return abs(in_floats("fabs", x))
 
 
 @function
-def modf(x: Any) -> tuple[Tensor, Tensor]:
+def modf(x: TensorLike) -> tuple[Tensor, Tensor]:
     """Return the fractional and the integral part of x, both with the sign of x.
 
     Args:
@@ -277,7 +292,7 @@ def modf(x: Any) -> tuple[Tensor, Tensor]:
 
 
 @function
-def frexp(x: Any) -> tuple[Tensor, Tensor]:
+def frexp(x: TensorLike) -> tuple[Tensor, Tensor]:
     """Return mantissa and exponent: x = ``mantissa * 2**exponent``, ``0.5 <= abs(mantissa) < 1``.
 
     Args:
@@ -297,7 +312,7 @@ def frexp(x: Any) -> tuple[Tensor, Tensor]:
 
 
 @function
-def ldexp(x: Any, exponent: Any) -> Tensor:
+def ldexp(x: TensorLike, exponent: TensorLike) -> Tensor:
     """Return ``x * 2**exponent``, exactly.
 
     Args:
@@ -320,14 +335,20 @@ def ldexp(x: Any, exponent: Any) -> Tensor:
 
 
 @function
-def spacing(x: Any) -> Tensor:
-    """Return the distance to the next number away from 0, with x's sign; NaN for an infinity."""
+def spacing(x: TensorLike) -> Tensor:
+    """Return the distance to the next number away from 0, with x's sign; NaN for an infinity.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.spacing(1.0).eval(mode="NUMPY").tolist()
+        2.220446049250313e-16
+    """
     x = in_floats("spacing", x)
-    return nextafter(x, copysign(cast(np.inf, x.dtype), x)) - x  # type: ignore[no-any-return]
+    return nextafter(x, copysign(cast(np.inf, x.dtype), x)) - x
 
 
 @function
-def float_power(a: Any, b: Any) -> Tensor:
+def float_power(a: TensorLike, b: TensorLike) -> Tensor:
     """Return ``a ** b`` in float64, or complex128 where one of them is complex.
 
     Args:
@@ -350,7 +371,7 @@ _angle = ROWS["angle"]
 
 
 @function
-def angle(x: Any, deg: bool = False) -> Tensor:
+def angle(x: TensorLike, deg: bool = False) -> Tensor:
     """Return the angle of a complex number, in radians.
 
     Args:
@@ -367,7 +388,7 @@ def angle(x: Any, deg: bool = False) -> Tensor:
 
 
 @function
-def complex_from_polar(abs: Any, angle: Any) -> Tensor:
+def complex_from_polar(abs: TensorLike, angle: TensorLike) -> Tensor:
     """Return the complex number of a magnitude and an angle in radians.
 
     Args:
@@ -383,40 +404,70 @@ def complex_from_polar(abs: Any, angle: Any) -> Tensor:
 
 
 @function
-def isreal(x: Any) -> Tensor:
-    """Return whether the imaginary part is 0, elementwise."""
+def isreal(x: TensorLike) -> Tensor:
+    """Return whether the imaginary part is 0, elementwise.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.isreal([1 + 2j, 3 + 0j]).eval(mode="NUMPY").tolist()
+        [False, True]
+    """
     return equal(imag(x), 0)
 
 
 @function
-def iscomplex(x: Any) -> Tensor:
-    """Return whether the imaginary part is not 0, elementwise."""
+def iscomplex(x: TensorLike) -> Tensor:
+    """Return whether the imaginary part is not 0, elementwise.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.iscomplex([1 + 2j, 3 + 0j]).eval(mode="NUMPY").tolist()
+        [True, False]
+    """
     return not_equal(imag(x), 0)
 
 
 @function
-def isrealobj(x: Any) -> bool:
-    """Return whether the dtype is real, as a Python bool."""
+def isrealobj(x: TensorLike) -> bool:
+    """Return whether the dtype is real, as a Python bool.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.isrealobj(gt.zvector("z"))
+        False
+    """
     return not iscomplexobj(x)
 
 
 @function
-def iscomplexobj(x: Any) -> bool:
-    """Return whether the dtype is complex, as a Python bool."""
+def iscomplexobj(x: TensorLike) -> bool:
+    """Return whether the dtype is complex, as a Python bool.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.iscomplexobj(gt.zvector("z"))
+        True
+    """
     return is_complex(as_tensor(x).dtype)
 
 
 @function
-def ndim(x: Any) -> int:
-    """Return the number of axes, a Python integer."""
-    return as_tensor(x).ndim  # type: ignore[no-any-return]
+def ndim(x: TensorLike) -> int:
+    """Return the number of axes, a Python integer.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.ndim(gt.matrix("a"))
+        2
+    """
+    return as_tensor(x).ndim
 
 
 # Choices between several.
 
 
 @function
-def largest(*xs: Any) -> Tensor:
+def largest(*xs: TensorLike) -> Tensor:
     """Return the largest of several arrays, elementwise; they broadcast.
 
     Example:
@@ -428,7 +479,7 @@ def largest(*xs: Any) -> Tensor:
 
 
 @function
-def smallest(*xs: Any) -> Tensor:
+def smallest(*xs: TensorLike) -> Tensor:
     """Return the smallest of several arrays, elementwise; they broadcast.
 
     Example:
@@ -442,4 +493,4 @@ def smallest(*xs: Any) -> Tensor:
 def _of_several(op: str, of_two: Any, xs: tuple[Any, ...]) -> Tensor:
     if not xs:
         raise ArgumentError(f"{op}: expected at least one array, got none.", "Pass one or more.")
-    return reduce(of_two, xs[1:], as_tensor(xs[0]))  # type: ignore[no-any-return]
+    return reduce(of_two, xs[1:], as_tensor(xs[0]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -12,7 +12,15 @@ from graphc.errors import ShapeError
 from graphc.ir import Node, Op, TensorType
 from graphc.ir.line import ATOM, Code, Writer
 from graphc.tensor.core.shape import shifted_axes
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function, known_axes
+from graphc.tensor.core.tensor import (
+    Axis,
+    Tensor,
+    TensorLike,
+    as_tensor,
+    axes_of,
+    function,
+    known_axes,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,7 @@ class Transpose(Op):
 
 
 @function
-def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
+def transpose(x: TensorLike, axes: Sequence[int] | None = None) -> Tensor:
     """Return the array with its axes permuted, reversed by default.
 
     Args:
@@ -75,13 +83,19 @@ def transpose(x: Any, axes: Sequence[int] | None = None) -> Tensor:
 
 
 @function
-def matrix_transpose(x: Any) -> Tensor:
-    """Return the array with its last two axes exchanged."""
+def matrix_transpose(x: TensorLike) -> Tensor:
+    """Return the array with its last two axes exchanged.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.matrix_transpose([[1.0, 2.0], [3.0, 4.0]]).eval(mode="NUMPY").tolist()
+        [[1.0, 3.0], [2.0, 4.0]]
+    """
     return swapaxes(x, -1, -2)
 
 
 @function
-def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
+def swapaxes(x: TensorLike, axis1: int, axis2: int) -> Tensor:
     """Return the array with two axes exchanged; negative axes count from the end.
 
     Example:
@@ -97,7 +111,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
 
 
 @function
-def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
+def moveaxis(x: TensorLike, source: Any, destination: Any) -> Tensor:
     """Return the array with axes moved to new positions, the others kept in order.
 
     Args:
@@ -157,7 +171,7 @@ class ExpandDims(Op):
 
 
 @function
-def expand_dims(x: Any, axis: Axis) -> Tensor:
+def expand_dims(x: TensorLike, axis: Axis) -> Tensor:
     """Return the array with new axes of length 1.
 
     Args:
@@ -211,7 +225,7 @@ class Squeeze(Op):
 
 
 @function
-def squeeze(x: Any, axis: Axis = None) -> Tensor:
+def squeeze(x: TensorLike, axis: Axis = None) -> Tensor:
     """Return the array without axes of length 1.
 
     Args:
@@ -235,7 +249,7 @@ def squeeze(x: Any, axis: Axis = None) -> Tensor:
 
 
 @function
-def dimshuffle(x: Any, pattern: Sequence[int | str]) -> Tensor:
+def dimshuffle(x: TensorLike, pattern: Sequence[int | str]) -> Tensor:
     """Return the array with its axes in a new order, ``"x"`` for a new one of length 1.
 
     Args:
@@ -263,35 +277,51 @@ def dimshuffle(x: Any, pattern: Sequence[int | str]) -> Tensor:
 
 
 @function
-def shape_padleft(x: Any, n_ones: int = 1) -> Tensor:
+def shape_padleft(x: TensorLike, n_ones: int = 1) -> Tensor:
     """Return the array with new axes of length 1 in front.
 
     Args:
         x: Any shape and dtype.
         n_ones: The number of new axes.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.shape_padleft(gt.matrix("a", shape=(2, 3)), 2).type
+        float64[1, 1, 2, 3]
     """
     return expand_dims(x, tuple(range(n_ones)))
 
 
 @function
-def shape_padright(x: Any, n_ones: int = 1) -> Tensor:
+def shape_padright(x: TensorLike, n_ones: int = 1) -> Tensor:
     """Return the array with new axes of length 1 at the end.
 
     Args:
         x: Any shape and dtype.
         n_ones: The number of new axes.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.shape_padright(gt.matrix("a", shape=(2, 3))).type
+        float64[2, 3, 1]
     """
     return expand_dims(x, tuple(range(-n_ones, 0)))
 
 
 @function
-def shape_padaxis(x: Any, axis: int) -> Tensor:
-    """Return the array with a new axis of length 1; a negative one counts from the end."""
+def shape_padaxis(x: TensorLike, axis: int) -> Tensor:
+    """Return the array with a new axis of length 1; a negative one counts from the end.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.shape_padaxis(gt.matrix("a", shape=(2, 3)), 1).type
+        float64[2, 1, 3]
+    """
     return expand_dims(x, axis)
 
 
 @function
-def atleast_Nd(x: Any, *, n: int = 1, left: bool = True) -> Tensor:  # noqa: N802 (PyTensor's name)
+def atleast_Nd(x: TensorLike, *, n: int = 1, left: bool = True) -> Tensor:  # noqa: N802 (PyTensor's name)
     """Return the array with at least n axes, new ones of length 1.
 
     Args:
@@ -309,19 +339,45 @@ def atleast_Nd(x: Any, *, n: int = 1, left: bool = True) -> Tensor:  # noqa: N80
     return shape_padleft(x, missing) if left else shape_padright(x, missing)
 
 
-def _each_at_least(n: int, xs: Sequence[Any], left: bool) -> Any:
+def _each_at_least(n: int, xs: Sequence[TensorLike], left: bool) -> Tensor | list[Tensor]:
     made = [atleast_Nd(x, n=n, left=left) for x in xs]
     return made[0] if len(made) == 1 else made
 
 
+@overload
+def atleast_1d(x: TensorLike, /, *, left: bool = True) -> Tensor: ...
+
+
+@overload
+def atleast_1d(
+    x: TensorLike, other: TensorLike, /, *xs: TensorLike, left: bool = True
+) -> list[Tensor]: ...
+
+
 @function
-def atleast_1d(*xs: Any, left: bool = True) -> Any:
-    """Return an array with at least one axis, or a list; arguments as for ``atleast_Nd``."""
+def atleast_1d(*xs: TensorLike, left: bool = True) -> Tensor | list[Tensor]:
+    """Return an array with at least one axis, or a list; arguments as for ``atleast_Nd``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.atleast_1d(2.0).eval(mode="NUMPY").tolist()
+        [2.0]
+    """
     return _each_at_least(1, xs, left)
 
 
+@overload
+def atleast_2d(x: TensorLike, /, *, left: bool = True) -> Tensor: ...
+
+
+@overload
+def atleast_2d(
+    x: TensorLike, other: TensorLike, /, *xs: TensorLike, left: bool = True
+) -> list[Tensor]: ...
+
+
 @function
-def atleast_2d(*xs: Any, left: bool = True) -> Any:
+def atleast_2d(*xs: TensorLike, left: bool = True) -> Tensor | list[Tensor]:
     """Return an array with at least two axes, or a list; arguments as for ``atleast_Nd``.
 
     Example:
@@ -332,12 +388,27 @@ def atleast_2d(*xs: Any, left: bool = True) -> Any:
     return _each_at_least(2, xs, left)
 
 
+@overload
+def atleast_3d(x: TensorLike, /, *, left: bool = True) -> Tensor: ...
+
+
+@overload
+def atleast_3d(
+    x: TensorLike, other: TensorLike, /, *xs: TensorLike, left: bool = True
+) -> list[Tensor]: ...
+
+
 @function
-def atleast_3d(*xs: Any, left: bool = True) -> Any:
+def atleast_3d(*xs: TensorLike, left: bool = True) -> Tensor | list[Tensor]:
     """Return an array with at least three axes, or a list; arguments as for ``atleast_Nd``.
 
     New axes stand in front of the others, or with ``left=False`` behind them; NumPy puts one on
     either side of a vector.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.atleast_3d(gt.vector("x")).type.ndim
+        3
     """
     return _each_at_least(3, xs, left)
 

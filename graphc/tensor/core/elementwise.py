@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, reduce
-from typing import Any, TypedDict, Unpack
+from functools import lru_cache, reduce, wraps
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -31,12 +32,22 @@ from graphc.ir import (
     real_dtype,
 )
 from graphc.ir.line import ATOM, Code, Writer
-from graphc.tensor.core.help import OfInstance, help_of, signature_of
-from graphc.tensor.core.tensor import TABLE, Tensor, as_tensor, function, operands
+from graphc.ir.types import OfInstance
+from graphc.tensor.core.tensor import (
+    TABLE,
+    Tensor,
+    TensorLike,
+    as_tensor,
+    enter,
+    function,
+    operands,
+)
 
 Pullback = Callable[..., Any]
 Domain = Callable[[str], tuple[str, str] | None]
 """From the operands' common dtype to the one computed in and the one of the result."""
+
+Row = TypeVar("Row", bound="Elementwise")
 
 ROWS: dict[str, Elementwise] = {}
 
@@ -56,8 +67,10 @@ class Facts:
         positive: Whether results are above 0, but for those that round to it.
         trend: For each operand, 1 if the result never falls as that operand grows, and -1 if it
             never rises; empty if neither holds for one of them.
-        support: The interval of operands outside of which results are NaN; inside of it, those of
-            finite operands are not.
+        support: For each operand, the interval outside of which results are NaN; inside of all of
+            them, those of finite operands are not, but at poles. Empty if that is everywhere.
+        poles: Where a function of one operand grows without bound; ``...`` at the end if there are
+            infinitely many, as far apart as the last two.
         fixed: Which of the numbers 0 and 1 it maps to themselves, exactly.
         parity: 1 if it is even, ``f(-x) == f(x)``; -1 if it is odd, ``f(-x) == -f(x)``; 0 else.
         whole: Whether every finite result is a whole number.
@@ -74,7 +87,8 @@ class Facts:
     range: tuple[float, float] = REALS
     positive: bool = False
     trend: tuple[int, ...] = ()
-    support: tuple[float, float] = REALS
+    support: tuple[tuple[float, float], ...] = ()
+    poles: tuple[float | EllipsisType, ...] = ()
     fixed: tuple[int, ...] = ()
     parity: int = 0
     whole: bool = False
@@ -244,7 +258,7 @@ def summed(g: Tensor, axes: tuple[int, ...], x: Tensor) -> Tensor:
     mask = split_mask(g)[0] if x.inputs else None
     if mask is None:
         return total
-    return where(TABLE["any"](repeated_like(mask, g), axes), total, 0)  # type: ignore[no-any-return]
+    return where(TABLE["any"](repeated_like(mask, g), axes), total, 0)
 
 
 def repeated_like(x: Tensor, y: Tensor) -> Tensor:
@@ -302,6 +316,8 @@ class Elementwise(Op):
         identity: The dtypes whose values it leaves as they are, if any.
         expand: It made of other rows, for backends that have no lowering of it.
         facts: Its mathematical properties, which rewriting and interval arithmetic go by.
+        definition: A formula or an equation that defines it, where its meaning is none.
+        source: Where it is defined, such as an equation's number in the DLMF.
     """
 
     row: str
@@ -315,6 +331,8 @@ class Elementwise(Op):
     identity: Callable[[str], bool] | None = None
     expand: Callable[..., Tensor] | None = None
     facts: Facts = NO_FACTS
+    definition: str = ""
+    source: str = ""
 
     @property
     def name(self) -> str:
@@ -336,10 +354,10 @@ class Elementwise(Op):
     def token(self) -> str:
         return self.row
 
-    def __call__(self, *values: Any) -> Tensor:
+    def __call__(self, *values: TensorLike) -> Tensor:
         if len(values) != self.arity:
             if self.commutes and len(values) > self.arity:
-                return reduce(self, values)  # type: ignore[no-any-return]
+                return reduce(self, values[1:], as_tensor(values[0]))
             raise ArgumentError(f"{self.row} takes {self.arity} operands, not {len(values)}.")
         xs, dtype = operands(self.row, values)
         if self.identity is not None and self.identity(dtype):
@@ -388,7 +406,7 @@ class Elementwise(Op):
         mask, g = split_mask(g)
         around = self.holomorphic and is_complex(g.dtype)
         g = conj(g) if around else g
-        parts = self._slopes(wanted, g, y, *xs)
+        parts = self.slopes(wanted, g, y, *xs)
         return [
             _cotangent(conj(part) if around else part, mask, x)
             if asked and _is_there(part)
@@ -396,7 +414,8 @@ class Elementwise(Op):
             for part, asked, x in zip(parts, wanted, xs, strict=True)
         ]
 
-    def _slopes(self, wanted: Sequence[bool], g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Any]:
+    def slopes(self, wanted: Sequence[bool], g: Tensor, y: Tensor, *xs: Tensor) -> Sequence[Any]:
+        """The wanted gradients as the row writes them, for real numbers and equal shapes."""
         assert self.slope is not None
         if isinstance(self.slope, PartialSlopes):
             return self.slope.of(wanted, g, y, *xs)
@@ -414,7 +433,7 @@ class Elementwise(Op):
             if tangent.dtype != y.dtype:
                 tangent = cast(tangent, y.dtype)
             wanted = [j == i for j in range(len(xs))]
-            part = _defined(self._slopes(wanted, tangent, y, *xs)[i])
+            part = _defined(self.slopes(wanted, tangent, y, *xs)[i])
             if part is not None:
                 total = part if total is None else add(total, part)
         if total is not None and total.type.shape != y.type.shape:
@@ -425,8 +444,37 @@ class Elementwise(Op):
         return self(*aligned(batched, xs))
 
 
-Elementwise.__doc__ = OfInstance(Elementwise.__doc__, help_of)  # type: ignore[assignment]
-Elementwise.__signature__ = OfInstance(None, signature_of)  # type: ignore[attr-defined]
+def _help_of(row: Elementwise) -> str:
+    from graphc.tensor.core.help import help_of  # noqa: PLC0415 (who asks for no help needs none)
+
+    return help_of(row)
+
+
+def _signature_of(row: Elementwise) -> Signature:
+    from graphc.tensor.core.help import signature_of  # noqa: PLC0415 (likewise)
+
+    return signature_of(row)
+
+
+Elementwise.__doc__ = OfInstance(Elementwise.__doc__, _help_of)  # type: ignore[assignment]
+Elementwise.__signature__ = OfInstance(None, _signature_of)  # type: ignore[attr-defined]
+
+
+if TYPE_CHECKING:
+    from inspect import Signature
+
+    class Unary(Elementwise):
+        """How a row of one operand is called."""
+
+        def __call__(self, x: TensorLike, /) -> Tensor: ...  # type: ignore[override]
+
+    class Binary(Elementwise):
+        """How a row of two operands is called; one that commutes takes more."""
+
+        def __call__(self, a: TensorLike, b: TensorLike, /, *more: TensorLike) -> Tensor: ...  # type: ignore[override]
+
+else:
+    Unary = Binary = Elementwise
 
 
 @lru_cache(4096)
@@ -487,9 +535,9 @@ def _row(name: str) -> Elementwise:
     return ROWS[name]
 
 
-def _enter(row: Elementwise) -> Elementwise:
+def _enter(row: Row) -> Row:
     ROWS[row.row] = row
-    TABLE[row.row] = row
+    enter(row.row, row)
     return row
 
 
@@ -528,6 +576,8 @@ class Columns(TypedDict, total=False):
     identity: Callable[[str], bool] | None
     expand: Callable[..., Any] | None
     facts: Facts
+    definition: str
+    source: str
 
 
 def unary(
@@ -537,11 +587,19 @@ def unary(
     slope: Callable[[Any, Any, Any], Any] | None = None,
     reference: Callable[..., Any] | None = None,
     **columns: Unpack[Columns],
-) -> Elementwise:
+) -> Unary:
     """Register a function of one operand; its slope gives the gradient with respect to it."""
-    pullback = None if slope is None else lambda g, y, x: (slope(g, y, x),)
+    pullback = None if slope is None else _of_one(slope)
     reference = reference or getattr(np, name)
-    return _enter(Elementwise(name, meaning, domain, reference, pullback, 1, **columns))
+    return _enter(Unary(name, meaning, domain, reference, pullback, 1, **columns))
+
+
+def _of_one(slope: Callable[[Any, Any, Any], Any]) -> Pullback:
+    @wraps(slope)  # its parameters name the result and the operand
+    def pullback(g: Any, y: Any, x: Any) -> tuple[Any]:
+        return (slope(g, y, x),)
+
+    return pullback
 
 
 def binary(
@@ -551,10 +609,10 @@ def binary(
     slope: Slope | None = None,
     reference: Callable[..., Any] | None = None,
     **columns: Unpack[Columns],
-) -> Elementwise:
+) -> Binary:
     """Register a function of two operands; its slope gives the gradients with respect to both."""
     reference = reference or getattr(np, name)
-    return _enter(Elementwise(name, meaning, domain, reference, slope, 2, **columns))
+    return _enter(Binary(name, meaning, domain, reference, slope, 2, **columns))
 
 
 def several(
@@ -637,7 +695,7 @@ abs = unary(
     holomorphic=False,
     facts=Facts(range=NONNEGATIVE, fixed=(0, 1), parity=1, exact=True, multiplicative=True),
 )
-sign: Elementwise = unary(
+sign: Unary = unary(
     "sign",
     "-1, 0 or 1 for a real x; x / |x| for a complex one",
     numeric,
@@ -657,10 +715,14 @@ sqrt = unary(
     "The square root",
     inexact,
     lambda g, y, x: g / (2 * y),
-    facts=Facts(range=NONNEGATIVE, trend=RISING, support=NONNEGATIVE, fixed=(0, 1)),
+    facts=Facts(range=NONNEGATIVE, trend=RISING, support=(NONNEGATIVE,), fixed=(0, 1)),
 )
 reciprocal = unary(
-    "reciprocal", "1 / x", quotient, lambda g, y, x: -g * y * y, facts=Facts(fixed=(1,), parity=-1)
+    "reciprocal",
+    "1 / x",
+    quotient,
+    lambda g, y, x: -g * y * y,
+    facts=Facts(poles=(0.0,), fixed=(1,), parity=-1),
 )
 
 
@@ -728,10 +790,10 @@ minimum = binary(
 
 equal = binary("equal", "a == b", predicate, commutes=True)
 not_equal = binary("not_equal", "a != b", predicate, commutes=True)
-less: Elementwise = binary("less", "a < b", order_predicate)
-less_equal: Elementwise = binary("less_equal", "a <= b", order_predicate)
-greater: Elementwise = binary("greater", "a > b", order_predicate)
-greater_equal: Elementwise = binary("greater_equal", "a >= b", order_predicate)
+less: Binary = binary("less", "a < b", order_predicate)
+less_equal: Binary = binary("less_equal", "a <= b", order_predicate)
+greater: Binary = binary("greater", "a > b", order_predicate)
+greater_equal: Binary = binary("greater_equal", "a >= b", order_predicate)
 isnan = unary("isnan", "Whether x is not a number", predicate)
 isinf = unary("isinf", "Whether x is infinite, of either sign", predicate)
 isfinite = unary("isfinite", "Whether x is neither infinite nor NaN", predicate)
@@ -773,7 +835,7 @@ imag = unary(
     holomorphic=False,
     facts=Facts(fixed=(0,), exact=True, additive=True),
 )
-conj: Elementwise = unary(
+conj: Unary = unary(
     "conj",
     "The complex conjugate",
     same,
@@ -839,7 +901,7 @@ class Cast(Op):
 
 
 @function
-def cast(x: Any, dtype: Any) -> Tensor:
+def cast(x: TensorLike, dtype: Any) -> Tensor:
     """Return the values in another dtype.
 
     Args:
@@ -905,8 +967,18 @@ class Where(Op):
         return Tensor.make(self, *aligned(batched, inputs))
 
 
+@overload
+def where(condition: TensorLike) -> tuple[Tensor, ...]: ...
+
+
+@overload
+def where(condition: TensorLike, a: TensorLike, b: TensorLike) -> Tensor: ...
+
+
 @function
-def where(condition: Any, a: Any = None, b: Any = None) -> Any:
+def where(
+    condition: TensorLike, a: TensorLike | None = None, b: TensorLike | None = None
+) -> Tensor | tuple[Tensor, ...]:
     """Return ``a`` where the condition holds and ``b`` elsewhere; the three broadcast.
 
     Gradients flow to the chosen branch; the other one never contributes NaN.
@@ -920,6 +992,7 @@ def where(condition: Any, a: Any = None, b: Any = None) -> Any:
         An array of the common dtype and shape of a and b.
 
     Raises:
+        ArgumentError: Exactly one of a and b is given.
         ShapeError: The shapes do not broadcast.
 
     Example:
@@ -929,7 +1002,7 @@ def where(condition: Any, a: Any = None, b: Any = None) -> Any:
         [2.0, 0.0]
     """
     if a is None and b is None:
-        return TABLE["nonzero"](condition)
+        return TABLE["nonzero"](condition)  # type: ignore[no-any-return]
     if a is None or b is None:
         raise ArgumentError("where takes a condition alone, or a condition and two values.")
     condition = cast(condition, "bool")
@@ -955,7 +1028,7 @@ _clip = _enter(
 
 
 @function
-def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
     """Return x limited to two bounds; its gradient passes at and between them.
 
     Args:

@@ -12,8 +12,8 @@ from graphc.tensor.core.elementwise import (
     FALLING,
     NONNEGATIVE,
     RISING,
-    Elementwise,
     Facts,
+    Unary,
     binary,
     equal,
     from_scipy,
@@ -23,7 +23,7 @@ from graphc.tensor.core.elementwise import (
     unary,
     where,
 )
-from graphc.tensor.core.tensor import TABLE, Tensor, as_tensor, function
+from graphc.tensor.core.tensor import TABLE, Tensor, TensorLike, as_tensor, function
 
 
 def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -88,28 +88,32 @@ log = unary(
     "The natural logarithm",
     inexact,
     lambda g, y, x: g / x,
-    facts=Facts(trend=RISING, support=NONNEGATIVE),
+    facts=Facts(poles=(0.0,), trend=RISING, support=(NONNEGATIVE,)),
+    definition="``exp(log(x)) = x``.",
+    source="DLMF 4.2.2",
 )
 log2 = unary(
     "log2",
     "The logarithm to base 2",
     inexact,
     lambda g, y, x: g / (x * np.log(2).item()),
-    facts=Facts(trend=RISING, support=NONNEGATIVE),
+    facts=Facts(poles=(0.0,), trend=RISING, support=(NONNEGATIVE,)),
+    definition="``log(x) / log(2)``.",
 )
 log10 = unary(
     "log10",
     "The logarithm to base 10",
     inexact,
     lambda g, y, x: g / (x * np.log(10).item()),
-    facts=Facts(trend=RISING, support=NONNEGATIVE),
+    facts=Facts(poles=(0.0,), trend=RISING, support=(NONNEGATIVE,)),
+    definition="``log(x) / log(10)``.",
 )
 log1p = unary(
     "log1p",
     "log(1 + x), exact for a small x",
     inexact,
     lambda g, y, x: g / (1 + x),
-    facts=Facts(trend=RISING, support=(-1.0, math.inf), fixed=(0,)),
+    facts=Facts(poles=(-1.0,), trend=RISING, support=((-1.0, math.inf),), fixed=(0,)),
 )
 
 
@@ -136,7 +140,7 @@ def _log1mexp(x: Any) -> Any:
     return np.where(x > -np.log(2), np.log(-np.expm1(x)), np.log1p(-np.exp(x))).astype(x.dtype)
 
 
-sigmoid: Elementwise = unary(
+sigmoid: Unary = unary(
     "sigmoid",
     "1 / (1 + exp(-x))",
     real_inexact,
@@ -158,12 +162,13 @@ log1mexp = unary(
     real_inexact,
     lambda g, y, x: -g / expm1(-x),
     _log1mexp,
-    facts=Facts(range=(-math.inf, 0.0), trend=FALLING, support=(-math.inf, 0.0)),
+    facts=Facts(poles=(0.0,), range=(-math.inf, 0.0), trend=FALLING, support=((-math.inf, 0.0),)),
+    source="Mächler, Accurately computing ``log(1 - exp(-|a|))``, 2012",
 )
 
 
 @function
-def log_sigmoid(x: Any) -> Tensor:
+def log_sigmoid(x: TensorLike) -> Tensor:
     """Return ``log(sigmoid(x))``, without overflow for a very negative x.
 
     Args:
@@ -171,5 +176,10 @@ def log_sigmoid(x: Any) -> Tensor:
 
     Returns:
         An array of x's shape, of a floating dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.log_sigmoid([-1000.0, 0.0]).round(4).eval(mode="NUMPY").tolist()
+        [-1000.0, -0.6931]
     """
     return -softplus(-as_tensor(x))

@@ -24,7 +24,7 @@ class Print(Op):
 
     Args:
         message: Printed before the value.
-        attrs: Which attributes of the array are printed; methods are called.
+        attrs: A sequence of names: which attributes of the array are printed; methods are called.
         global_fn: The function to call instead of printing, with this operation and the array.
 
     Example:
@@ -38,10 +38,13 @@ class Print(Op):
     """
 
     message: str = ""
-    attrs: tuple[str, ...] = ("__str__",)
+    attrs: Sequence[str] = ("__str__",)
     global_fn: Callable[[Print, np.ndarray[Any, Any]], Any] | None = None
 
     by_numpy = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", tuple(self.attrs))
 
     def __call__(self, x: Any) -> Tensor:
         """Return the array, printed when it is computed."""

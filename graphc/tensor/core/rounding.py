@@ -19,23 +19,28 @@ from graphc.tensor.core.elementwise import (
     trunc,
     where,
 )
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 
 _round = ROWS["round"]
 
 
 @function
-def round_half_to_even(x: Any) -> Tensor:
+def round_half_to_even(x: TensorLike) -> Tensor:
     """Return the nearest integer, ties to even; integers unchanged.
 
     Args:
         x: Real numbers of any shape.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.round_half_to_even([0.5, 1.5, -2.5]).eval(mode="NUMPY").tolist()
+        [0.0, 2.0, -2.0]
     """
     return _round(x)
 
 
 @function
-def round_half_away_from_zero(x: Any) -> Tensor:
+def round_half_away_from_zero(x: TensorLike) -> Tensor:
     """Return the nearest integer, ties away from zero; arguments as for ``round``.
 
     Example:
@@ -45,9 +50,9 @@ def round_half_away_from_zero(x: Any) -> Tensor:
     """
     x = as_tensor(x)
     if not is_inexact(x.dtype):
-        return x  # type: ignore[no-any-return]
+        return x
     near = trunc(x)
-    return where(greater_equal(abs(x - near), 0.5), near + sign(x), near)  # type: ignore[no-any-return]
+    return where(greater_equal(abs(x - near), 0.5), near + sign(x), near)
 
 
 ROUNDINGS = {
@@ -58,7 +63,7 @@ ROUNDINGS = {
 
 
 @function
-def round(x: Any, decimals: Any = 0, mode: str | None = None) -> Tensor:
+def round(x: TensorLike, decimals: Any = 0, mode: str | None = None) -> Tensor:
     """Return the nearest number of so many decimals; its gradient is 0.
 
     Args:
@@ -99,19 +104,31 @@ def round(x: Any, decimals: Any = 0, mode: str | None = None) -> Tensor:
 
 
 @function
-def around(x: Any, decimals: Any = 0) -> Tensor:
-    """Return the nearest number of so many decimals; arguments as for ``round``."""
+def around(x: TensorLike, decimals: Any = 0) -> Tensor:
+    """Return the nearest number of so many decimals; arguments as for ``round``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.around([1.25, -0.87], 1).eval(mode="NUMPY").tolist()
+        [1.2, -0.9]
+    """
     return round(x, decimals)
 
 
 @function
-def iround(x: Any, mode: str | None = None) -> Tensor:
-    """Return the nearest integer as an int64; arguments as for ``round``."""
+def iround(x: TensorLike, mode: str | None = None) -> Tensor:
+    """Return the nearest integer as an int64; arguments as for ``round``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.iround([0.5, 1.5, -2.7]).eval(mode="NUMPY").tolist()
+        [0, 2, -3]
+    """
     return cast(round(x, mode=mode), "int64")
 
 
 @function
-def rint(x: Any) -> Tensor:
+def rint(x: TensorLike) -> Tensor:
     """Return the nearest integer, ties to even, as a floating-point number.
 
     Args:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import builtins
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol, overload
 
 import numpy as np
 
@@ -87,7 +86,29 @@ _CLASSES: tuple[tuple[tuple[type, ...], type[Any]], ...] = (
 )
 
 
-def runtime(x: builtins.bool | builtins.int | builtins.float | builtins.complex | Any) -> Any:
+class SupportsArray(Protocol):
+    """An array of any library that NumPy can read: of NumPy, JAX or MLX."""
+
+    def __array__(self) -> Any: ...
+
+
+@overload
+def runtime(x: int) -> int: ...
+
+
+@overload
+def runtime(x: float) -> float: ...
+
+
+@overload
+def runtime(x: complex) -> complex: ...
+
+
+@overload
+def runtime(x: SupportsArray) -> Any: ...
+
+
+def runtime(x: Any) -> Any:
     """Return a number that is passed to a program at run time instead of being a constant of it.
 
     A Python number beside a symbolic array is part of the graph, so that another number makes

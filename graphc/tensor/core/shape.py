@@ -25,6 +25,7 @@ from graphc.site import is_users_call
 from graphc.tensor.core.tensor import (
     WRAPPERS,
     Tensor,
+    TensorLike,
     as_tensor,
     constant,
     function,
@@ -50,7 +51,7 @@ class Shape(Op):
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         """All elements of a batch have the same lengths, so the result has no batch axis."""
-        return as_tensor(lengths(x)[1:], dtype="int64")  # type: ignore[no-any-return]
+        return as_tensor(lengths(x)[1:], dtype="int64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Length(Op):
 
     def batch(self, size: Any, batched: Sequence[bool], x: Tensor) -> Tensor:
         """All elements of a batch have the same length, so the result has no batch axis."""
-        return as_tensor(length(x, self.axis + 1), dtype="int64")  # type: ignore[no-any-return]
+        return as_tensor(length(x, self.axis + 1), dtype="int64")
 
 
 def length(x: Tensor, axis: int) -> int | Tensor:
@@ -96,7 +97,7 @@ def read_from(x: Tensor, result: Tensor) -> Tensor:
 
 
 @function
-def shape(x: Any) -> Tensor:
+def shape(x: TensorLike) -> Tensor:
     """Return the lengths of an array, without computing the array.
 
     Args:
@@ -117,14 +118,20 @@ def shape(x: Any) -> Tensor:
 
 
 @function
-def size(x: Any) -> Tensor:
-    """Return the number of elements, an int64 scalar."""
+def size(x: TensorLike) -> Tensor:
+    """Return the number of elements, an int64 scalar.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.size([[1.0, 2.0, 3.0]]).eval(mode="NUMPY").tolist()
+        3
+    """
     x = as_tensor(x)
     return read_from(x, as_tensor(math.prod(lengths(x)), dtype="int64"))
 
 
 @function
-def shape_tuple(x: Any) -> tuple[Tensor, ...]:
+def shape_tuple(x: TensorLike) -> tuple[Tensor, ...]:
     """Return the lengths of an array, each an int64 scalar, constant where it is static.
 
     Example:
@@ -137,7 +144,7 @@ def shape_tuple(x: Any) -> tuple[Tensor, ...]:
 
 
 @function
-def get_vector_length(v: Any) -> int:
+def get_vector_length(v: TensorLike) -> int:
     """Return how many elements a vector has, as far as its type tells.
 
     Args:
@@ -160,7 +167,7 @@ def get_vector_length(v: Any) -> int:
             f"get_vector_length: expected a vector of static length, got {x!r}.",
             "Declare its length: gt.specify_shape(x, (3,)).",
         )
-    return x.type.shape[0]  # type: ignore[no-any-return]
+    return x.type.shape[0]
 
 
 def entries(op: str, shape: Any, least: int = 0) -> tuple[StaticShape, list[Tensor]]:
@@ -214,7 +221,7 @@ def _entry(op: str, entry: Any, least: int) -> int | Tensor:
             )
         value = _known_value(entry, 4)
         if value is None:
-            return as_tensor(entry, dtype="int64")  # type: ignore[no-any-return]
+            return as_tensor(entry, dtype="int64")
         entry = int(value)
     try:
         known = int(entry.__index__())
@@ -345,7 +352,7 @@ class Reshape(Op):
 
 
 @function
-def reshape(x: Any, shape: Any, *, ndim: int | None = None) -> Tensor:
+def reshape(x: TensorLike, shape: Any, *, ndim: int | None = None) -> Tensor:
     """Return the same elements, in row-major order, in another shape.
 
     Args:
@@ -374,12 +381,12 @@ def reshape(x: Any, shape: Any, *, ndim: int | None = None) -> Tensor:
     if ndim is not None and len(static) != ndim:
         raise ShapeError(f"reshape: expected {ndim} lengths, got {static}.")
     if x.type.is_static and static == x.type.shape:
-        return x  # type: ignore[no-any-return]
+        return x
     return Tensor.make(Reshape(static), x, *symbolic)
 
 
 @function
-def ravel(x: Any, order: Literal["C", "F"] = "C") -> Tensor:
+def ravel(x: TensorLike, order: Literal["C", "F"] = "C") -> Tensor:
     """Return all elements as a vector.
 
     Args:
@@ -400,8 +407,11 @@ def ravel(x: Any, order: Literal["C", "F"] = "C") -> Tensor:
 
 
 @function
-def flatten(x: Any, ndim: int = 1) -> Tensor:
+def flatten(x: TensorLike, ndim: int = 1) -> Tensor:
     """Return the array with its last axes merged, so that ``ndim`` axes are left.
+
+    Raises:
+        ShapeError: It has fewer than ``ndim`` axes, or ``ndim`` is below 1.
 
     Example:
         >>> import graphc.tensor as gt
@@ -412,13 +422,13 @@ def flatten(x: Any, ndim: int = 1) -> Tensor:
     if not 1 <= ndim <= max(x.ndim, 1):
         raise ShapeError(f"flatten: cannot flatten {x!r} to {ndim} axes.")
     if ndim == x.ndim:
-        return x  # type: ignore[no-any-return]
+        return x
     rest = lengths(x)[ndim - 1 :]
     return reshape(x, (*lengths(x)[: ndim - 1], math.prod(rest)))
 
 
 @function
-def is_flat(x: Any, ndim: int = 1) -> bool:
+def is_flat(x: TensorLike, ndim: int = 1) -> bool:
     """Return whether an array has that many axes.
 
     Example:

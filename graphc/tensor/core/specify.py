@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from graphc.errors import ShapeError
 from graphc.ir import Op, Shape as StaticShape, TensorType
 from graphc.tensor.core.shape import entries, target_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class SpecifyShape(Op):
     """
 
     shape: StaticShape
-    title: str = "specify_shape"
+    title: str = field(default="specify_shape", repr=False)
 
     rearranges = True
     name = "specify_shape"
@@ -72,7 +72,7 @@ class SpecifyShape(Op):
 
 
 @function
-def specify_shape(x: Any, shape: Any) -> Tensor:
+def specify_shape(x: TensorLike, shape: Any) -> Tensor:
     """Return the array with a declared shape, which is checked at run time.
 
     Args:
@@ -114,7 +114,7 @@ def specified(x: Tensor, shape: Any, title: str) -> Tensor:
 
 
 @function
-def specify_broadcastable(x: Any, *axes: int) -> Tensor:
+def specify_broadcastable(x: TensorLike, *axes: int) -> Tensor:
     """Return the array with length 1 declared on these axes, so that they broadcast.
 
     Args:

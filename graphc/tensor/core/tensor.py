@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 import reprlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,15 +18,18 @@ from graphc.ir import (
     Constant,
     Leaf,
     Node,
+    Op,
     Pick,
     TensorType,
     TupleType,
+    Wrapper,
     dprint,
     dtype_name,
     is_complex,
     is_inexact,
     is_integer,
     numpy_dtype,
+    picks,
     promote,
 )
 from graphc.lazy import provided
@@ -41,7 +44,8 @@ from graphc.tensor.core.dispatch import (
     whole_arguments,
 )
 from graphc.tensor.core.equality import is_elementwise
-from graphc.tensor.core.runtime import Runtime
+from graphc.tensor.core.methods import Methods, add_method
+from graphc.tensor.core.runtime import Runtime, SupportsArray
 
 WRAPPERS = __file__
 """The file of the methods, which call functions for the user."""
@@ -62,12 +66,20 @@ OPERANDS = (Node, np.ndarray, np.generic, list, tuple, *WEAK)
 
 def function(f: F) -> F:
     """Register a public function under its own name."""
-    TABLE[f.__name__] = f
+    enter(f.__name__, f)
     return f
 
 
+def enter(name: str, f: Callable[..., Any]) -> None:
+    """Register a public function, which may be a method of symbolic arrays too."""
+    TABLE[name] = f
+    add_method(name, f)
+
+
 def _is_operand(value: Any) -> bool:
-    return isinstance(value, OPERANDS) or hasattr(value, "__array__")
+    # A wrapper has operators of its own.
+    known = isinstance(value, OPERANDS)
+    return known or (hasattr(value, "__array__") and not isinstance(value, Wrapper))
 
 
 def _both_ways(name: str) -> tuple[Binary, Binary]:
@@ -80,7 +92,7 @@ def _both_ways(name: str) -> tuple[Binary, Binary]:
     return forward, backward
 
 
-class Tensor(Node):
+class Tensor(Methods):
     """A symbolic array: the value an expression will have, given values for its inputs.
 
     It has NumPy's operators and methods. It has no value, so it cannot be a condition, an index of
@@ -140,12 +152,16 @@ class Tensor(Node):
         """The imaginary part."""
         return TABLE["imag"](self)  # type: ignore[no-any-return]
 
-    # Nodes are compared by identity; but in functions of single elements, as a mask's, by value.
+    def __str__(self) -> str:
+        return self.name or repr(self)
 
-    def __eq__(self, other: object) -> Any:
+    # Nodes are compared by identity; but in functions of single elements, as a mask's, by value.
+    # Type checkers are told bool, and so show where elementwise equality was meant.
+
+    def __eq__(self, other: object) -> bool:
         return TABLE["equal"](self, other) if is_elementwise() else self is other
 
-    def __ne__(self, other: object) -> Any:
+    def __ne__(self, other: object) -> bool:
         return TABLE["not_equal"](self, other) if is_elementwise() else self is not other
 
     __hash__ = Node.__hash__
@@ -178,11 +194,13 @@ class Tensor(Node):
             "A Python integer", "graphc's own functions take it as it is, also as a shape."
         )
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._refuse(
-            "A NumPy array",
-            "Use graphc.tensor's functions (gt.stack for a list), or x.eval({...}).",
-        )
+    if not TYPE_CHECKING:  # NumPy's operators would claim the result of ``array + tensor``
+
+        def __array__(self, *args: Any, **kwargs: Any) -> Any:
+            raise self._refuse(
+                "A NumPy array",
+                "Use graphc.tensor's functions (gt.stack for a list), or x.eval({...}).",
+            )
 
     def __contains__(self, value: Any) -> bool:
         raise self._refuse("A search", "Use gt.any(gt.equal(x, value)).")
@@ -251,23 +269,25 @@ class Tensor(Node):
 
     # Operators. A tuple or list beside a symbolic array is an array, as in NumPy.
 
-    __add__, __radd__ = _both_ways("add")
-    __sub__, __rsub__ = _both_ways("subtract")
-    __mul__, __rmul__ = _both_ways("multiply")
-    __truediv__, __rtruediv__ = _both_ways("divide")
-    __floordiv__, __rfloordiv__ = _both_ways("floor_divide")
-    __mod__, __rmod__ = _both_ways("remainder")
-    __pow__, __rpow__ = _both_ways("power")
-    __matmul__, __rmatmul__ = _both_ways("matmul")
-    __and__, __rand__ = _both_ways("bitwise_and")
-    __or__, __ror__ = _both_ways("bitwise_or")
-    __xor__, __rxor__ = _both_ways("bitwise_xor")
-    __lshift__, __rlshift__ = _both_ways("left_shift")
-    __rshift__, __rrshift__ = _both_ways("right_shift")
-    __lt__, _ = _both_ways("less")
-    __le__, _ = _both_ways("less_equal")
-    __gt__, _ = _both_ways("greater")
-    __ge__, _ = _both_ways("greater_equal")
+    if not TYPE_CHECKING:  # which see them in Methods
+        __add__, __radd__ = _both_ways("add")
+        __sub__, __rsub__ = _both_ways("subtract")
+        __mul__, __rmul__ = _both_ways("multiply")
+        __truediv__, __rtruediv__ = _both_ways("divide")
+        __floordiv__, __rfloordiv__ = _both_ways("floor_divide")
+        __mod__, __rmod__ = _both_ways("remainder")
+        __pow__, __rpow__ = _both_ways("power")
+        __matmul__, __rmatmul__ = _both_ways("matmul")
+        __and__, __rand__ = _both_ways("bitwise_and")
+        __or__, __ror__ = _both_ways("bitwise_or")
+        __xor__, __rxor__ = _both_ways("bitwise_xor")
+        __lshift__, __rlshift__ = _both_ways("left_shift")
+        __rshift__, __rrshift__ = _both_ways("right_shift")
+        __lt__, _ = _both_ways("less")
+        __le__, _ = _both_ways("less_equal")
+        __gt__, _ = _both_ways("greater")
+        __ge__, _ = _both_ways("greater_equal")
+        del _
 
     def __neg__(self) -> Tensor:
         return TABLE["negative"](self)  # type: ignore[no-any-return]
@@ -339,9 +359,16 @@ class Tensor(Node):
         """Return the array itself: a symbolic array never changes, so it needs no copy."""
         return self
 
-    def eval(self, values: Any = None, **options: Any) -> Any:
-        """Return the value as a NumPy array, given a dict of values for the inputs."""
-        return provided(__name__, "evaluate")(self, values, **options)
+    def eval(
+        self, values: Mapping[Any, Any] | None = None, *, mode: Any = None
+    ) -> np.ndarray[Any, Any]:
+        """Return the value as a NumPy array.
+
+        Args:
+            values: Values for the inputs it depends on, by the input or its name.
+            mode: Where to compute it; ``config.mode`` by default.
+        """
+        return provided(__name__, "evaluate")(self, values, mode=mode)  # type: ignore[no-any-return]
 
     @property
     def data(self) -> np.ndarray[Any, Any]:
@@ -376,20 +403,17 @@ class Tensor(Node):
         """Print the graph as a tree; options as for ``graphc.dprint``."""
         return dprint(self, **options)
 
-    def __dir__(self) -> list[str]:
-        known = (name for name in METHODS if OTHER_NAMES.get(name, name) in TABLE)
-        return sorted({*object.__dir__(self), *known})
+    if not TYPE_CHECKING:  # for which there are no attributes that are not declared
 
-    def __getattr__(self, name: str) -> Any:
-        # Reached only where a class has no such attribute: NumPy-like methods by table.
-        known = TABLE.get(OTHER_NAMES.get(name, name)) if name in METHODS else None
-        if known is not None:
-            return lambda *args, **kwargs: known(self, *args, **kwargs)
-        problem = f"A symbolic array has no attribute {name!r}.{ABSENT.get(name, '')}"
-        raise AttributeError(problem, name=name, obj=self)
+        def __getattr__(self, name: str) -> Any:
+            problem = f"A symbolic array has no attribute {name!r}.{ABSENT.get(name, '')}"
+            raise AttributeError(problem, name=name, obj=self)
 
 
 ABSENT = {
+    "get_value": " Only shared variables have values; x.eval({...}) computes one. The keys of a "
+    "RandomStream are in stream.state_updates, and stream.seed(seed) sets them.",
+    "set_value": " Only shared variables have values: graphc.shared(value).",
     "data": " Only constants have one; x.eval({...}) computes a value.",
     "tag": " There are no test values: x.eval({...}) computes a value.",
 }
@@ -421,21 +445,25 @@ def _is_entry(entry: Any) -> bool:
     return isinstance(entry, int | str)
 
 
-METHODS = (
-    "all", "any", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "argmax",
-    "argmin", "argpartition", "argsort", "ceil", "choose", "clip", "compress", "conj", "conjugate",
-    "cos", "cosh", "cumprod", "cumsum", "deg2rad", "diagonal", "dot", "exp", "exp2", "expm1",
-    "fill", "floor", "log", "log10", "log1p", "log2", "max", "mean", "min", "nonzero",
-    "nonzero_values", "ones_like", "partition", "prod", "ptp", "rad2deg", "ravel", "repeat",
-    "round", "searchsorted", "sin", "sinh", "sort", "sqrt", "squeeze", "std", "sum", "swapaxes",
-    "take", "tan", "tanh", "trace", "trunc", "var", "zeros_like",
-)  # fmt: skip
-"""The functions that are methods too, with the array as their first argument."""
-
 TensorType.node_class = Tensor
 
 
-def constant(value: Any, name: str | None = None, dtype: Any = None, *, bake: bool = False) -> Any:
+class SupportsTensor(Protocol):
+    """What converts itself to a symbolic array: an implicit array."""
+
+    def __graphc_tensor__(self) -> Tensor: ...
+
+
+ArrayOrNumber = Node | SupportsArray | SupportsTensor | int | float | complex
+"""One array of any library, or a number."""
+
+TensorLike = ArrayOrNumber | Sequence[Any]
+"""What ``as_tensor`` takes: arrays, numbers, and nested sequences that may mix them."""
+
+
+def constant(
+    value: TensorLike, name: str | None = None, dtype: Any = None, *, bake: bool = False
+) -> Tensor:
     """Return a value that does not change, as a symbolic array.
 
     Fewer than 10 elements become part of the graph, compared by value. A larger array stays a
@@ -456,7 +484,7 @@ def constant(value: Any, name: str | None = None, dtype: Any = None, *, bake: bo
         [1.5, 2.5]: float64[2]
     """
     if isinstance(value, Node):
-        return value
+        return value  # type: ignore[return-value]
     if isinstance(value, Runtime):
         return _constant_of_runtime(value, name, dtype, bake)
     if hasattr(value, "__graphc_tensor__"):
@@ -468,7 +496,7 @@ def constant(value: Any, name: str | None = None, dtype: Any = None, *, bake: bo
     return Tensor.make(Leaf(array, name))
 
 
-def _constant_of_runtime(value: Runtime, name: str | None, dtype: Any, bake: bool) -> Any:
+def _constant_of_runtime(value: Runtime, name: str | None, dtype: Any, bake: bool) -> Tensor:
     if bake:
         return constant(value.number, name, dtype)
     if dtype is None and value.weak:
@@ -544,7 +572,9 @@ def _scalar_dtype(value: Scalar) -> str:
 
 
 @function
-def as_tensor(x: Any, name: str | None = None, ndim: int | None = None, dtype: Any = None) -> Any:
+def as_tensor(
+    x: TensorLike, name: str | None = None, ndim: int | None = None, dtype: Any = None
+) -> Tensor:
     """Return anything that represents an array as a symbolic one.
 
     Args:
@@ -564,22 +594,31 @@ def as_tensor(x: Any, name: str | None = None, ndim: int | None = None, dtype: A
         >>> as_tensor(3.0), as_tensor([1, 2])
         (3.0: float64[], [1, 2]: int64[2])
     """
-    if not isinstance(x, Node):
-        if isinstance(x, list | tuple) and has_symbols(x):
-            x = TABLE["stack"]([as_tensor(part) for part in x])
-        else:
-            x = constant(x, name, dtype)
-            if config.warn_on_captured_constants and isinstance(x.op, Leaf):
-                warn_of_captured(x)
-    if isinstance(x.type, TupleType):
-        raise DTypeError(f"expected one array, got {x!r}.", "Use one of them.")
-    if dtype is not None and x.dtype != dtype_name(dtype):
-        x = TABLE["cast"](x, dtype)
-    if ndim is not None and x.ndim != ndim:
-        if x.ndim > ndim:
-            raise ShapeError(f"{x!r} has {x.ndim} axes, more than ndim={ndim}.")
-        x = TABLE["expand_dims"](x, tuple(range(ndim - x.ndim)))
-    return x
+    made = x if isinstance(x, Tensor) else _made(x, name, dtype)
+    if isinstance(made.type, TupleType):
+        raise DTypeError(f"expected one array, got {made!r}.", "Use one of them.")
+    if dtype is not None and made.dtype != dtype_name(dtype):
+        made = TABLE["cast"](made, dtype)
+    if ndim is not None and made.ndim != ndim:
+        if made.ndim > ndim:
+            raise ShapeError(f"{made!r} has {made.ndim} axes, more than ndim={ndim}.")
+        made = TABLE["expand_dims"](made, tuple(range(ndim - made.ndim)))
+    return made
+
+
+def _made(x: TensorLike, name: str | None, dtype: Any) -> Tensor:
+    if isinstance(x, list | tuple) and has_symbols(x):
+        return TABLE["stack"]([as_tensor(part) for part in x])  # type: ignore[no-any-return]
+    made = constant(x, name, dtype)
+    if config.warn_on_captured_constants and isinstance(made.op, Leaf):
+        warn_of_captured(made)
+    return made
+
+
+def applied(op: Op, *inputs: Any) -> Any:
+    """Return an operation applied to what represents arrays; several results are a list."""
+    made = Tensor.make(op, *map(as_tensor, inputs))
+    return picks(made) if isinstance(made.type, TupleType) else made
 
 
 def has_symbols(parts: Any) -> bool:

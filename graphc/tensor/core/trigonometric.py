@@ -10,8 +10,8 @@ from graphc.tensor.core.elementwise import (
     FALLING,
     NONNEGATIVE,
     RISING,
-    Elementwise,
     Facts,
+    Unary,
     binary,
     inexact,
     real_inexact,
@@ -25,20 +25,26 @@ sin = unary(
     inexact,
     lambda g, y, x: g * cos(x),
     facts=Facts(range=(-1.0, 1.0), fixed=(0,), parity=-1),
+    definition="``(exp(i * x) - exp(-i * x)) / (2 * i)``.",
+    source="DLMF 4.14.1",
 )
-cos: Elementwise = unary(
+cos: Unary = unary(
     "cos",
     "The cosine",
     inexact,
     lambda g, y, x: -g * sin(x),
     facts=Facts(range=(-1.0, 1.0), parity=1),
+    definition="``(exp(i * x) + exp(-i * x)) / 2``.",
+    source="DLMF 4.14.2",
 )
 tan = unary(
     "tan",
     "The tangent",
     inexact,
     lambda g, y, x: g * (1 + y * y),
-    facts=Facts(fixed=(0,), parity=-1),
+    facts=Facts(poles=(math.pi / 2, -math.pi / 2, ...), fixed=(0,), parity=-1),
+    definition="``sin(x) / cos(x)``.",
+    source="DLMF 4.14.4",
 )
 arcsin = unary(
     "arcsin",
@@ -46,15 +52,23 @@ arcsin = unary(
     inexact,
     lambda g, y, x: g / sqrt(1 - x * x),
     facts=Facts(
-        range=(-math.pi / 2, math.pi / 2), trend=RISING, support=(-1.0, 1.0), fixed=(0,), parity=-1
+        range=(-math.pi / 2, math.pi / 2),
+        trend=RISING,
+        support=((-1.0, 1.0),),
+        fixed=(0,),
+        parity=-1,
     ),
+    definition="``sin(arcsin(x)) = x``.",
+    source="DLMF 4.23",
 )
 arccos = unary(
     "arccos",
     "The inverse cosine",
     inexact,
     lambda g, y, x: -g / sqrt(1 - x * x),
-    facts=Facts(range=(0.0, math.pi), trend=FALLING, support=(-1.0, 1.0)),
+    facts=Facts(range=(0.0, math.pi), trend=FALLING, support=((-1.0, 1.0),)),
+    definition="``cos(arccos(x)) = x``.",
+    source="DLMF 4.23",
 )
 arctan = unary(
     "arctan",
@@ -62,6 +76,8 @@ arctan = unary(
     inexact,
     lambda g, y, x: g / (1 + x * x),
     facts=Facts(range=(-math.pi / 2, math.pi / 2), trend=RISING, fixed=(0,), parity=-1),
+    definition="``tan(arctan(x)) = x``.",
+    source="DLMF 4.23",
 )
 arctan2 = binary(
     "arctan2",
@@ -76,13 +92,17 @@ sinh = unary(
     inexact,
     lambda g, y, x: g * cosh(x),
     facts=Facts(trend=RISING, fixed=(0,), parity=-1),
+    definition="``(exp(x) - exp(-x)) / 2``.",
+    source="DLMF 4.28.1",
 )
-cosh: Elementwise = unary(
+cosh: Unary = unary(
     "cosh",
     "The hyperbolic cosine",
     inexact,
     lambda g, y, x: g * sinh(x),
     facts=Facts(range=(1.0, math.inf), positive=True, parity=1),
+    definition="``(exp(x) + exp(-x)) / 2``.",
+    source="DLMF 4.28.2",
 )
 tanh = unary(
     "tanh",
@@ -90,6 +110,8 @@ tanh = unary(
     inexact,
     lambda g, y, x: g * (1 - y * y),
     facts=Facts(range=(-1.0, 1.0), trend=RISING, fixed=(0,), parity=-1),
+    definition="``sinh(x) / cosh(x)``.",
+    source="DLMF 4.28.4",
 )
 arcsinh = unary(
     "arcsinh",
@@ -97,20 +119,26 @@ arcsinh = unary(
     inexact,
     lambda g, y, x: g / sqrt(x * x + 1),
     facts=Facts(trend=RISING, fixed=(0,), parity=-1),
+    definition="``log(x + sqrt(x**2 + 1))``.",
+    source="DLMF 4.37.16",
 )
 arccosh = unary(
     "arccosh",
     "The inverse hyperbolic cosine",
     inexact,
     lambda g, y, x: g / (sqrt(x - 1) * sqrt(x + 1)),
-    facts=Facts(range=NONNEGATIVE, trend=RISING, support=(1.0, math.inf)),
+    facts=Facts(range=NONNEGATIVE, trend=RISING, support=((1.0, math.inf),)),
+    definition="``log(x + sqrt(x**2 - 1))``.",
+    source="DLMF 4.37.19",
 )
 arctanh = unary(
     "arctanh",
     "The inverse hyperbolic tangent",
     inexact,
     lambda g, y, x: g / (1 - x * x),
-    facts=Facts(trend=RISING, support=(-1.0, 1.0), fixed=(0,), parity=-1),
+    facts=Facts(poles=(-1.0, 1.0), trend=RISING, support=((-1.0, 1.0),), fixed=(0,), parity=-1),
+    definition="``log((1 + x) / (1 - x)) / 2``.",
+    source="DLMF 4.37.24",
 )
 deg2rad = unary(
     "deg2rad",
@@ -118,6 +146,7 @@ deg2rad = unary(
     real_inexact,
     lambda g, y, x: g * (np.pi / 180),
     facts=Facts(trend=RISING, fixed=(0,), parity=-1),
+    definition="``x * pi / 180``.",
 )
 rad2deg = unary(
     "rad2deg",
@@ -125,4 +154,5 @@ rad2deg = unary(
     real_inexact,
     lambda g, y, x: g * (180 / np.pi),
     facts=Facts(trend=RISING, fixed=(0,), parity=-1),
+    definition="``x * 180 / pi``.",
 )

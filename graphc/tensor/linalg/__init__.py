@@ -1,5 +1,6 @@
 """Linear algebra, as in ``numpy.linalg`` and ``scipy.linalg``."""
 
+from graphc.lazy import listing
 from graphc.tensor.arrays.diagonal import diagonal, trace
 from graphc.tensor.linalg.banded import solve_banded, solveh_banded
 from graphc.tensor.linalg.cholesky import cho_factor, cholesky
@@ -66,3 +67,5 @@ __all__ = [
 
 
 matrix_inverse = inv
+
+__dir__ = listing(globals())  # without the files of the folder

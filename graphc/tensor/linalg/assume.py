@@ -9,7 +9,7 @@ from typing import Any
 from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import Check, TensorType
 from graphc.tensor.arrays.reduce import Composite
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.lu import check_square
 
 SQUARE = frozenset({"symmetric", "positive_definite", "orthogonal", "permutation"})
@@ -90,7 +90,7 @@ class Assume(Composite):
 
 @function
 def assume(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
-    x: Any,
+    x: TensorLike,
     diagonal: bool | None = None,
     lower_triangular: bool | None = None,
     upper_triangular: bool | None = None,

@@ -17,7 +17,7 @@ from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.core.axes import squeeze
 from graphc.tensor.core.elementwise import cast, conj, real
 from graphc.tensor.core.shape import lengths
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.mirror import (
     as_columns,
     check_floats,
@@ -147,8 +147,8 @@ def _solved(op: str, kind: SolveBanded, bands: Tensor, b: Any, b_ndim: int | Non
 @function
 def solve_banded(  # noqa: PLR0913 (SciPy's arguments)
     l_and_u: tuple[int, int],
-    ab: Any,
-    b: Any,
+    ab: TensorLike,
+    b: TensorLike,
     overwrite_ab: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
@@ -188,8 +188,8 @@ def solve_banded(  # noqa: PLR0913 (SciPy's arguments)
 
 @function
 def solveh_banded(  # noqa: PLR0913 (SciPy's arguments)
-    ab: Any,
-    b: Any,
+    ab: TensorLike,
+    b: TensorLike,
     overwrite_ab: bool = False,
     overwrite_b: bool = False,
     lower: bool = False,

@@ -14,7 +14,7 @@ from graphc.ir import Check, Op, TensorType
 from graphc.tensor.arrays.diagonal import Diagonal
 from graphc.tensor.core.assertion import CheckAndRaise
 from graphc.tensor.core.elementwise import cast, isnan, logical_not, real
-from graphc.tensor.core.tensor import Tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.mirror import (
     Mirror,
@@ -88,7 +88,7 @@ REFUSED = CheckAndRaise(np.linalg.LinAlgError, "cholesky: a matrix is not positi
 
 @function
 def cholesky(
-    x: Any,
+    x: TensorLike,
     lower: bool = True,
     *,
     check_finite: bool = True,
@@ -134,7 +134,7 @@ def cholesky(
 
 @function
 def cho_factor(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+    a: TensorLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Tensor, bool]:
     """Return the arguments of ``cho_solve``: the Cholesky factor, and whether it is lower.
 

@@ -30,7 +30,7 @@ from graphc.tensor.core.elementwise import (
 )
 from graphc.tensor.core.exponential import log
 from graphc.tensor.core.shape import length, lengths
-from graphc.tensor.core.tensor import Tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg.cholesky import lower_factor
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.inverse import Inverse, SquareComposite
@@ -167,7 +167,7 @@ class SlogDet(SquareComposite):
 
 
 @function
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
+def det(a: TensorLike, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
     """Return the determinants of square matrices; 1 for an empty one.
 
     The gradient is right for singular matrices too.
@@ -200,7 +200,7 @@ class SlogdetResult(NamedTuple):
 
 
 @function
-def slogdet(x: Any) -> SlogdetResult:
+def slogdet(x: TensorLike) -> SlogdetResult:
     """Return the signs of determinants and the logarithms of their magnitudes, without overflow.
 
     Args:
@@ -225,7 +225,7 @@ def slogdet(x: Any) -> SlogdetResult:
 
 
 @function
-def logdet(x: Any) -> Tensor:
+def logdet(x: TensorLike) -> Tensor:
     """Return the logarithms of determinants, without overflow.
 
     Args:
@@ -246,4 +246,4 @@ def logdet(x: Any) -> Tensor:
     phase, logs = slogdet(x)
     if is_complex(phase.dtype):
         return complex(logs, angle(phase))
-    return where(less(phase, 0), cast(np.nan, logs.dtype), logs)  # type: ignore[no-any-return]
+    return where(less(phase, 0), cast(np.nan, logs.dtype), logs)

@@ -18,7 +18,15 @@ from graphc.tensor.arrays.reduce import AxisComposite
 from graphc.tensor.core.axes import expand_dims, moveaxis, squeeze, transpose
 from graphc.tensor.core.elementwise import broadcast_shapes, cast, conj, widened
 from graphc.tensor.core.shape import ravel, shifted_axes
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, function, known_axes, operands
+from graphc.tensor.core.tensor import (
+    Tensor,
+    TensorLike,
+    as_tensor,
+    axes_of,
+    function,
+    known_axes,
+    operands,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +279,7 @@ def _product(name: str, a: Any, b: Any, cores: str, dtype: Any = None) -> Tensor
 
 
 @function
-def dot(a: Any, b: Any) -> Tensor:
+def dot(a: TensorLike, b: TensorLike) -> Tensor:
     """Return the sum of products over a's last axis and b's second to last (a vector's only) axis.
 
     Args:
@@ -291,12 +299,12 @@ def dot(a: Any, b: Any) -> Tensor:
     """
     (a, b), _ = operands("dot", (a, b))
     if not a.ndim or not b.ndim:
-        return a * b  # type: ignore[no-any-return]
+        return a * b
     return Tensor.make(DotGeneral(((a.ndim - 1,), (b.ndim - 2 if b.ndim > 1 else 0,))), a, b)
 
 
 @function
-def matmul(a: Any, b: Any, dtype: Any = None) -> Tensor:
+def matmul(a: TensorLike, b: TensorLike, dtype: Any = None) -> Tensor:
     """Return the matrix product over the last two axes; the axes in front of them broadcast.
 
     Args:
@@ -326,7 +334,7 @@ def matmul(a: Any, b: Any, dtype: Any = None) -> Tensor:
 
 
 @function
-def matvec(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
+def matvec(x1: TensorLike, x2: TensorLike, dtype: Any = None) -> Tensor:
     """Return matrices times vectors; the axes in front broadcast.
 
     Args:
@@ -343,7 +351,7 @@ def matvec(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
 
 
 @function
-def vecmat(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
+def vecmat(x1: TensorLike, x2: TensorLike, dtype: Any = None) -> Tensor:
     """Return vectors, conjugated, times matrices; the axes in front broadcast.
 
     Args:
@@ -360,7 +368,7 @@ def vecmat(x1: Any, x2: Any, dtype: Any = None) -> Tensor:
 
 
 @function
-def vecdot(x1: Any, x2: Any, dtype: Any = None, *, axis: int = -1) -> Tensor:
+def vecdot(x1: TensorLike, x2: TensorLike, dtype: Any = None, *, axis: int = -1) -> Tensor:
     """Return the sums of products of vectors, the first conjugated; the other axes broadcast.
 
     Args:
@@ -381,7 +389,7 @@ def vecdot(x1: Any, x2: Any, dtype: Any = None, *, axis: int = -1) -> Tensor:
 
 
 @function
-def inner(a: Any, b: Any) -> Tensor:
+def inner(a: TensorLike, b: TensorLike) -> Tensor:
     """Return the sums of products over the last axis of both.
 
     Args:
@@ -401,12 +409,12 @@ def inner(a: Any, b: Any) -> Tensor:
     """
     (a, b), _ = operands("inner", (a, b))
     if not a.ndim or not b.ndim:
-        return a * b  # type: ignore[no-any-return]
+        return a * b
     return Tensor.make(DotGeneral(((a.ndim - 1,), (b.ndim - 1,))), a, b)
 
 
 @function
-def vdot(a: Any, b: Any) -> Tensor:
+def vdot(a: TensorLike, b: TensorLike) -> Tensor:
     """Return the sum of products of all elements in row-major order, the first array's conjugated.
 
     Args:
@@ -425,7 +433,7 @@ def vdot(a: Any, b: Any) -> Tensor:
 
 
 @function
-def batched_dot(a: Any, b: Any) -> Tensor:
+def batched_dot(a: TensorLike, b: TensorLike) -> Tensor:
     """Return the product ``dot`` of each pair of elements of two batches.
 
     Args:
@@ -448,7 +456,7 @@ def batched_dot(a: Any, b: Any) -> Tensor:
 
 
 @function
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
+def tensordot(a: TensorLike, b: TensorLike, axes: Any = 2) -> Tensor:
     """Return the sum of products over pairs of axes.
 
     Args:
@@ -488,7 +496,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
 
 
 @function
-def outer(a: Any, b: Any) -> Tensor:
+def outer(a: TensorLike, b: TensorLike) -> Tensor:
     """Return the products of all elements of a with all elements of b, as a matrix.
 
     Example:

@@ -14,7 +14,7 @@ from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.reduce import argmax, sum
 from graphc.tensor.core.elementwise import abs, cast, conj, equal, imag, real, where
 from graphc.tensor.core.shape import length
-from graphc.tensor.core.tensor import Tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg.cholesky import Cholesky
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.mirror import Mirror, adjoint, length_checks, square
@@ -189,7 +189,7 @@ def _scaled(gv: Tensor, v: Tensor) -> Tensor:
     is_largest = equal(rows, row(argmax(abs(v), -2)))
     largest = sum(where(is_largest, real(v), 0), -2)
     turned = where(is_largest, row(imag(along) / largest), 0)
-    return gv - v * row(real(along)) - 1j * turned  # type: ignore[no-any-return]
+    return gv - v * row(real(along)) - 1j * turned
 
 
 # Public functions.
@@ -206,8 +206,8 @@ def _lower(op: str, x: Tensor, lower: bool, uplo: str | None) -> Tensor:
 
 @function
 def eigh(
-    a: Any,
-    b: Any = None,
+    a: TensorLike,
+    b: TensorLike | None = None,
     lower: bool = True,
     UPLO: str | None = None,  # noqa: N803 (NumPy's name)
     driver: str | None = None,
@@ -260,8 +260,8 @@ def _check_driver(driver: str | None, generalized: bool) -> None:
 
 @function
 def eigvalsh(
-    a: Any,
-    b: Any = None,
+    a: TensorLike,
+    b: TensorLike | None = None,
     lower: bool = True,
     UPLO: str | None = None,  # noqa: N803 (NumPy's name)
 ) -> Tensor:
@@ -290,7 +290,7 @@ def _whitened(op: str, a: Any, b: Any, lower: bool, uplo: str | None) -> tuple[T
 
 
 @function
-def eig(x: Any) -> list[Tensor]:
+def eig(x: TensorLike) -> list[Tensor]:
     """Return eigenvalues and eigenvectors of square matrices: ``x @ v = v * w``.
 
     Args:
@@ -315,7 +315,7 @@ def eig(x: Any) -> list[Tensor]:
 
 
 @function
-def eigvals(x: Any) -> Tensor:
+def eigvals(x: TensorLike) -> Tensor:
     """Return the eigenvalues of square matrices, complex; arguments and errors as for ``eig``.
 
     Example:

@@ -16,7 +16,7 @@ from graphc.tensor.arrays.reduce import Any_, Sum
 from graphc.tensor.core.axes import moveaxis, transpose
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.specify import specify_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor, function, operands
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 from graphc.tensor.linalg.dot import contracted, without_ones
 
 Label = str | int
@@ -34,7 +34,7 @@ EXACT = 7
 
 
 @function
-def einsum(subscripts: Any, *operands: Any, optimize: Any = None) -> Tensor:
+def einsum(subscripts: Any, *operands: TensorLike, optimize: Any = None) -> Tensor:
     """Return sums of products of arrays whose axes are named by letters.
 
     Equal letters are matched; those missing from the output are summed over. A letter repeated

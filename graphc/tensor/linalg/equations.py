@@ -13,7 +13,7 @@ from graphc.ir import Check, Op, Shape, TensorType
 from graphc.tensor.arrays.create import eye
 from graphc.tensor.core.elementwise import conj
 from graphc.tensor.core.shape import length, lengths, reshape
-from graphc.tensor.core.tensor import Tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.mirror import adjoint, check_floats, common_lengths, length_checks, square
 from graphc.tensor.linalg.solve import Solve
@@ -165,7 +165,7 @@ def _discrete_lyapunov(a: Tensor, q: Tensor) -> Tensor:
 
 
 @function
-def solve_sylvester(A: Any, B: Any, Q: Any) -> Tensor:  # noqa: N803 (SciPy's names)
+def solve_sylvester(A: TensorLike, B: TensorLike, Q: TensorLike) -> Tensor:  # noqa: N803 (SciPy's names)
     """Return the solution x of ``A @ x + x @ B = Q``.
 
     Args:
@@ -190,7 +190,7 @@ def solve_sylvester(A: Any, B: Any, Q: Any) -> Tensor:  # noqa: N803 (SciPy's na
 
 
 @function
-def solve_continuous_lyapunov(A: Any, Q: Any) -> Tensor:  # noqa: N803 (SciPy's names)
+def solve_continuous_lyapunov(A: TensorLike, Q: TensorLike) -> Tensor:  # noqa: N803 (SciPy's names)
     """Return the solution x of ``A @ x + x @ A.H = Q``.
 
     Args:
@@ -213,7 +213,7 @@ def solve_continuous_lyapunov(A: Any, Q: Any) -> Tensor:  # noqa: N803 (SciPy's 
 
 
 @function
-def solve_discrete_lyapunov(A: Any, Q: Any, method: str = "bilinear") -> Tensor:  # noqa: N803
+def solve_discrete_lyapunov(A: TensorLike, Q: TensorLike, method: str = "bilinear") -> Tensor:  # noqa: N803
     """Return the solution x of ``x = A @ x @ A.H + Q``.
 
     Args:
@@ -257,7 +257,7 @@ def _direct(a: Tensor, q: Tensor) -> Tensor:
 
 
 @function
-def solve_discrete_are(A: Any, B: Any, Q: Any, R: Any) -> Tensor:  # noqa: N803 (SciPy's names)
+def solve_discrete_are(A: TensorLike, B: TensorLike, Q: TensorLike, R: TensorLike) -> Tensor:  # noqa: N803 (SciPy's names)
     """Return the stabilising solution of the discrete algebraic Riccati equation.
 
     x in ``A.H @ x @ A - x - A.H @ x @ B @ inv(R + B.H @ x @ B) @ B.H @ x @ A + Q = 0`` for which

@@ -13,7 +13,7 @@ from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.core.elementwise import cast
 from graphc.tensor.core.shape import length
-from graphc.tensor.core.tensor import Tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, length_checks, square
 
 PADE = (
@@ -74,7 +74,7 @@ def _slope(a: Tensor, along: Tensor) -> Tensor:
 
 
 @function
-def expm(A: Any) -> Tensor:  # noqa: N803 (SciPy's name)
+def expm(A: TensorLike) -> Tensor:  # noqa: N803 (SciPy's name)
     """Return the exponentials of square matrices, the sums of ``A^k / k!``.
 
     By scaling, the Pade approximant of degree 13, and squaring.

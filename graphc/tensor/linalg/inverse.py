@@ -15,7 +15,7 @@ from graphc.tensor.arrays.reduce import Composite
 from graphc.tensor.core.axes import transpose
 from graphc.tensor.core.elementwise import cast
 from graphc.tensor.core.shape import length, lengths, reshape
-from graphc.tensor.core.tensor import Tensor, axes_of, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, axes_of, function
 from graphc.tensor.linalg.cholesky import lower_factor
 from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
 from graphc.tensor.linalg.dot import matmul
@@ -73,7 +73,7 @@ class Inverse(SquareComposite):
 
 
 @function
-def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
+def inv(a: TensorLike, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
     """Return the inverses of square matrices; infinities or NaN for singular ones.
 
     ``solve`` is faster and more accurate where the inverse is only multiplied with; graphc
@@ -97,7 +97,7 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Tensor:
 
 
 @function
-def tensorinv(a: Any, ind: int = 2) -> Tensor:
+def tensorinv(a: TensorLike, ind: int = 2) -> Tensor:
     """Return the inverse of ``tensordot`` with an array.
 
     Args:
@@ -125,7 +125,7 @@ def tensorinv(a: Any, ind: int = 2) -> Tensor:
 
 
 @function
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Tensor:
+def tensorsolve(a: TensorLike, b: TensorLike, axes: Any = None) -> Tensor:
     """Return the x whose sum of products with a, over all of x's axes, is b.
 
     Args:

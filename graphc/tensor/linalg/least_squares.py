@@ -24,7 +24,7 @@ from graphc.tensor.core.elementwise import (
     where,
 )
 from graphc.tensor.core.shape import length, lengths
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.eigen import Eigh, Eigvalsh
 from graphc.tensor.linalg.inverse import Inverse
@@ -51,7 +51,7 @@ def _large(s: Tensor, rtol: Tensor) -> Tensor:
 def _inverses(s: Tensor, rtol: Tensor) -> Tensor:
     large = _large(s, rtol)
     # NaN is not larger than anything, and is to stay.
-    return where(large, 1 / where(large, s, 1), where(isnan(s), s, 0))  # type: ignore[no-any-return]
+    return where(large, 1 / where(large, s, 1), where(isnan(s), s, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def _one_of(op: str, **options: Any) -> Any:
 
 
 @function
-def pinv(x: Any, hermitian: bool = False, *, rcond: Any = None, rtol: Any = None) -> Tensor:
+def pinv(x: TensorLike, hermitian: bool = False, *, rcond: Any = None, rtol: Any = None) -> Tensor:
     """Return the Moore-Penrose pseudo-inverse of matrices.
 
     The gradient is right wherever small changes preserve the rank, also where singular values
@@ -228,7 +228,7 @@ def pinv(x: Any, hermitian: bool = False, *, rcond: Any = None, rtol: Any = None
 
 
 @function
-def lstsq(a: Any, b: Any, rcond: Any = None) -> list[Tensor]:
+def lstsq(a: TensorLike, b: TensorLike, rcond: Any = None) -> list[Tensor]:
     """Return the y with the smallest sum of squares ``|a @ y - b|``; of several, the shortest.
 
     Gradients with respect to a and b are right wherever small changes preserve the rank, also
@@ -275,7 +275,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> list[Tensor]:
 
 @function
 def matrix_rank(
-    A: Any,  # noqa: N803 (NumPy's name)
+    A: TensorLike,  # noqa: N803 (NumPy's name)
     tol: Any = None,
     hermitian: bool = False,
     *,
@@ -313,7 +313,7 @@ def matrix_rank(
 
 
 @function
-def cond(x: Any, p: Any = None) -> Tensor:
+def cond(x: TensorLike, p: TensorLike | None = None) -> Tensor:
     """Return the condition numbers of matrices, which bound how errors of solutions grow.
 
     Args:

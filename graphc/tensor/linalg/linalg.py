@@ -17,13 +17,13 @@ from graphc.tensor.arrays.join import stack
 from graphc.tensor.core.axes import expand_dims, moveaxis
 from graphc.tensor.core.shape import length, lengths, reshape
 from graphc.tensor.core.specify import specify_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor, function, operands
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 from graphc.tensor.linalg.dot import dot, matmul
 from graphc.tensor.linalg.inverse import inv
 
 
 @function
-def kron(a: Any, b: Any) -> Tensor:
+def kron(a: TensorLike, b: TensorLike) -> Tensor:
     """Return the Kronecker product: a block of b for each element of a, times that element.
 
     Args:
@@ -49,7 +49,12 @@ def kron(a: Any, b: Any) -> Tensor:
 
 @function
 def cross(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
+    a: TensorLike,
+    b: TensorLike,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
 ) -> Tensor:
     """Return the cross products of pairs of vectors of three elements.
 
@@ -91,15 +96,24 @@ def _three(x: Tensor, axis: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @function
-def matrix_dot(*args: Any) -> Tensor:
+def matrix_dot(*args: TensorLike) -> Tensor:
     """Return the product of matrices, multiplied from the left; ``multi_dot`` finds the best order.
 
     Args:
         args: At least one matrix.
+
+    Raises:
+        ArgumentError: There is no matrix.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a, b = [[0.0, 1.0], [1.0, 0.0]], [[1.0, 2.0], [3.0, 4.0]]
+        >>> gt.matrix_dot(a, b, [1.0, 1.0]).eval(mode="NUMPY").tolist()
+        [7.0, 3.0]
     """
     if not args:
         raise ArgumentError("matrix_dot: expected at least one matrix.")
-    return reduce(dot, map(as_tensor, args))  # type: ignore[no-any-return]
+    return reduce(dot, map(as_tensor, args))
 
 
 @function
@@ -203,7 +217,7 @@ def matrix_power(M: Any, n: int) -> Tensor:  # noqa: N803 (PyTensor's name)
 
 
 @function
-def vander(x: Any, N: Any = None, increasing: bool = False) -> Tensor:  # noqa: N803 (NumPy's name)
+def vander(x: TensorLike, N: Any = None, increasing: bool = False) -> Tensor:  # noqa: N803 (NumPy's name)
     """Return the Vandermonde matrix of a vector: each row holds powers from N - 1 down to 0.
 
     Args:
@@ -223,4 +237,4 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Tensor:  # noqa: 
     if x.ndim != 1:
         raise ShapeError(f"vander: expected a vector, got {x!r}.")
     powers = arange(length(x, 0) if N is None else N)
-    return x[:, None] ** (powers if increasing else flip(powers))  # type: ignore[no-any-return]
+    return x[:, None] ** (powers if increasing else flip(powers))

@@ -21,7 +21,7 @@ from graphc.tensor.core.axes import expand_dims, squeeze
 from graphc.tensor.core.elementwise import cast, conj, minimum
 from graphc.tensor.core.shape import length, lengths
 from graphc.tensor.core.specify import specify_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, lapack
 from graphc.tensor.linalg.triangular import SolveTriangular, over_columns, with_columns
@@ -183,7 +183,7 @@ def permutation_of(exchanges: Tensor) -> Tensor:
 
 
 @function
-def pivot_to_permutation(p: Any, inverse: bool = False) -> Tensor:
+def pivot_to_permutation(p: TensorLike, inverse: bool = False) -> Tensor:
     """Return row exchanges, as ``lu_factor`` gives them, as a permutation.
 
     Args:
@@ -215,7 +215,7 @@ def pivot_to_permutation(p: Any, inverse: bool = False) -> Tensor:
 
 @function
 def lu(
-    a: Any,
+    a: TensorLike,
     permute_l: bool = False,
     check_finite: bool = True,
     p_indices: bool = False,
@@ -267,7 +267,9 @@ def _real(dtype: str) -> str:
 
 
 @function
-def lu_factor(a: Any, *, check_finite: bool = True, overwrite_a: bool = False) -> list[Tensor]:
+def lu_factor(
+    a: TensorLike, *, check_finite: bool = True, overwrite_a: bool = False
+) -> list[Tensor]:
     """Return the arguments of ``lu_solve``: both triangles in one array, and the row exchanges.
 
     Args:
@@ -293,7 +295,7 @@ def lu_factor(a: Any, *, check_finite: bool = True, overwrite_a: bool = False) -
 @function
 def lu_solve(
     LU_and_pivots: tuple[Any, Any],  # noqa: N803 (PyTensor's name)
-    b: Any,
+    b: TensorLike,
     trans: Any = False,
     b_ndim: int | None = None,
     check_finite: bool = True,
@@ -312,6 +314,12 @@ def lu_solve(
 
     Returns:
         An array of b's shape, with the axes in front of both.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> a, b = [[2.0, 1.0], [1.0, 3.0]], [3.0, 4.0]
+        >>> gt.linalg.lu_solve(gt.linalg.lu_factor(a), b).round(6).eval(mode="NUMPY").tolist()
+        [1.0, 1.0]
     """
     packed, exchanges = map(as_tensor, LU_and_pivots)
     order = _order_of(exchanges)

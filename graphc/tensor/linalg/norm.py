@@ -13,7 +13,16 @@ from graphc.tensor.arrays.reduce import any, max, min, sum
 from graphc.tensor.core.axes import expand_dims, moveaxis, squeeze
 from graphc.tensor.core.elementwise import abs, cast, equal, not_equal, sqrt, square, where
 from graphc.tensor.core.exponential import power
-from graphc.tensor.core.tensor import TABLE, Axis, Tensor, as_tensor, axes_of, function, known_axes
+from graphc.tensor.core.tensor import (
+    TABLE,
+    Axis,
+    Tensor,
+    TensorLike,
+    as_tensor,
+    axes_of,
+    function,
+    known_axes,
+)
 from graphc.tensor.linalg.spectra import as_matrices, rounded_back
 from graphc.tensor.linalg.svd import Svdvals
 
@@ -22,7 +31,7 @@ INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 
 
 @function
-def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def norm(x: TensorLike, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the norm of vectors or matrices.
 
     The gradient at 0 is 0, a subgradient.
@@ -87,7 +96,7 @@ TABLE["norm_as_in_numpy"] = _as_in_numpy
 
 @function
 def vector_norm(
-    x: Any, *, axis: Axis = None, keepdims: bool = False, ord: builtins.float = 2
+    x: TensorLike, *, axis: Axis = None, keepdims: bool = False, ord: builtins.float = 2
 ) -> Tensor:
     """Return the norm of vectors.
 
@@ -114,7 +123,7 @@ def vector_norm(
 
 
 @function
-def matrix_norm(x: Any, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+def matrix_norm(x: TensorLike, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     """Return the norm of matrices, which are the last two axes.
 
     Args:
@@ -174,7 +183,7 @@ def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...]) -> Tensor:
 def _root(squares: Tensor) -> Tensor:
     # At 0 the root has no slope; the part chosen there has slope 0 instead.
     zero = equal(squares, 0)
-    return where(zero, 0, sqrt(where(zero, 1, squares)))  # type: ignore[no-any-return]
+    return where(zero, 0, sqrt(where(zero, 1, squares)))
 
 
 def _power_norm(x: Tensor, ord: float, axes: tuple[int, ...]) -> Tensor:
@@ -184,7 +193,7 @@ def _power_norm(x: Tensor, ord: float, axes: tuple[int, ...]) -> Tensor:
     powers = where(zero, 0, power(where(zero, 1, x), ord))
     total = sum(powers, axes, keepdims=True)
     none = any(zero, axes, keepdims=True) if ord < 0 else equal(total, 0)
-    return where(none, 0, power(where(none, 1, total), 1 / ord))  # type: ignore[no-any-return]
+    return where(none, 0, power(where(none, 1, total), 1 / ord))
 
 
 def _matrix_norm(x: Tensor, ord: Any, row: int, column: int) -> Tensor:

@@ -21,7 +21,7 @@ from graphc.tensor.arrays.select import take
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
 from graphc.tensor.core.elementwise import cast, conj, not_equal, where
 from graphc.tensor.core.shape import length, lengths
-from graphc.tensor.core.tensor import Tensor, as_tensor, constant, function, operands
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, constant, function, operands
 from graphc.tensor.linalg.mirror import common_lengths, length_checks
 
 
@@ -85,7 +85,7 @@ class BlockDiagonal(Composite):
 
 
 @function
-def block_diag(*matrices: Any) -> Tensor:
+def block_diag(*matrices: TensorLike) -> Tensor:
     """Return the block-diagonal matrix of several matrices.
 
     Args:
@@ -130,7 +130,7 @@ def _picked(x: Tensor, places: Tensor) -> Tensor:
 
 
 @function
-def toeplitz(c: Any, r: Any = None) -> Tensor:
+def toeplitz(c: TensorLike, r: TensorLike | None = None) -> Tensor:
     """Return the matrix with constant diagonals.
 
     Args:
@@ -157,7 +157,7 @@ def toeplitz(c: Any, r: Any = None) -> Tensor:
 
 
 @function
-def hankel(c: Any, r: Any = None) -> Tensor:
+def hankel(c: TensorLike, r: TensorLike | None = None) -> Tensor:
     """Return the matrix with constant antidiagonals.
 
     Args:
@@ -183,7 +183,7 @@ def hankel(c: Any, r: Any = None) -> Tensor:
 
 
 @function
-def circulant(c: Any) -> Tensor:
+def circulant(c: TensorLike) -> Tensor:
     """Return the square matrix whose columns are cyclic shifts of the first one.
 
     Args:
@@ -203,7 +203,7 @@ def circulant(c: Any) -> Tensor:
 
 
 @function
-def companion(a: Any) -> Tensor:
+def companion(a: TensorLike) -> Tensor:
     """Return the matrix whose eigenvalues are the roots of a polynomial.
 
     Args:
@@ -251,7 +251,7 @@ def leslie(f: Any, s: Any) -> Tensor:
 
 
 @function
-def fiedler(a: Any) -> Tensor:
+def fiedler(a: TensorLike) -> Tensor:
     """Return the absolute differences of all pairs of elements.
 
     Args:
@@ -310,7 +310,7 @@ def hadamard(n: int, dtype: Any = int) -> Tensor:
     places = np.arange(size)
     odd = np.bitwise_count(places[:, None] & places) % 2
     kind = numpy_dtype("int64" if dtype is int else np.dtype(dtype).name)
-    return constant((1 - 2 * odd.astype(np.int64)).astype(kind), bake=True)  # type: ignore[no-any-return]
+    return constant((1 - 2 * odd.astype(np.int64)).astype(kind), bake=True)
 
 
 @function
@@ -340,7 +340,7 @@ def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Tensor:
     if exact and any(x >= 2**63 for row in rows for x in row):
         raise ArgumentError(f"pascal({n}): an element exceeds int64.", "Use exact=False.")
     made = np.array(rows, np.int64 if exact else np.float64).reshape(size, size)
-    return constant(made.T.copy() if kind == "upper" else made, bake=True)  # type: ignore[no-any-return]
+    return constant(made.T.copy() if kind == "upper" else made, bake=True)
 
 
 @function
@@ -367,4 +367,4 @@ def dft(n: int, scale: str | None = None) -> Tensor:
     places = np.arange(size)
     turns = np.outer(places, places) % max(size, 1) / max(size, 1)
     made = np.exp(-2j * np.pi * turns) / by
-    return constant(made, bake=True)  # type: ignore[no-any-return]
+    return constant(made, bake=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from graphc.tensor.arrays.sort import argsort
 from graphc.tensor.arrays.triangle import tril, triu
 from graphc.tensor.core.elementwise import imag
 from graphc.tensor.core.shape import length, lengths
-from graphc.tensor.core.tensor import Tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.mirror import adjoint
 from graphc.tensor.linalg.spectra import (
@@ -209,14 +209,45 @@ MODES = {
 """SciPy's names, and NumPy's."""
 
 
+@overload
+def qr(
+    A: TensorLike,  # noqa: N803 (PyTensor's name)
+    mode: Literal["full", "complete", "economic", "reduced", "raw"] = "full",
+    overwrite_a: bool = False,
+    pivoting: bool = False,
+    lwork: int | None = None,
+) -> list[Tensor]: ...
+
+
+@overload
+def qr(
+    A: TensorLike,  # noqa: N803 (PyTensor's name)
+    mode: Literal["r"],
+    overwrite_a: bool = False,
+    pivoting: Literal[False] = False,
+    lwork: int | None = None,
+) -> Tensor: ...
+
+
+@overload
+def qr(
+    A: TensorLike,  # noqa: N803 (PyTensor's name)
+    mode: Literal["r"],
+    overwrite_a: bool = False,
+    *,
+    pivoting: Literal[True],
+    lwork: int | None = None,
+) -> list[Tensor]: ...
+
+
 @function
 def qr(
-    A: Any,  # noqa: N803 (PyTensor's name)
+    A: TensorLike,  # noqa: N803 (PyTensor's name)
     mode: str = "full",
     overwrite_a: bool = False,
     pivoting: bool = False,
     lwork: int | None = None,
-) -> Any:
+) -> Tensor | list[Tensor]:
     """Return matrices as ``q @ r``: q has orthonormal columns, r is upper triangular.
 
     The gradient is that of LAPACK's factors where the first k columns are linearly independent,

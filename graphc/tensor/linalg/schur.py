@@ -11,7 +11,7 @@ import numpy as np
 from graphc.errors import ArgumentError, ShapeError, UnsupportedOperationError
 from graphc.ir import Check, Node, Op, TensorType, TupleType, is_complex, picks
 from graphc.tensor.core.elementwise import cast
-from graphc.tensor.core.tensor import Tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg.equations import Sylvester, batch_checks, batch_shape
 from graphc.tensor.linalg.mirror import adjoint, length_checks, square
 from graphc.tensor.linalg.spectra import (
@@ -191,7 +191,7 @@ def _check_choice(op: str, what: str, value: Any, known: Sequence[Any]) -> None:
 
 @function
 def schur(
-    A: Any,  # noqa: N803 (PyTensor's name)
+    A: TensorLike,  # noqa: N803 (PyTensor's name)
     output: str = "real",
     sort: str | None = None,
 ) -> list[Tensor]:
@@ -229,8 +229,8 @@ def schur(
 
 @function
 def qz(
-    A: Any,  # noqa: N803 (PyTensor's names)
-    B: Any,  # noqa: N803
+    A: TensorLike,  # noqa: N803 (PyTensor's names)
+    B: TensorLike,  # noqa: N803
     output: str = "real",
     sort: str | None = None,
     return_eigenvalues: bool = False,
@@ -269,20 +269,28 @@ def qz(
 
 @function
 def ordqz(
-    A: Any,  # noqa: N803 (PyTensor's names)
-    B: Any,  # noqa: N803
+    A: TensorLike,  # noqa: N803 (PyTensor's names)
+    B: TensorLike,  # noqa: N803
     sort: str | None = None,
     output: str = "real",
 ) -> list[Tensor]:
     """Return ``qz`` with ordered eigenvalues: ``aa``, ``bb``, ``alpha``, ``beta``, ``q``, ``z``.
 
     Arguments and errors as for ``qz``.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> a, b = np.diag([1.0, -2.0]), np.eye(2)
+        >>> aa, *_ = gt.linalg.ordqz(a, b, sort="lhp")
+        >>> gt.diagonal(aa).round(6).eval(mode="NUMPY").tolist()
+        [-2.0, 1.0]
     """
     return qz(A, B, output, sort, return_eigenvalues=True)
 
 
 @function
-def sqrtm(A: Any) -> Tensor:  # noqa: N803 (SciPy's name)
+def sqrtm(A: TensorLike) -> Tensor:  # noqa: N803 (SciPy's name)
     """Return the principal square root of matrices: ``y @ y = A``.
 
     Args:

@@ -16,7 +16,7 @@ from graphc.tensor.core.axes import expand_dims, matrix_transpose
 from graphc.tensor.core.elementwise import cast, conj
 from graphc.tensor.core.shape import entries, length
 from graphc.tensor.core.specify import specify_shape
-from graphc.tensor.core.tensor import Tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg.cholesky import lower_factor
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.lu import check_square, factors, lu_solved
@@ -172,8 +172,8 @@ def assumed(op: str, assume: Any) -> str:
 
 @function
 def solve(  # noqa: PLR0913 (SciPy's arguments)
-    a: Any,
-    b: Any,
+    a: TensorLike,
+    b: TensorLike,
     *,
     lower: bool = False,
     overwrite_a: bool = False,
@@ -227,7 +227,7 @@ def solve(  # noqa: PLR0913 (SciPy's arguments)
 @function
 def cho_solve(
     c_and_lower: tuple[Any, bool],
-    b: Any,
+    b: TensorLike,
     *,
     check_finite: bool = True,
     overwrite_b: bool = False,

@@ -110,7 +110,7 @@ def column(x: Tensor) -> Tensor:
 def on_diagonal(values: Tensor) -> Tensor:
     """Return square matrices with vectors on their diagonals, and zeros elsewhere."""
     unit = eye(length(values, -1), dtype="bool")
-    return where(unit, row(values), as_tensor(0, dtype=values.dtype))  # type: ignore[no-any-return]
+    return where(unit, row(values), as_tensor(0, dtype=values.dtype))
 
 
 # Gaps.
@@ -132,7 +132,7 @@ def inverse_gaps(values: Tensor) -> Tensor:
     """
     gaps = row(values) - column(values)
     alike = less_equal(abs(gaps), row(nearly_zero(values)))
-    return where(alike, 0, 1 / where(alike, 1, gaps))  # type: ignore[no-any-return]
+    return where(alike, 0, 1 / where(alike, 1, gaps))
 
 
 # References.

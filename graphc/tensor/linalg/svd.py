@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from graphc.errors import ArgumentError
 from graphc.ir import Node, Op, TensorType, TupleType, picks, real_dtype
 from graphc.tensor.core.elementwise import cast, less_equal, where
 from graphc.tensor.core.shape import length
-from graphc.tensor.core.tensor import Tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, function
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.mirror import adjoint
 from graphc.tensor.linalg.spectra import (
@@ -135,17 +135,29 @@ def _may_exceed(m: int | None, n: int | None) -> bool:
 def inverted(s: Tensor) -> Tensor:
     """Return ``1 / s``, and 0 where a singular value is zero up to rounding."""
     zero = less_equal(s, nearly_zero(s))
-    return where(zero, 0, 1 / where(zero, 1, s))  # type: ignore[no-any-return]
+    return where(zero, 0, 1 / where(zero, 1, s))
 
 
 def _inverse_sums(s: Tensor) -> Tensor:
     sums = row(s) + column(s)
     zero = less_equal(sums, row(nearly_zero(s)))
-    return where(zero, 0, 1 / where(zero, 1, sums))  # type: ignore[no-any-return]
+    return where(zero, 0, 1 / where(zero, 1, sums))
+
+
+@overload
+def svd(
+    a: TensorLike, full_matrices: bool = True, compute_uv: Literal[True] = True
+) -> list[Tensor]: ...
+
+
+@overload
+def svd(a: TensorLike, full_matrices: bool = True, *, compute_uv: Literal[False]) -> Tensor: ...
 
 
 @function
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+def svd(
+    a: TensorLike, full_matrices: bool = True, compute_uv: bool = True
+) -> Tensor | list[Tensor]:
     """Return singular values and vectors: ``a = u @ diag(s) @ vh``.
 
     The vectors of equal singular values are not unique. The gradient is right there for functions
@@ -179,7 +191,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
 
 
 @function
-def polar(a: Any, side: str = "right") -> tuple[Tensor, Tensor]:
+def polar(a: TensorLike, side: str = "right") -> tuple[Tensor, Tensor]:
     """Return matrices as a factor with orthonormal rows or columns times a semidefinite one.
 
     Their gradients are right where singular values are equal, too, unless these are zero.
@@ -216,7 +228,7 @@ def polar(a: Any, side: str = "right") -> tuple[Tensor, Tensor]:
 
 
 @function
-def svdvals(x: Any) -> Tensor:
+def svdvals(x: TensorLike) -> Tensor:
     """Return the singular values of matrices, descending; arguments and errors as for ``svd``.
 
     Example:

@@ -17,7 +17,7 @@ from graphc.tensor.arrays.triangle import tril, triu
 from graphc.tensor.core.axes import expand_dims, matrix_transpose, moveaxis, squeeze
 from graphc.tensor.core.elementwise import cast, conj
 from graphc.tensor.core.shape import length, lengths, reshape
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.mirror import (
     adjoint,
@@ -211,8 +211,8 @@ TRANSPOSES = {0: "N", 1: "T", 2: "C", "N": "N", "T": "T", "C": "C"}
 
 @function
 def solve_triangular(  # noqa: PLR0913 (SciPy's arguments)
-    a: Any,
-    b: Any,
+    a: TensorLike,
+    b: TensorLike,
     *,
     trans: Any = 0,
     lower: bool = False,

@@ -18,7 +18,7 @@ from graphc.tensor.arrays.reduce import sum
 from graphc.tensor.core.axes import squeeze
 from graphc.tensor.core.elementwise import cast, conj
 from graphc.tensor.core.shape import length
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.linalg.lu import check_square
 from graphc.tensor.linalg.mirror import (
     as_columns,
@@ -249,7 +249,7 @@ class SolveTridiagonalFactors(Op):
 
 
 @function
-def tridiagonal_lu_factor(a: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def tridiagonal_lu_factor(a: TensorLike) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the arguments of ``tridiagonal_lu_solve``, for tridiagonal matrices.
 
     There is no gradient by these; ``solve(a, b, assume_a="tridiagonal")`` has one.
@@ -281,7 +281,11 @@ def tridiagonal_lu_factor(a: Any) -> tuple[Tensor, Tensor, Tensor, Tensor, Tenso
 
 @function
 def tridiagonal_lu_solve(
-    a_diagonals: Sequence[Any], b: Any, *, b_ndim: int | None = None, transposed: bool = False
+    a_diagonals: Sequence[Any],
+    b: TensorLike,
+    *,
+    b_ndim: int | None = None,
+    transposed: bool = False,
 ) -> Tensor:
     """Return the solution x of ``a @ x = b``, given ``tridiagonal_lu_factor(a)``.
 
@@ -294,6 +298,14 @@ def tridiagonal_lu_solve(
 
     Returns:
         An array of b's shape, with the axes in front of both.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> a, b = np.diag([2.0, 2.0, 2.0]) + np.eye(3, k=1), [3.0, 3.0, 2.0]
+        >>> factors = gt.linalg.tridiagonal_lu_factor(a)
+        >>> gt.linalg.tridiagonal_lu_solve(factors, b).round(6).eval(mode="NUMPY").tolist()
+        [1.0, 1.0, 1.0]
     """
     *parts, exchanges = map(as_tensor, a_diagonals)
     (*parts, b), dtype = in_floats("tridiagonal_lu_solve", *parts, b)

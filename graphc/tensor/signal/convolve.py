@@ -25,7 +25,7 @@ from graphc.tensor.core.elementwise import (
     widened,
 )
 from graphc.tensor.core.shape import length
-from graphc.tensor.core.tensor import Tensor, function, operands
+from graphc.tensor.core.tensor import Tensor, TensorLike, function, operands
 from graphc.tensor.signal.pad import pad
 
 
@@ -410,7 +410,7 @@ def check_mode(op: str, mode: Any, modes: Sequence[str] = MODES) -> None:
 
 
 @function
-def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
+def convolve(a: TensorLike, v: TensorLike, mode: str = "full") -> Tensor:
     """Return the convolution of two vectors: sums of ``a[i - t] * v[t]``.
 
     Args:
@@ -445,7 +445,7 @@ def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
 
 
 @function
-def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
+def correlate(a: TensorLike, v: TensorLike, mode: str = "valid") -> Tensor:
     """Return the correlation of two vectors: sums of ``a[i + t] * conj(v[t])``.
 
     Args:

@@ -12,7 +12,7 @@ from graphc.tensor.arrays.sort import argsort, searchsorted
 from graphc.tensor.core.elementwise import abs, clip, greater, less, less_equal, remainder, where
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.specify import specify_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 
 Between = Callable[[Any, Any, Any, Any, Any], Any]
 
@@ -36,13 +36,13 @@ METHODS: dict[str, Between] = {
 
 
 def interpolate1d(
-    x: Any,
-    y: Any,
+    x: TensorLike,
+    y: TensorLike,
     method: str = "linear",
-    left_pad: Any = None,
-    right_pad: Any = None,
+    left_pad: TensorLike | None = None,
+    right_pad: TensorLike | None = None,
     extrapolate: bool = True,
-) -> Callable[[Any], Tensor]:
+) -> Callable[[TensorLike], Tensor]:
     """Return a function that interpolates between given points.
 
     Args:
@@ -82,7 +82,7 @@ def interpolate1d(
         between: Tensor = METHODS[method](at, x[first], x[last], y[first], y[last])
         if extrapolate:
             return between
-        return where(less(at, x[0]), left, where(greater(at, x[-1]), right, between))  # type: ignore[no-any-return]
+        return where(less(at, x[0]), left, where(greater(at, x[-1]), right, between))
 
     return interpolated
 
@@ -99,7 +99,12 @@ def _points(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 @function
 def interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+    x: TensorLike,
+    xp: TensorLike,
+    fp: TensorLike,
+    left: TensorLike | None = None,
+    right: TensorLike | None = None,
+    period: TensorLike | None = None,
 ) -> Tensor:
     """Return the linear interpolation between given points.
 

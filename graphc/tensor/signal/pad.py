@@ -20,7 +20,7 @@ from graphc.tensor.arrays.reduce import max, min, sum
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
 from graphc.tensor.core.elementwise import cast, equal, floor, maximum, round, where, widened_name
 from graphc.tensor.core.shape import entries, length, lengths, target_shape
-from graphc.tensor.core.tensor import Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 from graphc.tensor.statistics.quantile import median
 from graphc.tensor.statistics.statistics import mean
 
@@ -90,7 +90,7 @@ class Pad(Op):
         # Each element of the batch has a number of its own.
         own = Tensor.make(op, ones_like(x, "bool"), as_tensor(False), *symbolic)
         padded = Tensor.make(op, x, cast(0, x.dtype), *symbolic)
-        return where(own, padded, expand_dims(value, tuple(range(1, x.ndim))))  # type: ignore[no-any-return]
+        return where(own, padded, expand_dims(value, tuple(range(1, x.ndim))))
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def mirrored(with_edge: bool, at: Padded, side: int, reflect_type: str) -> Tenso
     first, last = at.edge(0), at.edge(1)
     found = where(at.along(equal(back, 1)), 2 * last - found, found)
     rises = at.along(cast(turns - back, at.x.dtype))
-    return where(equal(rises, 0), found, found + rises * (last - first))  # type: ignore[no-any-return]
+    return where(equal(rises, 0), found, found + rises * (last - first))
 
 
 def wrap(at: Padded, side: int, _: None) -> Tensor:
@@ -240,7 +240,7 @@ MODES = {
 
 
 @function
-def pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Tensor:
+def pad(x: TensorLike, pad_width: Any, mode: str = "constant", **options: Any) -> Tensor:
     """Return an array with elements added in front and behind, one axis after the other.
 
     Args:
@@ -289,7 +289,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", **options: Any) -> Tenso
         ]
         parts = [sides[0], x, sides[1]]
         x = concatenate([part for part in parts if part is not None], axis)
-    return x  # type: ignore[no-any-return]
+    return x
 
 
 def _with_number(x: Tensor, number: Any, widths: Sequence[tuple[Any, Any]]) -> Tensor:

@@ -9,7 +9,7 @@ from graphc.tensor.arrays.create import arange, zeros_like
 from graphc.tensor.arrays.join import concatenate
 from graphc.tensor.core.elementwise import cast, maximum
 from graphc.tensor.core.shape import length, ravel
-from graphc.tensor.core.tensor import Tensor, as_tensor, function, operands
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function, operands
 from graphc.tensor.signal.convolve import convolve
 from graphc.tensor.signal.pad import pad
 
@@ -22,7 +22,7 @@ def _coefficients(op: str, p: Any) -> Tensor:
 
 
 @function
-def polyval(p: Any, x: Any) -> Tensor:
+def polyval(p: TensorLike, x: TensorLike) -> Tensor:
     """Return the value of a polynomial, by Horner's rule.
 
     Args:
@@ -54,7 +54,7 @@ def polyval(p: Any, x: Any) -> Tensor:
 
 
 @function
-def polyadd(a1: Any, a2: Any) -> Tensor:
+def polyadd(a1: TensorLike, a2: TensorLike) -> Tensor:
     """Return the sum of two polynomials.
 
     Args:
@@ -70,7 +70,7 @@ def polyadd(a1: Any, a2: Any) -> Tensor:
 
 
 @function
-def polysub(a1: Any, a2: Any) -> Tensor:
+def polysub(a1: TensorLike, a2: TensorLike) -> Tensor:
     """Return the difference of two polynomials; arguments as for ``polyadd``.
 
     Example:
@@ -93,7 +93,7 @@ def _of_one_length(op: str, a1: Any, a2: Any) -> tuple[Tensor, Tensor]:
 
 
 @function
-def polymul(a1: Any, a2: Any) -> Tensor:
+def polymul(a1: TensorLike, a2: TensorLike) -> Tensor:
     """Return the product of two polynomials; arguments as for ``polyadd``.
 
     Example:
@@ -104,7 +104,7 @@ def polymul(a1: Any, a2: Any) -> Tensor:
 
 
 @function
-def polyder(p: Any, m: int = 1) -> Tensor:
+def polyder(p: TensorLike, m: int = 1) -> Tensor:
     """Return the derivative of a polynomial.
 
     Args:
@@ -122,11 +122,11 @@ def polyder(p: Any, m: int = 1) -> Tensor:
     _times("polyder", m)
     for _ in range(m):
         p = p[:-1] * cast(arange(length(p, 0) - 1, 0, -1), p.dtype)
-    return p  # type: ignore[no-any-return]
+    return p
 
 
 @function
-def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
+def polyint(p: TensorLike, m: int = 1, k: Any = None) -> Tensor:
     """Return the antiderivative of a polynomial.
 
     Args:
@@ -154,7 +154,7 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Tensor:
         powers = arange(length(p, 0), 0, -1)
         p = p / powers
         p = concatenate([p, ravel(as_tensor(constant, dtype=p.dtype))])
-    return p  # type: ignore[no-any-return]
+    return p
 
 
 def _times(op: str, m: Any) -> None:

@@ -12,7 +12,7 @@ from graphc.ir import is_complex, is_inexact
 from graphc.tensor.core.axes import moveaxis
 from graphc.tensor.core.elementwise import cast, conj, round
 from graphc.tensor.core.shape import length
-from graphc.tensor.core.tensor import Axis, Tensor, axes_of, operands
+from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, axes_of, operands
 from graphc.tensor.signal.convolve import (
     Convolution,
     FourierConvolution,
@@ -73,7 +73,7 @@ def _turned(x: Tensor, spatial: int) -> Tensor:
     return flipped(conj(x) if is_complex(x.dtype) else x, spatial)
 
 
-def convolve1d(in1: Any, in2: Any, mode: str = "full") -> Tensor:
+def convolve1d(in1: TensorLike, in2: TensorLike, mode: str = "full") -> Tensor:
     """Return the convolution of two arrays over their last axis; those in front broadcast.
 
     Args:
@@ -99,7 +99,7 @@ def convolve1d(in1: Any, in2: Any, mode: str = "full") -> Tensor:
     return _convolution("convolve1d", a, b, spatial, mode, Convolution)
 
 
-def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Tensor:
+def convolve(in1: TensorLike, in2: TensorLike, mode: str = "full", method: str = "auto") -> Tensor:
     """Return the convolution of two arrays over all of their axes.
 
     Args:
@@ -125,10 +125,15 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Te
     return _convolution("convolve", a, b, spatial, mode, cls) if spatial else a * b
 
 
-def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Tensor:
+def correlate(in1: TensorLike, in2: TensorLike, mode: str = "full", method: str = "auto") -> Tensor:
     """Return the sums of ``in1[i + t] * conj(in2[t])`` over all axes.
 
     Arguments, result and errors as for ``convolve``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.signal.correlate([1.0, 2.0, 3.0], [0.0, 1.0]).eval(mode="NUMPY").tolist()
+        [1.0, 2.0, 3.0, 0.0]
     """
     a, b, spatial = _given("correlate", in1, in2, None)
     cls = _by("correlate", a, b, spatial, method)
@@ -136,7 +141,7 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> T
     return _convolution("correlate", a, b, spatial, mode, cls) if spatial else a * b
 
 
-def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Axis = None) -> Tensor:
+def fftconvolve(in1: TensorLike, in2: TensorLike, mode: str = "full", axes: Axis = None) -> Tensor:
     """Return the convolution of two arrays by Fourier transforms.
 
     Args:
@@ -148,6 +153,11 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Axis = None) -> Te
     Raises:
         ShapeError: They differ in the number of axes, or have no elements, or no such axis.
         ArgumentError: No such mode.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.signal.fftconvolve([1.0, 2.0, 3.0], [0.0, 1.0]).round(6).eval(mode="NUMPY").tolist()
+        [0.0, 1.0, 2.0, 3.0]
     """
     a, b, _ = _given("fftconvolve", in1, in2, None)
     if not is_inexact(a.dtype):
@@ -162,11 +172,11 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Axis = None) -> Te
 
 
 def convolve2d(
-    in1: Any,
-    in2: Any,
+    in1: TensorLike,
+    in2: TensorLike,
     mode: str = "full",
     boundary: str = "fill",
-    fillvalue: Any = 0,
+    fillvalue: TensorLike = 0,
     method: str = "auto",
 ) -> Tensor:
     """Return the convolution of two arrays over their last two axes; those in front broadcast.
@@ -196,16 +206,22 @@ def convolve2d(
 
 
 def correlate2d(
-    in1: Any,
-    in2: Any,
+    in1: TensorLike,
+    in2: TensorLike,
     mode: str = "full",
     boundary: str = "fill",
-    fillvalue: Any = 0,
+    fillvalue: TensorLike = 0,
     method: str = "auto",
 ) -> Tensor:
     """Return the sums of ``in1[i + s, j + t] * conj(in2[s, t])`` over the last two axes.
 
     Arguments, result and errors as for ``convolve2d``.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.signal.correlate2d(np.ones((2, 2)), np.ones((2, 2))).eval(mode="NUMPY").tolist()
+        [[1.0, 2.0, 1.0], [2.0, 4.0, 2.0], [1.0, 2.0, 1.0]]
     """
     a, b, _ = _given("correlate2d", in1, in2, 2)
     # Of two elements in the middle SciPy takes the other one here.

@@ -54,13 +54,25 @@ def hanning(M: Any) -> Tensor:  # noqa: N803 (NumPy's name)
 
 @function
 def hamming(M: Any) -> Tensor:  # noqa: N803 (NumPy's name)
-    """Return a raised cosine that ends at 0.08; arguments and result as for ``bartlett``."""
+    """Return a raised cosine that ends at 0.08; arguments and result as for ``bartlett``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.hamming(3).round(2).eval(mode="NUMPY").tolist()
+        [0.08, 1.0, 0.08]
+    """
     return 0.54 + 0.46 * cos(math.pi * _from_middle("hamming", M))
 
 
 @function
 def blackman(M: Any) -> Tensor:  # noqa: N803 (NumPy's name)
-    """Return two cosines that end at 0, nearly optimal; arguments as for ``bartlett``."""
+    """Return two cosines that end at 0, nearly optimal; arguments as for ``bartlett``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.blackman(5)[1:4].round(2).eval(mode="NUMPY").tolist()
+        [0.34, 1.0, 0.34]
+    """
     angle = math.pi * _from_middle("blackman", M)
     return 0.42 + 0.5 * cos(angle) + 0.08 * cos(2 * angle)
 

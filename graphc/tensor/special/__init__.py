@@ -1,5 +1,6 @@
 """Special functions, as in ``scipy.special``."""
 
+from graphc.lazy import listing
 from graphc.tensor.special.bessel import i0, i0e, i1, i1e, iv, ive, j0, j1, jv, kn, kv, kve
 from graphc.tensor.special.beta import beta, betainc, betainc_by_a, betainc_by_b, betaincinv, betaln
 from graphc.tensor.special.gamma import (
@@ -106,3 +107,5 @@ __all__ = [
     "xlogy",
     "zeta",
 ]
+
+__dir__ = listing(globals())  # without the files of the folder

@@ -17,9 +17,13 @@ from graphc.tensor.arrays.create import ones_like
 from graphc.tensor.core import elementwise
 from graphc.tensor.core.arithmetic import hypot
 from graphc.tensor.core.elementwise import (
+    NONNEGATIVE,
+    REALS,
     RISING,
+    Binary,
     Elementwise,
     Facts,
+    Unary,
     binary,
     equal,
     floor,
@@ -42,7 +46,7 @@ from graphc.tensor.core.elementwise import (
     where,
 )
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
-from graphc.tensor.core.tensor import TABLE, Tensor, constant, function
+from graphc.tensor.core.tensor import TABLE, Tensor, TensorLike, constant, function
 from graphc.tensor.core.trigonometric import arcsin, arctan, cos, cosh, sin, sinh, tanh
 from graphc.tensor.special.gamma import gamma_sign, gammaln
 from graphc.tensor.special.series import (
@@ -291,7 +295,8 @@ def _power_series(v: Tensor, x: Tensor) -> Any:
     pole = less(v, 0) & equal(v, floor(v))
     order = where(pole, -v, v)
     quarter = -(x * x) / 4
-    term, total = 1.0, 1.0
+    term: Any = 1.0
+    total = term
     for k in range(1, 22):
         term = term * quarter / (k * (order + k))
         total = total + term
@@ -459,18 +464,22 @@ j0 = unary(
     lambda g, y, x: -g * j1(x),
     from_scipy("j0"),
     expand=_of_order(0.0),
-    facts=Facts(range=(-0.5, 1.0), parity=1),
+    facts=Facts(range=(-0.4028, 1.0), parity=1),
+    definition="``1 / pi * ∫ cos(x * sin(t)) dt``, t from 0 to pi.",
+    source="DLMF 10.9.1",
 )
-j1: Elementwise = unary(
+j1: Unary = unary(
     "j1",
     "The Bessel function of the first kind of order 1",
     real_inexact,
     lambda g, y, x: g * (j0(x) - jv(2, x)) / 2,
     from_scipy("j1"),
     expand=_of_order(1.0),
-    facts=Facts(range=(-0.6, 0.6), fixed=(0,), parity=-1),
+    facts=Facts(range=(-0.5819, 0.5819), fixed=(0,), parity=-1),
+    definition="``1 / pi * ∫ cos(x * sin(t) - t) dt``, t from 0 to pi.",
+    source="DLMF 10.9.2",
 )
-jv: Elementwise = binary(
+jv: Binary = binary(
     "jv",
     "The Bessel function of the first kind, of order v; error 1e-13 relative to its amplitude",
     real_inexact,
@@ -480,6 +489,9 @@ jv: Elementwise = binary(
     ),
     _with_edges("jv", partial(_i_edge, at_infinity=np.nan)),
     expand=_jv,
+    definition="The sum of ``(-1)**k * (x / 2)**(2 * k + v) / (k! * gamma(v + k + 1))`` over "
+    "k = 0, 1, ...; NaN for x < 0 and a v that is not whole.",
+    source="DLMF 10.2.2",
 )
 i0 = unary(
     "i0",
@@ -489,8 +501,10 @@ i0 = unary(
     from_scipy("i0"),
     expand=wide(lambda x: where(less(abs(x), np.inf), iv(0, x), np.nan)),
     facts=Facts(range=(1.0, math.inf), positive=True, parity=1),
+    definition="``1 / pi * ∫ exp(x * cos(t)) dt``, t from 0 to pi.",
+    source="DLMF 10.32.1",
 )
-i1: Elementwise = unary(
+i1: Unary = unary(
     "i1",
     "The modified Bessel function of the first kind of order 1",
     real_inexact,
@@ -498,6 +512,8 @@ i1: Elementwise = unary(
     from_scipy("i1"),
     expand=wide(lambda x: where(less(abs(x), np.inf), iv(1, x), np.nan)),
     facts=Facts(trend=RISING, fixed=(0,), parity=-1),
+    definition="``1 / pi * ∫ exp(x * cos(t)) * cos(t) dt``, t from 0 to pi.",
+    source="DLMF 10.32.3",
 )
 i0e = unary(
     "i0e",
@@ -508,16 +524,16 @@ i0e = unary(
     expand=wide(lambda x: where(equal(abs(x), np.inf), 0, ive(0, x))),
     facts=Facts(range=(0.0, 1.0), positive=True, parity=1),
 )
-i1e: Elementwise = unary(
+i1e: Unary = unary(
     "i1e",
     "exp(-|x|) * i1(x)",
     real_inexact,
     lambda g, y, x: g * ((i0e(x) + ive(2, x)) / 2 - sign(x) * y),
     from_scipy("i1e"),
     expand=wide(lambda x: where(equal(abs(x), np.inf), 0, ive(1, x))),
-    facts=Facts(range=(-0.25, 0.25), fixed=(0,), parity=-1),
+    facts=Facts(range=(-0.2191, 0.2191), fixed=(0,), parity=-1),
 )
-iv: Elementwise = binary(
+iv: Binary = binary(
     "iv",
     "The modified Bessel function of the first kind, of order v",
     real_inexact,
@@ -527,8 +543,11 @@ iv: Elementwise = binary(
     ),
     _with_edges("iv", partial(_i_edge, at_infinity=np.inf)),
     expand=_iv,
+    definition="The sum of ``(x / 2)**(2 * k + v) / (k! * gamma(v + k + 1))`` over k = 0, 1, "
+    "...; NaN for x < 0 and a v that is not whole.",
+    source="DLMF 10.25.2",
 )
-ive: Elementwise = binary(
+ive: Binary = binary(
     "ive",
     "exp(-|x|) * iv(v, x)",
     real_inexact,
@@ -539,7 +558,7 @@ ive: Elementwise = binary(
     _with_edges("ive", partial(_i_edge, at_infinity=0.0)),
     expand=_ive,
 )
-kv: Elementwise = binary(
+kv: Binary = binary(
     "kv",
     "The modified Bessel function of the second kind, of order v",
     real_inexact,
@@ -549,8 +568,11 @@ kv: Elementwise = binary(
     ),
     _with_edges("kv", _k_edge),
     expand=_kv,
+    facts=Facts(range=NONNEGATIVE, support=(REALS, NONNEGATIVE)),
+    definition="``∫ exp(-x * cosh(t)) * cosh(v * t) dt``, t from 0 to inf.",
+    source="DLMF 10.32.9",
 )
-kve: Elementwise = binary(
+kve: Binary = binary(
     "kve",
     "exp(x) * kv(v, x)",
     real_inexact,
@@ -560,11 +582,12 @@ kve: Elementwise = binary(
     ),
     _with_edges("kve", _k_edge),
     expand=_kve,
+    facts=Facts(range=NONNEGATIVE, support=(REALS, NONNEGATIVE)),
 )
 
 
 @function
-def kn(n: Any, x: Any) -> Tensor:
+def kn(n: TensorLike, x: TensorLike) -> Tensor:
     """Return the modified Bessel function of the second kind of integer order, ``kv(n, x)``.
 
     Args:
@@ -573,5 +596,10 @@ def kn(n: Any, x: Any) -> Tensor:
 
     Returns:
         An array of the common shape, of a floating dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.kn(1, [0.5, 2.0]).round(4).eval(mode="NUMPY").tolist()
+        [1.6564, 0.1399]
     """
     return kv(n, x)

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from graphc.tensor.core.elementwise import (
+    NONNEGATIVE,
+    Facts,
     abs,
     binary,
     equal,
@@ -30,7 +32,7 @@ from graphc.tensor.core.elementwise import (
     where,
 )
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
-from graphc.tensor.core.tensor import TABLE, Tensor, as_tensor, constant, function
+from graphc.tensor.core.tensor import TABLE, Tensor, TensorLike, as_tensor, constant, function
 from graphc.tensor.special.gamma import digamma, gamma_sign, gammaln, log_gamma_quantile
 from graphc.tensor.special.series import computed, excess_of_exp, integral, shortfall_of_log1p, wide
 from graphc.tensor.special.special import ndtri, xlog1py, xlogy
@@ -68,6 +70,9 @@ def _betaln(a: Tensor, b: Tensor) -> Any:
     y = _positive_betaln(first, where(sound, b, where(poles, q, 1)))
     pole = (less_equal(a, 0) & equal(a, floor(a))) | (less_equal(b, 0) & equal(b, floor(b)))
     other = where(pole, np.inf, gammaln(a) + gammaln(b) - gammaln(a + b))
+    # At infinity it falls or grows as the power -p does.
+    far = where(greater(p, 0), -np.inf, np.inf)
+    other = where(equal(q, np.inf) & greater(p, -np.inf), far, other)
     return where(isnan(a + b), a + b, where(sound | poles, y, other))
 
 
@@ -82,6 +87,8 @@ betaln = binary(
     computed(_betaln),
     commutes=True,
     expand=_betaln,
+    definition="``log(|gamma(a) * gamma(b) / gamma(a + b)|)``.",
+    source="DLMF 5.12.1",
 )
 
 
@@ -220,6 +227,7 @@ betainc_by_a = several(
     ),
     computed(_betainc_by_a),
     expand=_betainc_by_a,
+    facts=Facts(support=(NONNEGATIVE, NONNEGATIVE, (0.0, 1.0))),
 )
 betainc_by_b = several(
     3,
@@ -233,6 +241,7 @@ betainc_by_b = several(
     ),
     computed(_betainc_by_b),
     expand=_betainc_by_b,
+    facts=Facts(support=(NONNEGATIVE, NONNEGATIVE, (0.0, 1.0))),
 )
 betainc = several(
     3,
@@ -246,6 +255,9 @@ betainc = several(
     ),
     from_scipy("betainc", wide=True),
     expand=_betainc,
+    facts=Facts(range=(0.0, 1.0), support=(NONNEGATIVE, NONNEGATIVE, (0.0, 1.0))),
+    definition="``1 / beta(a, b) * ∫ t**(a - 1) * (1 - t)**(b - 1) dt``, t from 0 to x.",
+    source="DLMF 8.17.2",
 )
 
 
@@ -344,11 +356,13 @@ betaincinv = several(
     ),
     from_scipy("betaincinv", wide=True),
     expand=_betaincinv,
+    facts=Facts(range=(0.0, 1.0), support=(NONNEGATIVE, NONNEGATIVE, (0.0, 1.0))),
+    source="DLMF 8.17.2",
 )
 
 
 @function
-def beta(a: Any, b: Any) -> Any:
+def beta(a: TensorLike, b: TensorLike) -> Tensor:
     """Return the beta function, ``gamma(a) * gamma(b) / gamma(a + b)``, without overflow of either.
 
     Args:

@@ -9,7 +9,10 @@ import numpy as np
 from graphc.errors import ArgumentError
 from graphc.tensor.arrays.create import ones_like
 from graphc.tensor.core.elementwise import (
-    Elementwise,
+    NONNEGATIVE,
+    Binary,
+    Facts,
+    Unary,
     abs,
     binary,
     equal,
@@ -17,6 +20,7 @@ from graphc.tensor.core.elementwise import (
     from_scipy,
     greater,
     greater_equal,
+    isfinite,
     isinf,
     isnan,
     less,
@@ -34,7 +38,7 @@ from graphc.tensor.core.elementwise import (
     where,
 )
 from graphc.tensor.core.exponential import exp, expm1, log
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 from graphc.tensor.special.series import (
     computed,
     excess_of_exp,
@@ -53,13 +57,17 @@ from graphc.tensor.special.stirling import (
 
 # The gamma function and its logarithm's derivatives.
 
-gamma: Elementwise = unary(
+gamma: Unary = unary(
     "gamma",
     "The gamma function, (x - 1)! for a positive integer",
     real_inexact,
     lambda g, y, x: g * y * digamma(x),
     from_scipy("gamma"),
     expand=gamma_in_parts,
+    facts=Facts(poles=(0.0, -1.0, ...)),
+    definition="``∫ t**(x - 1) * exp(-t) dt``, t from 0 to inf, for x > 0; ``gamma(x + 1) = x "
+    "* gamma(x)``.",
+    source="DLMF 5.2.1",
 )
 gammaln = unary(
     "gammaln",
@@ -68,14 +76,20 @@ gammaln = unary(
     lambda g, y, x: g * digamma(x),
     from_scipy("gammaln"),
     expand=gammaln_in_parts,
+    facts=Facts(poles=(0.0, -1.0, ...)),
+    definition="``log(|gamma(x)|)``.",
+    source="DLMF 5.2.1",
 )
-digamma: Elementwise = unary(
+digamma: Unary = unary(
     "digamma",
     "The derivative of gammaln",
     real_inexact,
     lambda g, y, x: g * tri_gamma(x),
     from_scipy("digamma"),
     expand=digamma_in_parts,
+    facts=Facts(poles=(0.0, -1.0, ...)),
+    definition="The derivative of ``log(|gamma(x)|)``.",
+    source="DLMF 5.2.2",
 )
 
 
@@ -136,13 +150,15 @@ def _zeta(s: Tensor, q: Tensor) -> Any:
     return where(sound, y, where(pole, np.inf, where(far, 0, np.nan)))
 
 
-zeta: Elementwise = binary(
+zeta: Binary = binary(
     "zeta",
     "The Hurwitz zeta function, the sum of (q + k) ** -s over k = 0, 1, ...",
     real_inexact,
     lambda g, y, s, q: (undefined("zeta", "its exponent", s), -g * s * zeta(s + 1, q)),
     from_scipy("zeta"),
     expand=_zeta,
+    definition="The sum of ``(q + k)**-s`` over k = 0, 1, ..., for s > 1, and q > 0 or a whole s.",
+    source="DLMF 25.11.1",
 )
 
 
@@ -156,21 +172,26 @@ def _polygamma(n: Tensor, x: Tensor) -> Any:
     return where(equal(n, 0), digamma(x), y)
 
 
-polygamma: Elementwise = binary(
+polygamma: Binary = binary(
     "polygamma",
     "The n-th derivative of digamma, for a whole number n",
     real_inexact,
     lambda g, y, n, x: (undefined("polygamma", "its order", n), g * polygamma(n + 1, x)),
     from_scipy("polygamma", wide=True),
     expand=_polygamma,
+    definition="``(-1)**(n + 1) * n! * zeta(n + 1, x)`` for n > 0; ``digamma(x)`` for n = 0.",
+    source="DLMF 5.15.1 and 25.11.12",
 )
-tri_gamma: Elementwise = unary(
+tri_gamma: Unary = unary(
     "tri_gamma",
     "The derivative of digamma",
     real_inexact,
     lambda g, y, x: g * polygamma(2, x),
     lambda x: polygamma.reference(np.ones_like(x), x),
     expand=wide(lambda x: _zeta(2 * ones_like(x), x)),
+    facts=Facts(range=NONNEGATIVE, positive=True, poles=(0.0, -1.0, ...)),
+    definition="The sum of ``(x + k)**-2`` over k = 0, 1, ...",
+    source="DLMF 5.15.1",
 )
 
 # The incomplete gamma functions.
@@ -281,7 +302,7 @@ def _shares_by_a(a: Tensor, u: Tensor) -> Tensor:
     whole, moment = _gamma_tail(a, x, lower)
     below = (u - digamma(a + 1)) * (1 + x * whole) - x * moment
     above = a * (u - psi) * whole + a * moment
-    return where(lower, below, -above)  # type: ignore[no-any-return]
+    return where(lower, below, -above)
 
 
 @wide
@@ -317,8 +338,9 @@ gammainc_by_a = binary(
     ),
     computed(_gammainc_by_a),
     expand=_gammainc_by_a,
+    facts=Facts(support=(NONNEGATIVE, NONNEGATIVE)),
 )
-log_gamma_by_a: Elementwise = binary(
+log_gamma_by_a: Binary = binary(
     "log_gamma_by_a",
     "du / da along constant gammainc(a, exp(u)); relative error about 1e-12",
     real_inexact,
@@ -336,6 +358,9 @@ gammainc = binary(
     lambda g, y, a, x: (g * gammainc_by_a(a, x), g * _gamma_pdf(a, x)),
     from_scipy("gammainc"),
     expand=_gammainc,
+    facts=Facts(range=(0.0, 1.0), support=(NONNEGATIVE, NONNEGATIVE)),
+    definition="``1 / gamma(a) * ∫ t**(a - 1) * exp(-t) dt``, t from 0 to x.",
+    source="DLMF 8.2.4",
 )
 gammaincc = binary(
     "gammaincc",
@@ -344,6 +369,9 @@ gammaincc = binary(
     lambda g, y, a, x: (-g * gammainc_by_a(a, x), -g * _gamma_pdf(a, x)),
     from_scipy("gammaincc"),
     expand=_gammaincc,
+    facts=Facts(range=(0.0, 1.0), support=(NONNEGATIVE, NONNEGATIVE)),
+    definition="``1 / gamma(a) * ∫ t**(a - 1) * exp(-t) dt``, t from x to inf.",
+    source="DLMF 8.2.4",
 )
 
 
@@ -411,6 +439,7 @@ gammaincinv = binary(
     lambda g, x, a, y: _inverse_slope(g, gammainc_by_a(a, x), _gamma_pdf(a, x)),
     from_scipy("gammaincinv"),
     expand=_gammaincinv,
+    facts=Facts(range=NONNEGATIVE, support=(NONNEGATIVE, (0.0, 1.0))),
 )
 gammainccinv = binary(
     "gammainccinv",
@@ -419,6 +448,7 @@ gammainccinv = binary(
     lambda g, x, a, y: _inverse_slope(g, -gammainc_by_a(a, x), -_gamma_pdf(a, x)),
     from_scipy("gammainccinv"),
     expand=_gammainccinv,
+    facts=Facts(range=NONNEGATIVE, support=(NONNEGATIVE, (0.0, 1.0))),
 )
 
 
@@ -430,14 +460,14 @@ def _inverse_slope(g: Any, by_a: Any, by_x: Any) -> tuple[Any, Any]:
 # Functions made of the rows.
 
 
-def gamma_sign(x: Tensor) -> Any:
+def gamma_sign(x: Tensor) -> Tensor:
     # Below 0 it changes at each whole number.
     whole = floor(x)
     return where(less(x, 0), 1 - 2 * (whole - 2 * floor(whole / 2)), 1)
 
 
 @function
-def factorial(n: Any) -> Any:
+def factorial(n: TensorLike) -> Tensor:
     """Return ``gamma(n + 1)``: n! for whole numbers, and 0 for negative ones as in SciPy.
 
     Args:
@@ -456,8 +486,10 @@ def factorial(n: Any) -> Any:
 
 
 @function
-def poch(z: Any, m: Any) -> Any:
+def poch(z: TensorLike, m: TensorLike) -> Tensor:
     """Return the rising factorial ``gamma(z + m) / gamma(z)``, where z and z + m are no poles.
+
+    At infinite z or m it is the limit, if there is one.
 
     Args:
         z: Real numbers of any shape.
@@ -472,11 +504,18 @@ def poch(z: Any, m: Any) -> Any:
         24.0
     """
     z, m = as_tensor(z), as_tensor(m)
-    return gamma_sign(z + m) * gamma_sign(z) * exp(gammaln(z + m) - gammaln(z))
+    far = isinf(z) & isfinite(m) | equal(minimum(z, m), np.inf)
+    zero = isinf(m) & isfinite(z) & less_equal(z, 0) & equal(z, floor(z))
+    # What is not chosen must not make the gradient NaN.
+    z_near, m_near = where(far | zero, 1, z), where(far | zero, 1, m)
+    ratio = exp(gammaln(z_near + m_near) - gammaln(z_near))
+    near = gamma_sign(z_near + m_near) * gamma_sign(z_near) * ratio
+    limit = where(greater(z, 0) | equal(m, floor(m)), 1, np.nan) * where(far, z, 1) ** m
+    return where(zero, 0, where(far, limit, near))
 
 
 @function
-def gammal(k: Any, x: Any) -> Tensor:
+def gammal(k: TensorLike, x: TensorLike) -> Tensor:
     """Return the lower incomplete gamma function, ``gammainc(k, x) * gamma(k)``.
 
     Args:
@@ -485,23 +524,33 @@ def gammal(k: Any, x: Any) -> Tensor:
 
     Returns:
         An array of the common shape, of a floating dtype.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.gammal(2.0, 1.0).round(4).eval(mode="NUMPY").tolist()
+        0.2642
     """
     return gammainc(k, x) * gamma(k)
 
 
 @function
-def gammau(k: Any, x: Any) -> Tensor:
+def gammau(k: TensorLike, x: TensorLike) -> Tensor:
     """Return the upper incomplete gamma function, ``gammaincc(k, x) * gamma(k)``.
 
     Args:
         k: Positive real numbers of any shape.
         x: Real numbers from 0 on; the two broadcast.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.gammau(2.0, 1.0).round(4).eval(mode="NUMPY").tolist()
+        0.7358
     """
     return gammaincc(k, x) * gamma(k)
 
 
 @function
-def chi2sf(x: Any, k: Any) -> Tensor:
+def chi2sf(x: TensorLike, k: TensorLike) -> Tensor:
     """Return the probability that a chi-squared variable of k degrees of freedom exceeds x.
 
     Args:
@@ -520,7 +569,7 @@ def chi2sf(x: Any, k: Any) -> Tensor:
 
 
 @function
-def multigammaln(a: Any, d: int) -> Any:
+def multigammaln(a: TensorLike, d: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function of dimension d.
 
     Args:
@@ -532,6 +581,11 @@ def multigammaln(a: Any, d: int) -> Any:
 
     Raises:
         ArgumentError: d is no such integer.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.multigammaln(3.0, 2).round(4).eval(mode="NUMPY").tolist()
+        1.5502
     """
     if isinstance(d, bool) or not isinstance(d, int) or d < 1:
         raise ArgumentError(
@@ -539,7 +593,7 @@ def multigammaln(a: Any, d: int) -> Any:
             "Pass 1 or more.",
         )
     a = as_tensor(a)
-    constant_part = d * (d - 1) / 4 * np.log(np.pi).item()
+    constant_part: float = d * (d - 1) / 4 * np.log(np.pi).item()
     total = gammaln(a)
     for j in range(1, d):
         total = total + gammaln(a - j / 2)

@@ -183,4 +183,7 @@ hyp2f1: Elementwise = several(
     ),
     from_scipy("hyp2f1", wide=True),
     expand=hyp2f1_in_parts,
+    definition="The sum of ``poch(a, k) * poch(b, k) / poch(c, k) * z**k / k!`` over k = 0, "
+    "1, ..., for ``|z| < 1``; its continuation for z < -1.",
+    source="DLMF 15.2.1",
 )

@@ -19,8 +19,9 @@ from graphc.tensor.core.elementwise import (
     FALLING,
     NONNEGATIVE,
     RISING,
-    Elementwise,
+    Binary,
     Facts,
+    Unary,
     abs,
     binary,
     cast,
@@ -41,7 +42,7 @@ from graphc.tensor.core.elementwise import (
     where,
 )
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
-from graphc.tensor.core.tensor import TABLE, Axis, Tensor, constant, function
+from graphc.tensor.core.tensor import TABLE, Axis, Tensor, TensorLike, constant, function
 from graphc.tensor.core.trigonometric import arctanh, cos, sin
 from graphc.tensor.special.normal import (
     erf_in_parts,
@@ -66,6 +67,8 @@ erf = unary(
     from_scipy("erf"),
     expand=erf_in_parts,
     facts=Facts(range=(-1.0, 1.0), trend=RISING, fixed=(0,), parity=-1),
+    definition="``2 / sqrt(pi) * ∫ exp(-t**2) dt``, t from 0 to x.",
+    source="DLMF 7.2.1",
 )
 erfc = unary(
     "erfc",
@@ -75,6 +78,8 @@ erfc = unary(
     from_scipy("erfc"),
     expand=erfc_in_parts,
     facts=Facts(range=(0.0, 2.0), positive=True, trend=FALLING),
+    definition="``2 / sqrt(pi) * ∫ exp(-t**2) dt``, t from x to inf.",
+    source="DLMF 7.2.2",
 )
 
 erfinv = unary(
@@ -84,7 +89,8 @@ erfinv = unary(
     lambda g, x, y: g * (ROOT_PI / 2) * exp(x * x),
     from_scipy("erfinv"),
     expand=erfinv_in_parts,
-    facts=Facts(trend=RISING, support=(-1.0, 1.0), fixed=(0,), parity=-1),
+    facts=Facts(poles=(-1.0, 1.0), trend=RISING, support=((-1.0, 1.0),), fixed=(0,), parity=-1),
+    source="DLMF 7.17.1",
 )
 
 
@@ -103,7 +109,8 @@ erfcinv = unary(
     lambda g, x, y: -g * (ROOT_PI / 2) * exp(x * x),
     from_scipy("erfcinv"),
     expand=_erfcinv,
-    facts=Facts(trend=FALLING, support=(0.0, 2.0)),
+    facts=Facts(poles=(0.0, 2.0), trend=FALLING, support=((0.0, 2.0),)),
+    source="DLMF 7.17.1",
 )
 
 
@@ -114,7 +121,7 @@ def _erfcx(x: Tensor) -> Any:
     return where(less(x, 0), 2 * exp(x * x) - y, y)
 
 
-erfcx: Elementwise = unary(
+erfcx: Unary = unary(
     "erfcx",
     "exp(x * x) * erfc(x), finite where erfc underflows",
     real_inexact,
@@ -122,6 +129,7 @@ erfcx: Elementwise = unary(
     from_scipy("erfcx"),
     expand=_erfcx,
     facts=Facts(range=NONNEGATIVE, positive=True, trend=FALLING),
+    source="DLMF 7.2.3, at an imaginary argument",
 )
 
 
@@ -148,6 +156,8 @@ ndtr = unary(
     from_scipy("ndtr"),
     expand=wide(lambda x: erfc(-ROOT_HALF * x) / 2),
     facts=Facts(range=(0.0, 1.0), positive=True, trend=RISING),
+    definition="``1 / sqrt(2 * pi) * ∫ exp(-t**2 / 2) dt``, t from -inf to x.",
+    source="Abramowitz & Stegun 26.2.2",
 )
 ndtri = unary(
     "ndtri",
@@ -156,7 +166,7 @@ ndtri = unary(
     lambda g, x, y: g / _density(x),
     from_scipy("ndtri"),
     expand=ndtri_in_parts,
-    facts=Facts(trend=RISING, support=(0.0, 1.0)),
+    facts=Facts(poles=(0.0, 1.0), trend=RISING, support=((0.0, 1.0),)),
 )
 
 
@@ -205,7 +215,7 @@ ndtri_exp = unary(
     lambda g, x, y: g / _hazard(x),
     from_scipy("ndtri_exp"),
     expand=_ndtri_exp,
-    facts=Facts(trend=RISING, support=(-math.inf, 0.0)),
+    facts=Facts(poles=(0.0,), trend=RISING, support=((-math.inf, 0.0),)),
 )
 
 
@@ -253,6 +263,9 @@ owens_t = binary(
     ),
     computed(_owens_t),
     expand=_owens_t,
+    facts=Facts(range=(-0.25, 0.25)),
+    definition="``1 / (2 * pi) * ∫ exp(-h**2 * (1 + t**2) / 2) / (1 + t**2) dt``, t from 0 to a.",
+    source="Owen, Annals of Mathematical Statistics 27(4), 1956",
 )
 
 # Logarithms of probabilities, and entropies.
@@ -272,7 +285,7 @@ logit = unary(
     lambda g, y, p: g / (p * (1 - p)),
     from_scipy("logit"),
     expand=_logit,
-    facts=Facts(trend=RISING, support=(0.0, 1.0)),
+    facts=Facts(poles=(0.0, 1.0), trend=RISING, support=((0.0, 1.0),)),
 )
 
 
@@ -294,7 +307,7 @@ def _ratio(x: Any, y: Any) -> Any:
     return where(zero, 0, x / where(zero, 1, y))
 
 
-xlogy: Elementwise = binary(
+xlogy: Binary = binary(
     "xlogy",
     "x * log(y), 0 where x is 0",
     real_inexact,
@@ -399,6 +412,9 @@ expi = unary(
     lambda g, y, x: g * exp(x) / x,
     from_scipy("expi"),
     expand=_expi,
+    facts=Facts(poles=(0.0,)),
+    definition="``∫ exp(t) / t dt``, t from -inf to x; the principal value for x > 0.",
+    source="DLMF 6.2.5",
 )
 
 
@@ -423,7 +439,7 @@ sinc = unary(
     real_inexact,
     lambda g, y, x: g * _sinc_slope(y, x),
     expand=single(_sinc),
-    facts=Facts(parity=1),
+    facts=Facts(range=(-0.2173, 1.0), parity=1),
 )
 
 # Composites.
@@ -457,7 +473,7 @@ class LogSoftmax(AxisComposite):
 
 
 @function
-def softmax(x: Any, axis: Axis = None) -> Tensor:
+def softmax(x: TensorLike, axis: Axis = None) -> Tensor:
     """Return ``exp(x) / sum(exp(x))`` over axes, without overflow.
 
     Args:
@@ -480,6 +496,12 @@ def softmax(x: Any, axis: Axis = None) -> Tensor:
 
 
 @function
-def log_softmax(x: Any, axis: Axis = None) -> Tensor:
-    """Return ``log(softmax(x, axis))``, exact where softmax rounds to 0; arguments as there."""
+def log_softmax(x: TensorLike, axis: Axis = None) -> Tensor:
+    """Return ``log(softmax(x, axis))``, exact where softmax rounds to 0; arguments as there.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.log_softmax([0.0, 0.0, -1000.0]).round(4).eval(mode="NUMPY").tolist()
+        [-0.6931, -0.6931, -1000.6931]
+    """
     return apply_composite(LogSoftmax, x, axis)

@@ -24,13 +24,13 @@ from graphc.tensor.core.elementwise import (
     where,
 )
 from graphc.tensor.core.shape import length, ravel
-from graphc.tensor.core.tensor import Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, function
 
 
 @function
 def bincount(
-    x: Any,
-    weights: Any = None,
+    x: TensorLike,
+    weights: TensorLike | None = None,
     minlength: Any = None,
     *,
     length: Any = None,
@@ -82,7 +82,7 @@ def _counts(place: Tensor, n: Any, weights: Any, dtype: str) -> Tensor:
 
 
 @function
-def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
+def digitize(x: TensorLike, bins: Any, right: bool = False) -> Tensor:
     """Return the bin of each value.
 
     Args:
@@ -92,6 +92,9 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
 
     Returns:
         An int64 array of x's shape: 0 in front of all edges, and the number of edges behind them.
+
+    Raises:
+        ShapeError: The bins are no vector.
 
     Example:
         >>> import graphc.tensor as gt
@@ -104,14 +107,18 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Tensor:
     side = "left" if right else "right"
     n = as_tensor(length(bins, 0))
     descending = any(bins[1:] < bins[:-1])
-    return where(  # type: ignore[no-any-return]
-        descending, n - searchsorted(bins[::-1], x, side), searchsorted(bins, x, side)
-    )
+    return where(descending, n - searchsorted(bins[::-1], x, side), searchsorted(bins, x, side))
 
 
 @function
-def histogram_bin_edges(x: Any, bins: Any = 10, range: Any = None) -> Tensor:
-    """Return the edges of bins of equal width; arguments as for ``histogram``."""
+def histogram_bin_edges(x: TensorLike, bins: Any = 10, range: Any = None) -> Tensor:
+    """Return the edges of bins of equal width; arguments as for ``histogram``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.histogram_bin_edges([1.0, 2.0, 5.0], bins=2).eval(mode="NUMPY").tolist()
+        [1.0, 3.0, 5.0]
+    """
     x, requested = ravel(as_tensor(x)), bins
     bins = bins if isinstance(bins, str) else as_tensor(bins)
     if not isinstance(bins, str) and bins.ndim == 1:
@@ -143,7 +150,11 @@ def _ends(x: Tensor, range: Any) -> tuple[Tensor, Tensor]:
 
 @function
 def histogram(
-    x: Any, bins: Any = 10, range: Any = None, density: bool = False, weights: Any = None
+    x: TensorLike,
+    bins: Any = 10,
+    range: Any = None,
+    density: bool = False,
+    weights: TensorLike | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the number of values in each bin.
 

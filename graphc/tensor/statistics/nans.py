@@ -21,17 +21,17 @@ from graphc.tensor.core.elementwise import (
     sqrt,
     where,
 )
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, function
+from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, function
 from graphc.tensor.statistics.statistics import mean, var
 
 
 def _filled(x: Any, value: Any) -> Tensor:
     x = as_tensor(x)
-    return where(isnan(x), np.array(value, x.type.numpy_dtype), x) if is_inexact(x.dtype) else x  # type: ignore[no-any-return]
+    return where(isnan(x), np.array(value, x.type.numpy_dtype), x) if is_inexact(x.dtype) else x
 
 
 @function
-def nansum(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def nansum(x: TensorLike, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """Return the sum over axes without NaN; arguments as for ``sum``; 0 where nothing is left.
 
     Example:
@@ -44,25 +44,43 @@ def nansum(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False)
 
 
 @function
-def nanprod(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
-    """Return the product over axes without NaN; arguments as for ``sum``; 1 if nothing is left."""
+def nanprod(x: TensorLike, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """Return the product over axes without NaN; arguments as for ``sum``; 1 if nothing is left.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanprod([2.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        6.0
+    """
     return prod(_filled(x, 1), axis, dtype, keepdims)
 
 
 @function
-def nancumsum(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
-    """Return ``cumsum`` with 0 in place of NaN; arguments as for ``cumsum``."""
+def nancumsum(x: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """Return ``cumsum`` with 0 in place of NaN; arguments as for ``cumsum``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nancumsum([2.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        [2.0, 2.0, 5.0]
+    """
     return cumsum(_filled(x, 0), axis, dtype)
 
 
 @function
-def nancumprod(x: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
-    """Return ``cumprod`` with 1 in place of NaN; arguments as for ``cumsum``."""
+def nancumprod(x: TensorLike, axis: int | None = None, dtype: Any = None) -> Tensor:
+    """Return ``cumprod`` with 1 in place of NaN; arguments as for ``cumsum``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nancumprod([2.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        [2.0, 2.0, 6.0]
+    """
     return cumprod(_filled(x, 1), axis, dtype)
 
 
 @function
-def nanmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanmax(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the largest value over axes but NaN; arguments as for ``max``; NaN if all are.
 
     Example:
@@ -76,8 +94,14 @@ def nanmax(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @function
-def nanmin(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Return the smallest value over axes but NaN; arguments as for ``max``; NaN if all are."""
+def nanmin(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Return the smallest value over axes but NaN; arguments as for ``max``; NaN if all are.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanmin([2.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        2.0
+    """
     x = as_tensor(x)
     return _unless_all_nan(min(_filled(x, np.inf), axis, keepdims), x, axis, keepdims)
 
@@ -85,29 +109,39 @@ def nanmin(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 def _unless_all_nan(y: Tensor, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     if not is_inexact(x.dtype):
         return y
-    return where(all(isnan(x), axis, keepdims), np.array(np.nan, y.type.numpy_dtype), y)  # type: ignore[no-any-return]
+    return where(all(isnan(x), axis, keepdims), np.array(np.nan, y.type.numpy_dtype), y)
 
 
 @function
-def nanargmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def nanargmax(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the first largest value but NaN; 0 where all are NaN.
 
     Arguments and errors as for ``argmax``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanargmax([1.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        2
     """
     return argmax(_filled(x, -np.inf), axis, keepdims)
 
 
 @function
-def nanargmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+def nanargmin(x: TensorLike, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """Return the index of the first smallest value but NaN; 0 where all are NaN.
 
     Arguments and errors as for ``argmax``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanargmin([gt.nan, 2.0, 1.0]).eval(mode="NUMPY").tolist()
+        2
     """
     return argmin(_filled(x, np.inf), axis, keepdims)
 
 
 @function
-def nanmean(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+def nanmean(x: TensorLike, axis: Axis = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
     """Return the mean over axes without NaN; arguments as for ``mean``; NaN if nothing is left.
 
     Example:
@@ -122,7 +156,7 @@ def nanmean(x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False
 
 @function
 def nanvar(
-    x: Any, axis: Axis = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False
+    x: TensorLike, axis: Axis = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False
 ) -> Tensor:
     """Return the variance over axes without NaN; arguments as for ``var``.
 
@@ -138,19 +172,30 @@ def nanvar(
     kept = logical_not(isnan(x))
     y = var(x, axis, dtype, ddof, keepdims, where=kept)
     enough = sum(kept, axis, keepdims=keepdims) > ddof
-    return where(enough, y, np.array(np.nan, y.type.numpy_dtype))  # type: ignore[no-any-return]
+    return where(enough, y, np.array(np.nan, y.type.numpy_dtype))
 
 
 @function
 def nanstd(
-    x: Any, axis: Axis = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False
+    x: TensorLike, axis: Axis = None, dtype: Any = None, ddof: Any = 0, keepdims: bool = False
 ) -> Tensor:
-    """Return the square root of ``nanvar``; arguments as there."""
+    """Return the square root of ``nanvar``; arguments as there.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanstd([1.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        1.0
+    """
     return sqrt(nanvar(x, axis, dtype, ddof, keepdims))
 
 
 @function
-def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Tensor:
+def nan_to_num(
+    x: TensorLike,
+    nan: TensorLike = 0.0,
+    posinf: TensorLike | None = None,
+    neginf: TensorLike | None = None,
+) -> Tensor:
     """Return x with numbers in place of NaN and infinities.
 
     Args:
@@ -170,7 +215,7 @@ def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -
     """
     x = as_tensor(x)
     if not is_inexact(x.dtype):
-        return x  # type: ignore[no-any-return]
+        return x
     if is_complex(x.dtype):
         return complex(*(nan_to_num(part, nan, posinf, neginf) for part in (real(x), imag(x))))
     limit = largest_number(x.dtype)
@@ -186,14 +231,28 @@ def largest_number(dtype: str) -> float:
 
 
 @function
-def isposinf(x: Any) -> Tensor:
-    """Return whether x is inf, elementwise; false for integers."""
+def isposinf(x: TensorLike) -> Tensor:
+    """Return whether x is inf, elementwise; false for integers.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.isposinf([-np.inf, 0.0, np.inf]).eval(mode="NUMPY").tolist()
+        [False, False, True]
+    """
     return _is_value(x, np.inf)
 
 
 @function
-def isneginf(x: Any) -> Tensor:
-    """Return whether x is -inf, elementwise; false for integers."""
+def isneginf(x: TensorLike) -> Tensor:
+    """Return whether x is -inf, elementwise; false for integers.
+
+    Example:
+        >>> import numpy as np
+        >>> import graphc.tensor as gt
+        >>> gt.isneginf([-np.inf, 0.0, np.inf]).eval(mode="NUMPY").tolist()
+        [True, False, False]
+    """
     return _is_value(x, -np.inf)
 
 

@@ -31,7 +31,7 @@ from graphc.tensor.core.elementwise import (
 )
 from graphc.tensor.core.rounding import rint
 from graphc.tensor.core.shape import length, lengths, ravel, reshape
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, function
+from graphc.tensor.core.tensor import Axis, Tensor, TensorLike, as_tensor, axes_of, function
 from graphc.tensor.statistics.statistics import mean
 
 
@@ -42,7 +42,7 @@ def _sorted(op: str, x: Tensor, axis: Axis) -> tuple[Tensor, tuple[int, ...]]:
 
 
 @function
-def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def median(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the middle element in sorted order, or the mean of the two middle ones.
 
     Args:
@@ -71,11 +71,16 @@ def median(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @function
-def nanmedian(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def nanmedian(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return ``median`` ignoring NaN; arguments as there; NaN where nothing is left.
 
     Raises:
         ShapeError: x has no such axis, or a slice is empty.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanmedian([1.0, gt.nan, 3.0]).eval(mode="NUMPY").tolist()
+        2.0
     """
     ordered, axes = _sorted("nanmedian", as_floating(x), axis)
     _refuse_empty("nanmedian", ordered, axes)
@@ -143,7 +148,7 @@ ELEMENTS = {"inverted_cdf", "closest_observation", "lower", "higher", "nearest"}
 
 @function
 def quantile(
-    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
     """Return the values below which given fractions of the elements lie.
 
@@ -175,15 +180,21 @@ def quantile(
 
 @function
 def nanquantile(
-    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
-    """Return ``quantile`` ignoring NaN; arguments and errors as there; NaN if nothing is left."""
+    """Return ``quantile`` ignoring NaN; arguments and errors as there; NaN if nothing is left.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanquantile([1.0, gt.nan, 3.0], 0.5).eval(mode="NUMPY").tolist()
+        2.0
+    """
     return _quantile("nanquantile", x, q, axis, method, keepdims, _of_numbers)
 
 
 @function
 def percentile(
-    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
     """Return ``quantile`` with q from 0 to 100; arguments and errors as for ``quantile``.
 
@@ -197,9 +208,15 @@ def percentile(
 
 @function
 def nanpercentile(
-    x: Any, q: Any, axis: Axis = None, method: str = "linear", keepdims: bool = False
+    x: TensorLike, q: TensorLike, axis: Axis = None, method: str = "linear", keepdims: bool = False
 ) -> Tensor:
-    """Return ``nanquantile`` with q from 0 to 100; arguments and errors as for ``quantile``."""
+    """Return ``nanquantile`` with q from 0 to 100; arguments and errors as for ``quantile``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.nanpercentile([1.0, gt.nan, 3.0], 50).eval(mode="NUMPY").tolist()
+        2.0
+    """
     return _quantile("nanpercentile", x, _hundredth(q), axis, method, keepdims, _of_numbers)
 
 
@@ -235,7 +252,7 @@ def _of_all(ordered: Tensor, q: Tensor, method: str, dtype: str) -> Tensor:
     if not is_inexact(ordered.dtype):
         return y
     hidden = expand_dims(any(isnan(ordered), -1), _last(q.ndim, ordered.ndim - 1))
-    return where(hidden, np.nan, y)  # type: ignore[no-any-return]
+    return where(hidden, np.nan, y)
 
 
 def _of_numbers(ordered: Tensor, q: Tensor, method: str, dtype: str) -> Tensor:
@@ -277,4 +294,4 @@ def _mixed(low: Tensor, high: Tensor, part: Tensor) -> Tensor:
     # Where low and high are equal numbers, each still has its part of the derivative.
     rise = where(equal(low, high) & isinf(low), 0, high - low)
     mixed = where(less(part, 0.5), low + rise * part, high - rise * (1 - part))
-    return where(equal(part, 0), low, mixed)  # type: ignore[no-any-return]
+    return where(equal(part, 0), low, mixed)

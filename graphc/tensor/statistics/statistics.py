@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
-from typing import Any
+from typing import Any, Literal, overload
 
 from graphc.errors import ShapeError
 from graphc.ir import is_complex, is_inexact, promote, real_dtype
@@ -32,7 +32,16 @@ from graphc.tensor.core.elementwise import (
     widened_name,
 )
 from graphc.tensor.core.shape import length, lengths
-from graphc.tensor.core.tensor import Axis, Tensor, as_tensor, axes_of, constant, function, operands
+from graphc.tensor.core.tensor import (
+    Axis,
+    Tensor,
+    TensorLike,
+    as_tensor,
+    axes_of,
+    constant,
+    function,
+    operands,
+)
 from graphc.tensor.linalg.dot import dot
 
 # Moments. Half-width floats are averaged in float32.
@@ -56,7 +65,12 @@ def _wide(x: Any, dtype: Any) -> tuple[Tensor, str]:
 
 @function
 def mean(
-    x: Any, axis: Axis = None, dtype: Any = None, keepdims: bool = False, *, where: Any = None
+    x: TensorLike,
+    axis: Axis = None,
+    dtype: Any = None,
+    keepdims: bool = False,
+    *,
+    where: TensorLike | None = None,
 ) -> Tensor:
     """Return the mean over axes; integers and bool are averaged in float64.
 
@@ -83,13 +97,13 @@ def mean(
 
 @function
 def var(
-    x: Any,
+    x: TensorLike,
     axis: Axis = None,
     dtype: Any = None,
     ddof: Any = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
+    where: TensorLike | None = None,
 ) -> Tensor:
     """Return the variance: the mean of the squared distances from the mean.
 
@@ -126,13 +140,13 @@ def _degrees(count: Any, ddof: Any) -> Any:
 
 @function
 def std(
-    x: Any,
+    x: TensorLike,
     axis: Axis = None,
     dtype: Any = None,
     ddof: Any = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
+    where: TensorLike | None = None,
 ) -> Tensor:
     """Return the square root of ``var``; arguments as there.
 
@@ -144,10 +158,35 @@ def std(
     return sqrt(var(x, axis, dtype, ddof, keepdims, where=where))
 
 
+@overload
+def average(
+    x: TensorLike,
+    axis: Axis = None,
+    weights: TensorLike | None = None,
+    returned: Literal[False] = False,
+    keepdims: bool = False,
+) -> Tensor: ...
+
+
+@overload
+def average(
+    x: TensorLike,
+    axis: Axis = None,
+    weights: TensorLike | None = None,
+    *,
+    returned: Literal[True],
+    keepdims: bool = False,
+) -> tuple[Tensor, Tensor]: ...
+
+
 @function
 def average(
-    x: Any, axis: Axis = None, weights: Any = None, returned: bool = False, keepdims: bool = False
-) -> Any:
+    x: TensorLike,
+    axis: Axis = None,
+    weights: TensorLike | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
     """Return the mean with a weight for each element.
 
     Args:
@@ -199,7 +238,7 @@ def _beside(x: Tensor, weights: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 @function
-def ptp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def ptp(x: TensorLike, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Return the difference of the largest and the smallest value; arguments as for ``max``.
 
     Example:
@@ -216,13 +255,13 @@ def ptp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 @function
 def cov(  # noqa: PLR0913, PLR0917 (NumPy's arguments)
-    x: Any,
-    y: Any = None,
+    x: TensorLike,
+    y: TensorLike | None = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
-    fweights: Any = None,
-    aweights: Any = None,
+    fweights: TensorLike | None = None,
+    aweights: TensorLike | None = None,
 ) -> Tensor:
     """Return the covariance matrix of variables.
 
@@ -285,8 +324,14 @@ def _scalar_if_one(y: Tensor) -> Tensor:
 
 
 @function
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
-    """Return the matrix of correlation coefficients of variables; arguments as for ``cov``."""
+def corrcoef(x: TensorLike, y: TensorLike | None = None, rowvar: bool = True) -> Tensor:
+    """Return the matrix of correlation coefficients of variables; arguments as for ``cov``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.corrcoef([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).round(6).eval(mode="NUMPY").tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+    """
     c = cov(x, y, rowvar)
     if not c.ndim:
         return c / c
@@ -302,7 +347,9 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
 
 
 @function
-def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Tensor:
+def isclose(
+    a: TensorLike, b: TensorLike, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
+) -> Tensor:
     """Return whether ``|a - b| <= atol + rtol * |b|``; infinities are close to themselves alone.
 
     Args:
@@ -327,13 +374,21 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
 
 
 @function
-def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Return whether all elements are close; arguments as for ``isclose``."""
+def allclose(
+    a: TensorLike, b: TensorLike, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False
+) -> Tensor:
+    """Return whether all elements are close; arguments as for ``isclose``.
+
+    Example:
+        >>> import graphc.tensor as gt
+        >>> gt.allclose([1.0, 2.0], [1.0, 2.0 + 1e-9]).eval(mode="NUMPY").tolist()
+        True
+    """
     return all(isclose(a, b, rtol, atol, equal_nan))
 
 
 @function
-def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Tensor:
+def array_equal(a: TensorLike, b: TensorLike, equal_nan: bool = False) -> Tensor:
     """Return whether two arrays have the same shape and elements.
 
     Args:
@@ -351,13 +406,13 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Tensor:
     """
     (a, b), _ = operands("array_equal", (a, b))
     if a.ndim != b.ndim:
-        return constant(False)  # type: ignore[no-any-return]
+        return constant(False)
     fit = constant(True)
     common: list[slice] = []
     for n, m in zip(lengths(a), lengths(b), strict=True):
         if isinstance(n, int) and isinstance(m, int):
             if n != m:
-                return constant(False)  # type: ignore[no-any-return]
+                return constant(False)
             common.append(slice(None))
         else:
             fit = fit & equal(n, m)
@@ -365,4 +420,4 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False) -> Tensor:
     # Elements are compared where both arrays have them.
     a, b = a[tuple(common)], b[tuple(common)]
     same = equal(a, b)
-    return fit & all(same | (isnan(a) & isnan(b)) if equal_nan else same)  # type: ignore[no-any-return]
+    return fit & all(same | (isnan(a) & isnan(b)) if equal_nan else same)

@@ -147,7 +147,7 @@ def integers_alone():
         def step(p, q):
             return [q, gt.where(q > 0, p % gt.maximum(q, 1), p)]
 
-        ps, _ = scan(step, outputs_info=[a, b], n_steps=2)
+        ps, *_ = scan(step, outputs_info=[a, b], n_steps=2)
         return ps[-1]
 
     def plain(a, b):

@@ -250,7 +250,7 @@ def a_trace_reduced_in_several_ways():
 @case((5,), ())
 def one_of_two_outputs_is_not_used():
     def build(x, h0):
-        kept, _ = scan(
+        kept, *_ = scan(
             lambda x_t, h, k: [gt.tanh(h - x_t), k * h],
             sequences=x,
             outputs_info=[h0, gt.as_tensor(1.0)],

@@ -21,7 +21,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_a_value_is_printed_at_every_call(mode: str, capsys: pytest.CaptureFixture[str]) -> None:
-    y = graphc.Print("twice", attrs=("__str__", "shape", "dtype"))(2 * x)
+    y = graphc.Print("twice", attrs=["__str__", "shape", "dtype"])(2 * x)
     f = graphc.function([x], [y.sum(), y], uncompiled(mode))
     assert printed(capsys) == []
     for _ in range(2):

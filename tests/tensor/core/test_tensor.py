@@ -16,7 +16,8 @@ import graphc.tensor as gt
 from graphc.errors import ArgumentError, DTypeError, ShapeError, SymbolicValueError
 from graphc.ir import Constant, Leaf
 from graphc.tensor import Tensor
-from graphc.tensor.core.tensor import METHODS, TABLE
+from graphc.tensor.core.methods import METHODS
+from graphc.tensor.core.tensor import TABLE
 from tests.modes import uncompiled
 from tests.reference import evaluate
 
@@ -268,3 +269,19 @@ def test_names_that_numpy_and_scipy_have_for_the_same_are_found() -> None:
     assert special.expit(v) is gt.sigmoid(v)
     assert special.psi(v) is gt.digamma(v)
     assert np.concatenate([v, gt.matrix("m")], axis=None).ndim == 1
+
+
+def test_a_named_array_is_its_name_as_a_string() -> None:
+    x = gt.vector("x")
+    y = x + 1
+    assert (str(x), f"{x}_grad", str(graphc.shared(1.0, name="w"))) == ("x", "x_grad", "w")
+    assert str(y) == repr(y)
+    y.name = "y"
+    assert str(y) == "y"
+
+
+def test_an_attribute_of_shared_variables_says_where_states_are() -> None:
+    draw = gt.random.RandomStream(1).normal()
+    with pytest.raises(AttributeError, match=r"stream\.seed\(seed\) sets them"):
+        draw.owner.inputs[0].get_value()
+    assert not hasattr(draw, "set_value")

@@ -337,13 +337,28 @@ LIMITS: dict[str, list[tuple[float, float, float]]] = {
     "kv": [(0, INF, 0), (INF, 5, INF), (-INF, 5, INF), (INF, INF, NAN), (NAN, 0, NAN)],
     "kve": [(2.5, INF, 0), (0, 0, INF), (INF, 5, INF), (-INF, INF, NAN), (1, -INF, NAN)],
     "jv": [(0, 0, 1), (INF, 0, 0), (-INF, 0, NAN), (NAN, 0, NAN), (-1.5, 0, -INF)],
-}
-"""Orders and arguments, 0 or infinite, and the limits there: DLMF 10.2.2, 10.25.2, 10.30, 10.40."""
+    "beta": [(INF, 2, 0), (0.5, INF, 0), (INF, INF, 0), (INF, -0.5, -INF), (-1.5, INF, INF)],
+    "betaln": [(INF, 2, -INF), (INF, INF, -INF), (-0.5, INF, INF), (0, INF, INF), (INF, NAN, NAN)],
+    "poch": [(INF, 2.5, INF), (INF, 0, 1), (INF, -1.5, 0), (-INF, 1, -INF), (-INF, 2, INF),
+             (-INF, 0.5, NAN), (-2, INF, 0), (2, INF, INF), (INF, INF, INF), (NAN, 0, NAN)],
+}  # fmt: skip
+"""Operands and limits, of Bessel functions at 0 or infinity: DLMF 10.2.2, 10.25.2, 10.30, 10.40;
+of gamma functions by Stirling's formula."""
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_bessel_functions_have_their_limits_on_every_backend(name: str, mode: str) -> None:
+def test_functions_have_their_limits_on_every_backend(name: str, mode: str) -> None:
     orders, points, limits = np.array(LIMITS[name], float).T
     v, x = gt.vector("v"), gt.vector("x")
     f = graphc.function([v, x], getattr(gt, name)(v, x), mode=uncompiled(mode), returns="numpy")
     np.testing.assert_array_equal(f(orders, points), limits)
+
+
+def test_gradients_are_finite_beside_limits() -> None:
+    z, m = gt.vectors("z", "m")
+    f = graphc.function([z, m], graphc.grad(gt.poch(z, m).sum() + gt.beta(z, 2.5).sum(), [z, m]))
+    by_z, by_m = f([1.5, -0.5], [-0.5, 2.5])
+    value, slope = special.poch([1.5, -0.5], [-0.5, 2.5]), special.digamma
+    np.testing.assert_allclose(by_m, value * slope(np.array([1.0, 2.0])), 1e-10)
+    beta = special.beta([1.5, -0.5], 2.5) * (slope([1.5, -0.5]) - slope([4.0, 2.0]))
+    np.testing.assert_allclose(by_z, value * (slope([1.0, 2.0]) - slope([1.5, -0.5])) + beta, 1e-10)

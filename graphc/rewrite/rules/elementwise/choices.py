@@ -43,7 +43,7 @@ def choice_by_negation(node: Node, op: Where) -> Node | None:
     condition, a, b = node.inputs
     if condition.op is not logical_not:
         return None
-    return where(condition.inputs[0], b, a)  # type: ignore[no-any-return]
+    return where(condition.inputs[0], b, a)
 
 
 @rewrite("canonicalize", Where, beside=[Where])

@@ -1,0 +1,86 @@
+"""Modules and names of PyTensor and Theano that graphc lacks; read where their import fails."""
+
+from __future__ import annotations
+
+COMPILER = "It is PyTensor's compiler; custom rewrites are in docs/rewrites.md."
+
+SPARSE = "Use graphc.implicit.CSR, CSC or BCOO; all functions of arrays take them."
+CHECKS = "Use graphc.Mode(name, check_nan=True, check_inf=True), f.verify or f.profile."
+
+REMEDIES = {
+    "assumptions": "Use graphc.tensor.assume.",
+    "breakpoint": "Use graphc.Print, or mode='NUMPY' and graphc.wrap_py with a breakpoint.",
+    "compile": COMPILER,
+    "compile.debug": CHECKS,
+    "compile.debugmode": CHECKS,
+    "compile.monitormode": CHECKS,
+    "compile.nanguardmode": "Use graphc.Mode(name, check_nan=True, check_inf=True).",
+    "compile.profiling": "Use f.profile(*args).",
+    "conditional": "Use graphc.ifelse.",
+    "d3viz": "Use f.show(), or graphc.show(graph).",
+    "gof": COMPILER,
+    "graph.features": COMPILER,
+    "graph.fg": "Use graphc.Graph(inputs, outputs), which never changes.",
+    "graph.rewriting": "Use graphc.explain to see rewrites; docs/rewrites.md shows how to add one.",
+    "ipython": "Variables and functions draw themselves in a notebook.",
+    "link": "A backend is chosen by mode=.",
+    "misc": "Those are PyTensor's own tools.",
+    "sandbox": "Use graphc.random.RandomStream.",
+    "scalar": "Use graphc.tensor: a scalar is an array without axes.",
+    "sparse": SPARSE,
+    "tensor.basic_opt": COMPILER,
+    "tensor.blockwise": "Use graphc.vectorize.",
+    "tensor.fourier": "Use graphc.tensor.fft.",
+    "tensor.inplace": "Graphs never change: use functions of graphc.tensor.",
+    "tensor.nnet": "Use graphc.tensor: sigmoid, softplus, softmax, signal.convolve2d.",
+    "tensor.random.op": "Use graphc.random.RandomStream(seed).gen(function, ...).",
+    "tensor.raw_random": "Use graphc.random.RandomStream.",
+    "tensor.rewriting": COMPILER,
+    "tensor.shared_randomstreams": "Use graphc.random.RandomStream.",
+    "tensor.signal": "Use convolve1d and convolve2d of graphc.tensor.signal.",
+    "tensor.symbolic": "Use graphc.OpFromGraph.",
+    "tensor.type_other": "Slices and None are Python's.",
+    "tensor.var": "Use graphc.tensor.variable.",
+    "tensor.xlogx": "Use graphc.tensor.xlogy.",
+    "typed_list": "Use a Python list of arrays, or one array with an axis more.",
+    "updates": "Use a dict, or a list of pairs.",
+}
+"""For modules without the first part of their paths: what to use in place of these and theirs."""
+
+OWN_OPERATIONS = (
+    "Decorate a function of NumPy arrays by graphc.wrap_py, or write an Op with infer, perform and "
+    "pullback; docs/operations.md shows both."
+)
+NAMES = {
+    "Apply": OWN_OPERATIONS,
+    "COp": OWN_OPERATIONS,
+    "Constant": 'Ask hasattr(x, "data").',
+    "Elemwise": "Call functions of graphc.tensor.",
+    "FunctionGraph": "Use graphc.Graph(inputs, outputs), which never changes.",
+    "RandomVariable": "Use graphc.random.RandomStream(seed).gen(function, ...).",
+    "TensorConstant": 'Ask hasattr(x, "data").',
+    "scan_checkpoints": "Use graphc.scan(..., checkpoint=...).",
+}
+"""What to use in place of names of such modules."""
+
+PAGE = "docs/migrating.md says where PyTensor's names are, and why some are missing."
+
+
+def problem_of_name(path: str, name: str) -> str:
+    """What is wrong with the use of a name that PyTensor's path of a module lacks."""
+    remedy = f" {NAMES[name]}" if name in NAMES else ""
+    return f"{path} has no {name!r}.{remedy} {PAGE}"
+
+
+def problem(path: str) -> str:
+    """What is wrong with the import of a module that is not there, and what to do.
+
+    Example:
+        >>> print(problem("graphc.typed_list"))
+        No module named 'graphc.typed_list'. Use a Python list of arrays, or one array with
+        an axis more. docs/migrating.md says where PyTensor's names are, and why some are missing.
+    """
+    parts = path.split(".")[1:]
+    wholes = [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
+    remedy = next((f" {REMEDIES[whole]}" for whole in wholes if whole in REMEDIES), "")
+    return f"No module named {path!r}.{remedy} {PAGE}"

@@ -1,0 +1,324 @@
+"""Elementwise functions of arrays with named dimensions, and products summed over some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from inspect import getdoc, signature
+from string import ascii_letters
+from typing import Any
+
+from graphc import tensor
+from graphc.errors import ArgumentError, AxisError
+from graphc.tensor.core.runtime import Runtime
+from graphc.tensor.core.tensor import WEAK
+from graphc.xtensor.align import Dim, aligned, checked, chosen, combined, declared
+from graphc.xtensor.table import TABLE, method
+from graphc.xtensor.type import XTensor, as_xtensor
+
+__all__ = [
+    "abs", "add", "and_", "angle", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
+    "arctanh", "betainc", "betaincinv", "bitwise_and", "bitwise_invert", "bitwise_not",
+    "bitwise_or", "bitwise_xor", "cast", "ceil", "clip", "complex", "conj", "conjugate", "cos",
+    "cosh", "deg2rad", "dot", "eq", "equal", "erf", "erfc", "erfcinv", "erfcx", "erfinv", "exp",
+    "exp2", "expit", "expm1", "floor", "floor_div", "floor_divide", "gamma", "gammainc",
+    "gammaincc", "gammainccinv", "gammaincinv", "gammal", "gammaln", "gammau", "ge", "greater",
+    "greater_equal", "gt", "hyp2f1", "i0", "i1", "identity", "imag", "int_div", "invert", "isinf",
+    "isnan", "iv", "ive", "j0", "j1", "jv", "kve", "le", "less", "less_equal", "log", "log1mexp",
+    "log1p", "log2", "log10", "logical_and", "logical_not", "logical_or", "logical_xor",
+    "logsumexp", "lt", "maximum", "minimum", "mod", "mul", "multiply", "ndtri_exp", "neg",
+    "negative", "neq", "not_equal", "or_", "owens_t", "polygamma", "pow", "power", "psi", "rad2deg",
+    "real", "reciprocal", "round", "second", "sigmoid", "sign", "sin", "sinh", "softmax",
+    "softplus", "sqr", "sqrt", "square", "sub", "subtract", "switch", "tan", "tanh", "tri_gamma",
+    "true_div", "true_divide", "trunc", "where", "xor",
+]  # fmt: skip
+
+
+def applied(title: str, f: Callable[..., Any], xs: Sequence[Any]) -> XTensor:
+    """Apply a function that broadcasts by position to operands aligned by name.
+
+    Args:
+        title: What messages are of.
+        f: The function.
+        xs: Arrays with named dimensions; scalars; and None, which stays.
+    """
+    operands = [x if x is None or _is_weak(x) else _operand(title, x) for x in xs]
+    named = [x for x in operands if isinstance(x, XTensor)]
+    arrays, dims = aligned(title, operands, named)
+    return XTensor(f(*arrays), dims)
+
+
+def _is_weak(x: Any) -> bool:
+    # Python's numbers take the dtype of the arrays beside them.
+    return type(x) in WEAK or (isinstance(x, Runtime) and x.weak)
+
+
+def _operand(title: str, x: Any) -> XTensor:
+    try:
+        return as_xtensor(x)
+    except ArgumentError as error:
+        raise ArgumentError(error.problem.replace("as_xtensor", title), error.remedy) from None
+
+
+def elementwise(name: str) -> Callable[..., XTensor]:
+    """Return the function of ``graphc.tensor`` of a name for arrays with named dimensions."""
+    f = getattr(tensor, name)
+
+    def apply(*xs: Any) -> XTensor:
+        return applied(name, f, xs)
+
+    meaning = getattr(f, "meaning", None) or (getdoc(f) or "").partition("\n")[0].rstrip(".")
+    apply.__name__ = apply.__qualname__ = name
+    apply.__signature__ = signature(f)  # type: ignore[attr-defined]
+    apply.__doc__ = (
+        f"{meaning}; dimensions are aligned by name.\n\n"
+        f"Its arguments are as for ``graphc.tensor.{name}``."
+    )
+    return method(apply)
+
+
+abs = elementwise("abs")
+add = elementwise("add")
+angle = elementwise("angle")
+arccos = elementwise("arccos")
+arccosh = elementwise("arccosh")
+arcsin = elementwise("arcsin")
+arcsinh = elementwise("arcsinh")
+arctan = elementwise("arctan")
+arctan2 = elementwise("arctan2")
+arctanh = elementwise("arctanh")
+betainc = elementwise("betainc")
+betaincinv = elementwise("betaincinv")
+bitwise_and = elementwise("bitwise_and")
+bitwise_or = elementwise("bitwise_or")
+bitwise_xor = elementwise("bitwise_xor")
+ceil = elementwise("ceil")
+complex = elementwise("complex")
+conjugate = elementwise("conjugate")
+cos = elementwise("cos")
+cosh = elementwise("cosh")
+deg2rad = elementwise("deg2rad")
+equal = elementwise("equal")
+erf = elementwise("erf")
+erfc = elementwise("erfc")
+erfcinv = elementwise("erfcinv")
+erfcx = elementwise("erfcx")
+erfinv = elementwise("erfinv")
+exp = elementwise("exp")
+exp2 = elementwise("exp2")
+expm1 = elementwise("expm1")
+floor = elementwise("floor")
+floor_divide = elementwise("floor_divide")
+gamma = elementwise("gamma")
+gammainc = elementwise("gammainc")
+gammaincc = elementwise("gammaincc")
+gammainccinv = elementwise("gammainccinv")
+gammaincinv = elementwise("gammaincinv")
+gammal = elementwise("gammal")
+gammaln = elementwise("gammaln")
+gammau = elementwise("gammau")
+greater = elementwise("greater")
+greater_equal = elementwise("greater_equal")
+hyp2f1 = elementwise("hyp2f1")
+i0 = elementwise("i0")
+i1 = elementwise("i1")
+identity = elementwise("identity")
+imag = elementwise("imag")
+invert = elementwise("invert")
+isinf = elementwise("isinf")
+isnan = elementwise("isnan")
+iv = elementwise("iv")
+ive = elementwise("ive")
+j0 = elementwise("j0")
+j1 = elementwise("j1")
+jv = elementwise("jv")
+kve = elementwise("kve")
+less = elementwise("less")
+less_equal = elementwise("less_equal")
+log = elementwise("log")
+log10 = elementwise("log10")
+log1mexp = elementwise("log1mexp")
+log1p = elementwise("log1p")
+log2 = elementwise("log2")
+logical_and = elementwise("logical_and")
+logical_not = elementwise("logical_not")
+logical_or = elementwise("logical_or")
+logical_xor = elementwise("logical_xor")
+maximum = elementwise("maximum")
+minimum = elementwise("minimum")
+mod = elementwise("mod")
+multiply = elementwise("multiply")
+ndtri_exp = elementwise("ndtri_exp")
+negative = elementwise("negative")
+not_equal = elementwise("not_equal")
+owens_t = elementwise("owens_t")
+polygamma = elementwise("polygamma")
+power = elementwise("power")
+psi = elementwise("psi")
+rad2deg = elementwise("rad2deg")
+real = elementwise("real")
+reciprocal = elementwise("reciprocal")
+second = elementwise("second")
+sigmoid = elementwise("sigmoid")
+sign = elementwise("sign")
+sin = elementwise("sin")
+sinh = elementwise("sinh")
+softplus = elementwise("softplus")
+sqrt = elementwise("sqrt")
+square = elementwise("square")
+subtract = elementwise("subtract")
+tan = elementwise("tan")
+tanh = elementwise("tanh")
+tri_gamma = elementwise("tri_gamma")
+true_divide = elementwise("true_divide")
+trunc = elementwise("trunc")
+
+# Other names for the same.
+
+and_ = bitwise_and
+bitwise_invert = bitwise_not = invert
+conj = TABLE["conj"] = conjugate
+eq = equal
+expit = sigmoid
+floor_div = int_div = floor_divide
+ge, gt = greater_equal, greater
+le, lt = less_equal, less
+mul = multiply
+neg = negative
+neq = not_equal
+or_ = bitwise_or
+pow = power
+sqr = square
+sub = subtract
+true_div = true_divide
+xor = bitwise_xor
+
+
+@method
+def cast(x: Any, dtype: Any) -> XTensor:
+    """Return the values in another dtype.
+
+    Args:
+        x: Any dimensions.
+        dtype: The dtype, or ``"floatX"``.
+
+    Raises:
+        DTypeError: A complex array as a real one.
+    """
+    x = as_xtensor(x)
+    return XTensor(tensor.cast(x.values, dtype), x.dims)
+
+
+@method
+def clip(x: Any, min: Any = None, max: Any = None) -> XTensor:
+    """Return the values, none below ``min`` or above ``max``.
+
+    Args:
+        x: Any dimensions.
+        min: Bounds below, aligned by name; None for none.
+        max: Bounds above.
+    """
+    return applied("clip", tensor.clip, (x, min, max))
+
+
+@method
+def round(x: Any, decimals: int = 0) -> XTensor:
+    """Return the values rounded to so many decimals, halves to the even neighbour.
+
+    Args:
+        x: Any dimensions.
+        decimals: How many; negative ones count before the point.
+    """
+    x = as_xtensor(x)
+    return XTensor(tensor.round(x.values, decimals), x.dims)
+
+
+@method
+def where(cond: Any, ift: Any, iff: Any) -> XTensor:
+    """Return the elements of one array where a condition holds, else of another.
+
+    Args:
+        cond: The condition.
+        ift: The elements where it holds.
+        iff: The elements elsewhere.
+
+    Example:
+        >>> import graphc.xtensor as gx
+        >>> x = gx.xtensor("x", dims=("city",))
+        >>> where(x > 0, x, 0.0).eval({x: [-1.0, 2.0]}, mode="NUMPY")
+        array([0., 2.])
+    """
+    return applied("where", tensor.where, (cond, ift, iff))
+
+
+switch = where
+
+
+@method
+def softmax(x: Any, dim: Dim = None) -> XTensor:
+    """Return ``exp(x) / exp(x).sum(dim)``, without overflow.
+
+    Args:
+        x: Any dimensions.
+        dim: Dimensions to sum over, all by default.
+    """
+    x = as_xtensor(x)
+    axes = tuple(x.dims.index(each) for each in chosen("softmax", x, dim))
+    return XTensor(tensor.softmax(x.values, axis=axes), x.dims)
+
+
+@method
+def logsumexp(x: Any, dim: Dim = None) -> XTensor:
+    """Return ``log(exp(x).sum(dim))``, without overflow.
+
+    Args:
+        x: Any dimensions.
+        dim: Dimensions to sum over, all by default.
+    """
+    x = as_xtensor(x)
+    dims = chosen("logsumexp", x, dim)
+    made = tensor.logsumexp(x.values, axis=tuple(x.dims.index(each) for each in dims))
+    return XTensor(made, [each for each in x.dims if each not in dims])
+
+
+@method
+def dot(x: Any, y: Any, dim: Dim = None) -> XTensor:
+    """Return the products of two arrays, aligned by name, summed over dimensions.
+
+    Args:
+        x: Any dimensions.
+        y: Any dimensions.
+        dim: What is summed over: one dimension or several, ``...`` for all of both; by default
+            those that both have.
+
+    Returns:
+        An array with the dimensions that are left, those of ``x`` first.
+
+    Raises:
+        AxisError: Neither array has a dimension.
+        ShapeError: A dimension has two lengths.
+
+    Example:
+        >>> import graphc.xtensor as gx
+        >>> x, y = gx.xtensor("x", dims=("a", "b")), gx.xtensor("y", dims=("b", "c"))
+        >>> dot(x, y).dims, dot(x, y, dim=("a", "b")).dims, dot(x, y, dim=...).dims
+        (('a', 'c'), ('c',), ())
+    """
+    xs = [_operand("dot", each) for each in (x, y)]
+    lengths = combined("dot", xs)
+    if dim is None:
+        dims = tuple(each for each in xs[0].dims if each in xs[1].dims)
+    else:
+        dims = tuple(lengths) if dim is Ellipsis else checked("dot", dim)
+    missing = [each for each in dims if each not in lengths]
+    if missing:
+        raise AxisError(
+            f"dot({xs[0]!r}, {xs[1]!r}): neither has the dimension {missing[0]!r}.",
+            f"They have {', '.join(map(repr, lengths))}.",
+        )
+    kept = [each for each in lengths if each not in dims]
+    letter = dict(zip(lengths, ascii_letters, strict=False))
+    operands = ["".join(letter[each] for each in part.dims) for part in xs]
+    subscripts = f"{','.join(operands)}->{''.join(letter[each] for each in kept)}"
+    return XTensor(
+        tensor.einsum(subscripts, *[declared("dot", each, lengths) for each in xs]), kept
+    )

@@ -1,0 +1,404 @@
+"""Dimensions of arrays: put in order, merged, split, added, removed, joined and filled."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+import graphc.tensor as gt
+from graphc.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from graphc.ir import is_integer, unwrapped
+from graphc.site import frames_up
+from graphc.tensor.core.shape import length
+from graphc.xtensor.align import (
+    Dim,
+    checked,
+    chosen,
+    combined,
+    declared,
+    filled,
+    has,
+    length_of,
+    placed,
+)
+from graphc.xtensor.methods import Missing
+from graphc.xtensor.table import method
+from graphc.xtensor.type import XTensor, as_xtensor
+
+__all__ = [
+    "broadcast",
+    "broadcast_like",
+    "concat",
+    "expand_dims",
+    "full_like",
+    "ones_like",
+    "squeeze",
+    "stack",
+    "transpose",
+    "unstack",
+    "zeros_like",
+]
+
+
+def missing_dim(title: str, x: XTensor, dim: Any, missing_dims: Missing) -> None:
+    """Raise or warn where an array lacks a dimension, or do neither.
+
+    Raises:
+        AxisError: It is to raise.
+        ArgumentError: No such choice.
+    """
+    if missing_dims not in {"raise", "warn", "ignore"}:
+        raise ArgumentError(
+            f"{title}: missing_dims={missing_dims!r}.", "Use 'raise', 'warn' or 'ignore'."
+        )
+    problem = f"{title}({x!r}): there is no dimension {dim!r}."
+    if missing_dims == "raise":
+        raise AxisError(problem, has(x))
+    if missing_dims == "warn":
+        warnings.warn(f"{problem} {has(x)}", stacklevel=frames_up())
+
+
+def arranged(x: XTensor, order: Sequence[str]) -> XTensor:
+    """Return the array with its dimensions in an order that names all of them."""
+    return XTensor(placed(x.values, x.dims, order), order)
+
+
+@method
+def transpose(x: Any, *dim: str | EllipsisType, missing_dims: Missing = "raise") -> XTensor:
+    """Return the array with its dimensions in an order.
+
+    Args:
+        x: Any dimensions.
+        dim: The dimensions; ``...`` once, for all that are not named. Reversed by default.
+        missing_dims: What is done about one that the array lacks: ``"raise"``, ``"warn"`` or
+            ``"ignore"``.
+
+    Raises:
+        AxisError: The array lacks a dimension.
+        ArgumentError: A dimension of the array is not named, or comes twice.
+
+    Example:
+        >>> import graphc.xtensor as gx
+        >>> x = gx.xtensor("x", dims=("a", "b", "c"))
+        >>> transpose(x, "c", ...).dims, transpose(x).dims
+        (('c', 'a', 'b'), ('c', 'b', 'a'))
+    """
+    x = as_xtensor(x)
+    for each in dim:
+        if each is not Ellipsis and each not in x.dims:
+            missing_dim("transpose", x, each, missing_dims)
+    given = [each for each in dim if each is Ellipsis or each in x.dims]
+    if not given:
+        return arranged(x, x.dims[::-1])
+    named = checked("transpose", [each for each in given if each is not Ellipsis])
+    left = [each for each in x.dims if each not in named]
+    if given.count(...) > 1 or (left and ... not in given):
+        raise ArgumentError(
+            f"transpose({x!r}): the order {tuple(given)} is not one of all dimensions.",
+            "Name each dimension once, or write ... once for those that are left.",
+        )
+    place = given.index(...) if ... in given else len(given)
+    return arranged(x, [*named[:place], *left, *named[place:]])
+
+
+def _one_way(title: str, dim: Any, dims: Mapping[str, Any]) -> dict[str, Any]:
+    if dim is not None and dims:
+        raise ArgumentError(f"{title}: dimensions in a dict and as keywords.", "Give one of them.")
+    return dict(dims if dim is None else dim)
+
+
+def _new(title: str, x: XTensor, dim: str, apart: Sequence[str] = ()) -> None:
+    if dim in x.dims and dim not in apart:
+        raise ArgumentError(
+            f"{title}({x!r}): there is a dimension {dim!r} already.", "Choose another name."
+        )
+
+
+@method
+def stack(x: Any, dim: Any = None, **dims: Any) -> XTensor:
+    """Return the array with dimensions merged to a new one, which is the last.
+
+    Args:
+        x: Any dimensions.
+        dim: A dict of new dimensions, each with the names of those that are merged, in the order of
+            the array's axes. The last one varies fastest.
+        dims: The same as keywords.
+
+    Raises:
+        ArgumentError: One name in place of several, a new name that the array has, or an order
+            other than that of the axes.
+        AxisError: The array lacks a dimension.
+
+    Example:
+        >>> import graphc.xtensor as gx
+        >>> x = gx.xtensor("x", dims=("a", "b", "c"), shape=(2, 3, 4))
+        >>> stack(x, ac=("a", "c"))
+        reshape(x.transpose(1, 0, 2), shape=(3, 8)): float64[b=3, ac=8]
+    """
+    y = as_xtensor(x)
+    for new, given in _one_way("stack", dim, dims).items():
+        if isinstance(given, str) or not given:
+            raise ArgumentError(
+                f"stack: {new}={given!r}.", f"Give the names of several: {new}=('a', 'b')."
+            )
+        merged = chosen("stack", y, given)
+        _new("stack", y, new)
+        if merged != tuple(each for each in y.dims if each in merged):
+            raise ArgumentError(
+                f"stack({y!r}): {new}={merged} is not in the order of the axes.",
+                f"xarray merges in the order of the names, and PyTensor in that of the axes. Write "
+                f"x.transpose(..., {', '.join(map(repr, merged))}) first, or name them in order.",
+            )
+        kept = [each for each in y.dims if each not in merged]
+        whole = arranged(y, [*kept, *merged])
+        sizes = [length(whole.values, i) for i in range(whole.ndim)]
+        head, tail = sizes[: len(kept)], sizes[len(kept) :]
+        y = XTensor(gt.reshape(whole.values, [*head, math.prod(tail)]), [*kept, new])
+    return y
+
+
+@method
+def unstack(x: Any, dim: Any = None, **dims: Any) -> XTensor:
+    """Return the array with a dimension split into several, which are the last.
+
+    Args:
+        x: Any dimensions.
+        dim: A dict of dimensions, each with a dict of the new ones and their lengths, in the order
+            in which they vary, the last one fastest.
+        dims: The same as keywords.
+
+    Raises:
+        ArgumentError: A new name that the array has, or fewer than two of them.
+        AxisError: The array lacks a dimension.
+        ShapeError: The lengths are not those of the dimension.
+
+    Example:
+        >>> import graphc.xtensor as gx
+        >>> x = gx.xtensor("x", dims=("cell",), shape=(6,))
+        >>> unstack(x, cell={"row": 2, "column": 3})
+        reshape(x, shape=(2, 3)): float64[row=2, column=3]
+    """
+    y = as_xtensor(x)
+    for old, parts in _one_way("unstack", dim, dims).items():
+        chosen("unstack", y, old)
+        if not isinstance(parts, Mapping) or len(parts) < 2:
+            raise ArgumentError(
+                f"unstack: {old}={parts!r}.",
+                f"Give two lengths or more: {old}={{'row': 2, 'column': 3}}; rename gives another "
+                "name.",
+            )
+        for new in parts:
+            _new("unstack", y, new)
+        kept = [each for each in y.dims if each != old]
+        whole = arranged(y, [*kept, old])
+        head = [length(whole.values, i) for i in range(len(kept))]
+        tail = [_length("unstack", new, n) for new, n in parts.items()]
+        y = XTensor(gt.reshape(whole.values, [*head, *tail]), [*kept, *parts])
+    return y
+
+
+def _length(title: str, dim: str, n: Any) -> Any:
+    """A length that was given: an integer, Python's or symbolic."""
+    n = unwrapped(n)
+    given = gt.as_tensor(n)
+    if given.ndim or not is_integer(given.dtype):
+        raise DTypeError(f"{title}: the length {n!r} of {dim!r} is no integer.")
+    return n
+
+
+@method
+def expand_dims(x: Any, dim: Any = None, axis: Any = None, **dim_kwargs: Any) -> XTensor:
+    """Return the array with new dimensions in front, along which it is repeated.
+
+    Args:
+        x: Any dimensions.
+        dim: A name or several, of length 1; or a dict of names and lengths.
+        axis: Where the new dimensions stand in the result: an integer for each.
+        dim_kwargs: Names and lengths.
+
+    Raises:
+        ArgumentError: A name that the array has; another number of places than names.
+        ShapeError: A negative length.
+
+    Example:
+        >>> import graphc.xtensor as gx
+        >>> x = gx.xtensor("x", dims=("a",), shape=(2,))
+        >>> expand_dims(x, draw=5).type, expand_dims(x, "b", axis=-1).type
+        (float64[draw=5, a=2], float64[a=2, b=1])
+    """
+    x = as_xtensor(x)
+    if dim is not None and not isinstance(dim, Mapping):
+        dim = dict.fromkeys(checked("expand_dims", dim), 1)
+    sizes = _one_way("expand_dims", dim, dim_kwargs)
+    for new in checked("expand_dims", sizes):
+        _new("expand_dims", x, new)
+    lengths = [_new_length(new, n) for new, n in sizes.items()]
+    own = [length(x.values, i) for i in range(x.ndim)]
+    shape = [*lengths, *own]
+    values = gt.expand_dims(x.values, tuple(range(len(lengths)))) if lengths else x.values
+    if any(n != 1 for n in lengths):
+        values = gt.broadcast_to(x.values, shape)
+    made = XTensor(values, [*sizes, *x.dims])
+    if axis is None:
+        return made
+    places = [axis] if isinstance(axis, int) else list(axis)
+    if len(places) != len(sizes):
+        raise ArgumentError(
+            f"expand_dims: axis={axis!r} for the dimensions {tuple(sizes)}.",
+            "Give a place for each.",
+        )
+    order = list(x.dims)
+    for new, place in zip(sizes, places, strict=True):
+        order.insert(place if place >= 0 else len(order) + place + 1, new)
+    return arranged(made, order)
+
+
+def _new_length(dim: str, n: Any) -> Any:
+    if isinstance(n, list | tuple | np.ndarray):
+        warnings.warn(
+            f"expand_dims: of the coordinates of {dim!r} only the number is used, {len(n)}.",
+            stacklevel=frames_up(),
+        )
+        return len(n)
+    if isinstance(n, int) and n < 0:
+        raise ShapeError(f"expand_dims: the length of {dim!r} is {n}.", "Use one from 0 on.")
+    return _length("expand_dims", dim, n)
+
+
+@method
+def squeeze(x: Any, dim: Dim = None, *, axis: Any = None) -> XTensor:
+    """Return the array without dimensions of length 1.
+
+    Args:
+        x: Any dimensions.
+        dim: Which; by default all that are known to have the length 1.
+        axis: Which by their places, in place of ``dim``.
+
+    Raises:
+        AxisError: The array lacks a dimension.
+        ShapeError: One is known to have another length.
+    """
+    x = as_xtensor(x)
+    if axis is not None:
+        if dim is not None:
+            raise ArgumentError("squeeze: both dim and axis.", "Give one of them.")
+        dim = [x.dims[i] for i in ([axis] if isinstance(axis, int) else axis)]
+    known = dict(zip(x.dims, x.values.type.shape, strict=True))
+    dims = [d for d, n in known.items() if n == 1] if dim is None else chosen("squeeze", x, dim)
+    for each in dims:
+        if known[each] not in {1, None}:
+            raise ShapeError(
+                f"squeeze({x!r}): the dimension {each!r} has the length {known[each]}, not 1.",
+                "Select an element: x.isel(dim=0).",
+            )
+    values = gt.squeeze(x.values, tuple(x.dims.index(d) for d in dims)) if dims else x.values
+    return XTensor(values, [each for each in x.dims if each not in dims])
+
+
+def broadcast(*args: Any, exclude: str | Sequence[str] | None = None) -> tuple[XTensor, ...]:
+    """Return arrays that all have the dimensions of all, in one order, with their lengths.
+
+    Args:
+        args: The arrays.
+        exclude: Dimensions that stay as they are, as the last ones of the arrays that have them.
+
+    Raises:
+        ShapeError: A dimension has two lengths.
+
+    Example:
+        >>> import graphc.xtensor as gx
+        >>> x, y = gx.xtensor("x", dims=("a",)), gx.xtensor("y", dims=("b",))
+        >>> [each.dims for each in broadcast(x, y)]
+        [('a', 'b'), ('a', 'b')]
+    """
+    apart = () if exclude is None else checked("broadcast", exclude)
+    xs = [as_xtensor(x) for x in args]
+    lengths = combined("broadcast", xs, apart)
+    sizes = {dim: n if n is not None else length_of(xs, dim) for dim, n in lengths.items()}
+    found = []
+    for x in xs:
+        own = [dim for dim in apart if dim in x.dims]
+        order = [*lengths, *own]
+        shape = [sizes[d] if d in sizes else length(x.values, x.dims.index(d)) for d in order]
+        values = placed(declared("broadcast", x, lengths), x.dims, order)
+        full = {*x.dims} == {*order}
+        found.append(XTensor(values if full else gt.broadcast_to(values, shape), order))
+    return tuple(found)
+
+
+@method
+def broadcast_like(x: Any, other: Any, exclude: Any = None) -> XTensor:
+    """Return the array with the dimensions of another too, and its lengths.
+
+    Args:
+        x: Any dimensions.
+        other: The other array.
+        exclude: Dimensions that stay as they are.
+    """
+    return broadcast(other, x, exclude=exclude)[1]
+
+
+def concat(xtensors: Sequence[Any], dim: str) -> XTensor:
+    """Return arrays joined along a dimension; one that lacks it is a single element of it.
+
+    Args:
+        xtensors: The arrays, which broadcast along their other dimensions.
+        dim: The dimension; a new one is the first of the result.
+
+    Raises:
+        ArgumentError: No arrays.
+        ShapeError: Another dimension has two lengths.
+
+    Example:
+        >>> import graphc.xtensor as gx
+        >>> x, zero = gx.xtensor("x", dims=("a", "b"), shape=(2, 3)), gx.as_xtensor(0.0)
+        >>> concat([zero, x], dim="a").type
+        float64[a=3, b=3]
+    """
+    xs = [as_xtensor(x) for x in xtensors]
+    (name,) = checked("concat", [dim])
+    if not xs:
+        raise ArgumentError("concat: there are no arrays.")
+    seen = dict.fromkeys(each for x in xs for each in x.dims)
+    order = list(seen) if name in seen else [name, *seen]
+    whole = broadcast(*xs, exclude=(name,))
+    parts = [filled(x.values, x.dims, order) for x in whole]
+    return XTensor(gt.concatenate(parts, axis=order.index(name)), order)
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None) -> XTensor:
+    """Return an array of the same dimensions and lengths, filled with a value.
+
+    Args:
+        x: Any dimensions.
+        fill_value: A scalar.
+        dtype: The dtype; that of ``x`` by default.
+
+    Raises:
+        ShapeError: The value is no scalar.
+
+    Example:
+        >>> import graphc.xtensor as gx
+        >>> full_like(gx.xtensor("x", dims=("a", "b"), shape=(2, 3)), 5).type
+        float64[a=2, b=3]
+    """
+    x = as_xtensor(x)
+    value = as_xtensor(fill_value)
+    if value.ndim:
+        raise ShapeError(f"full_like: the value {value!r} is no scalar.", "Use broadcast_like.")
+    return XTensor(gt.full_like(x.values, value.values, dtype=dtype or x.dtype), x.dims)
+
+
+def ones_like(x: Any, dtype: Any = None) -> XTensor:
+    """Return an array of ones; arguments as for ``full_like``."""
+    return full_like(x, 1, dtype)
+
+
+def zeros_like(x: Any, dtype: Any = None) -> XTensor:
+    """Return an array of zeros; arguments as for ``full_like``."""
+    return full_like(x, 0, dtype)
