@@ -12,6 +12,6 @@ def dim_shuffle(at: Application, x: Tensor) -> Tensor:
     """Axes in another order, with new ones of length 1, without others of length 1."""
     order = at.op.new_order
     if isinstance(x.op, Constant) and x.op.value.size == 1:
-        return constant(x.op.value.reshape((1,) * len(order)))  # type: ignore[no-any-return]
+        return constant(x.op.value.reshape((1,) * len(order)))
     dropped = [i for i in range(x.ndim) if i not in order]
     return gt.dimshuffle(gt.specify_broadcastable(x, *dropped) if dropped else x, order)

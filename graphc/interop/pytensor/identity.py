@@ -58,7 +58,7 @@ def _undefined_gradient(x: Tensor) -> Tensor:
 
 
 def undefined_gradient(at: Application, x: Tensor) -> Tensor:
-    return _undefined_gradient(x)  # type: ignore[no-any-return]
+    return _undefined_gradient(x)
 
 
 KNOWN_FACTS = frozenset(inspect.signature(gt.assume).parameters)

@@ -73,7 +73,7 @@ def _unbatched(x: Tensor, axes: str) -> Tensor | None:
     value = x.op.value
     if any(n != 1 for n in value.shape[: value.ndim - rank]):
         return None
-    return constant(value.reshape(value.shape[value.ndim - rank :]), bake=True)  # type: ignore[no-any-return]
+    return constant(value.reshape(value.shape[value.ndim - rank :]), bake=True)
 
 
 def _listed(found: Any, results: str) -> Any:

@@ -41,4 +41,4 @@ def _by_mode(full: Tensor, convolved: Callable[[str], Tensor]) -> Tensor:
     """A convolution in the mode "full" or "valid"; gradients may compute in which."""
     if isinstance(full.op, Constant):
         return convolved("full" if full.op.value else "valid")
-    return ifelse(full, convolved("full"), convolved("valid"))  # type: ignore[no-any-return]
+    return ifelse(full, convolved("full"), convolved("valid"))
