@@ -23,6 +23,7 @@ from graphc.interop.pytensor.table import converter_of
 from graphc.interop.pytensor.variables import is_variable
 from graphc.ir import Constant, Input, Leaf
 from graphc.ir.walk import ordered
+from graphc.site import derived_from, where
 from graphc.tensor.core.elementwise import cast
 from graphc.tensor.core.specify import specify_shape
 from graphc.tensor.core.tensor import Tensor, as_tensor
@@ -168,7 +169,8 @@ class Conversion:
                 done[variable] = self._root(variable)
             else:
                 node = variable.owner
-                results = self._results(node, done)
+                with derived_from(variables.site_of(variable)):
+                    results = self._results(node, done)
                 done.update(zip(node.outputs, results, strict=True))
         return [done[variable] for variable in wanted]
 
@@ -216,7 +218,8 @@ class Conversion:
         except (Refusal, DTypeError) as refused:
             shown = ", ".join(_named(x) for x in node.inputs)
             why = refused.problem if isinstance(refused, DTypeError) else str(refused)
-            self.missing[f"{node.op}({shown}): {why}"] = None
+            line = where(variables.site_of(node.outputs[0]))
+            self.missing[f"{node.op}({shown}): {why}" + (f"   {line}" if line else "")] = None
             return [_unknown(t) for t in types]
         except GraphcError:
             # An operation on what stands for something missing may fail for no reason of its own.

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import graphc.tensor as gt
-from graphc.interop.pytensor.application import Application, Refusal, length
+from graphc.interop.pytensor.application import Application, length
 from graphc.interop.pytensor.elementwise import in_dtype
 from graphc.ir import Constant
 from graphc.tensor import linalg
@@ -264,5 +264,8 @@ def _to_triangle(uplo: str, g: Tensor) -> Tensor:
     return gt.triu(g) + gt.tril(g, -1).T
 
 
-def eigvalsh_gradient(at: Application, *given: Any) -> Any:
-    raise Refusal("take the gradient with graphc.grad of the converted eigenvalues")
+def eigvalsh_gradient(at: Application, a: Tensor, b: Tensor, g: Tensor) -> list[Tensor]:
+    """The gradients of generalized eigenvalues with respect to the triangles that are read."""
+    w, v = linalg.eigh(a, b, lower=at.op.lower)
+    uplo = "L" if at.op.lower else "U"
+    return [_to_triangle(uplo, v * s @ v.T) for s in (g, -g * w)]

@@ -230,14 +230,15 @@ def converter_of(op: type) -> Converter | None:
     """The converter of operations of a class; None where there is none."""
     if op in own:
         return own[op]
-    if _is_pytensors(op) and op.__name__ in CONVERTERS:
+    if is_dense(op) and op.__name__ in CONVERTERS:
         return CONVERTERS[op.__name__]
     for base in op.__mro__:
-        if base.__name__ in INHERITED and _is_pytensors(base):
+        if base.__name__ in INHERITED and is_dense(base):
             return CONVERTERS[base.__name__]
     return None
 
 
-def _is_pytensors(op: type) -> bool:
+def is_dense(op: type) -> bool:
+    """Whether a class is one of PyTensor's operations on dense arrays."""
     module = op.__module__
     return module.startswith("pytensor.") and not module.startswith(OTHER_TYPES)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -15,7 +17,7 @@ from graphc.interop.pytensor.application import Refusal
 from graphc.ir import TensorType
 from graphc.link import as_numpy
 from graphc.random.generator import rng
-from graphc.site import frames_up
+from graphc.site import Site, frames_up
 from graphc.tensor.core.tensor import constant
 
 known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -90,6 +92,27 @@ class LinkedStore(Store):
 
     def converted(self, value: Any) -> None:
         """Nothing is kept."""
+
+
+def site_of(variable: Any) -> Site | None:
+    """The user's line that made a variable, as far as PyTensor has noted it."""
+    for frame in reversed(next(iter(getattr(variable.tag, "trace", None) or ()), ())):
+        if not frame[0].startswith(_folders()):
+            return _site(frame[0], frame[1])
+    return None
+
+
+def _folders() -> tuple[str, ...]:
+    """Where the files are that are not the user's."""
+    loaded = [sys.modules[name] for name in ("pytensor", "pymc") if name in sys.modules]
+    return tuple(str(Path(str(module.__file__)).parent) for module in loaded)
+
+
+@functools.lru_cache(4096)
+def _site(file: str, line: int) -> Site:
+    # Only the file and the line of the code are ever asked for.
+    code = compile("0", file, "exec").replace(co_firstlineno=line)
+    return code, next(start for start, _, n in code.co_lines() if n == line)
 
 
 def constant_of(variable: Any) -> Any:

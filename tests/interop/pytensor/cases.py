@@ -23,6 +23,11 @@ try:
 except ModuleNotFoundError:  # as it is up to PyTensor 3.2
     from pytensor.ifelse import ifelse
 
+try:
+    from pytensor.tensor.linalg import eigvalsh
+except ImportError:  # as it is in PyTensor 2
+    from pytensor.tensor.slinalg import eigvalsh
+
 random = np.random.default_rng(0)
 
 
@@ -357,6 +362,11 @@ def factorisations(a: Any, b: Any) -> Any:
 def determinants(a: Any) -> Any:
     s = a @ a.T + 5 * pt.eye(3)
     return [pt.linalg.det(s), *pt.linalg.slogdet(s), pt.linalg.inv(s), pt.linalg.eigh(s)[0]]
+
+
+@case(a=normal(3, 3), b=normal(3, 3), by="ab")
+def generalized_eigenvalues(a: Any, b: Any) -> Any:
+    return [eigvalsh(a + a.T, b @ b.T + 3 * pt.eye(3)) * np.arange(3.0)]
 
 
 @case(a=normal(3, 3), q=normal(3, 3), by="aq")

@@ -75,7 +75,7 @@ def case(make: Operation) -> Operation:
 
 UNARY = (
     *(pt.sin, pt.cos, pt.tanh, pt.arctan, pt.sigmoid, pt.softplus, pt.erf, pt.abs, pt.neg),
-    *(pt.sqr, pt.floor, pt.ceil, pt.sign, pt.isnan, pt.sgn, pt.trunc),
+    *(pt.sqr, pt.floor, pt.ceil, pt.sign, pt.isnan, pt.trunc),
 )
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
+import warnings
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
 import numpy as np
@@ -16,8 +21,10 @@ from pytensor.tensor.elemwise import Elemwise
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import ArgumentError, UnsupportedOperationError
+from graphc.errors import ArgumentError, ShapeError, UnsupportedOperationError
 from graphc.interop.pytensor import Application, Refusal, by_perform, from_pytensor, register
+from graphc.interop.pytensor.table import converter_of, is_dense
+from graphc.ir.walk import reached
 
 
 class Cubed(Op):  # type: ignore[misc]
@@ -67,6 +74,43 @@ def test_a_dtype_that_an_operation_does_not_take_is_refused_as_well() -> None:
         UnsupportedOperationError, match=r"Lt\(.*complex128.*not defined for complex"
     ):
         from_pytensor(pt.lt(pt.zvector(), pt.zvector()))
+
+
+def test_nodes_and_errors_have_the_line_of_pytensors_variable() -> None:
+    x = pt.vector("x")
+    y = x.reshape((3, -1))  # the line
+    found = from_pytensor(pt.exp(y)).inputs[0]
+    line = inspect.getsource(sys.modules[__name__]).split("# the line")[0].count("\n") + 1
+    assert found.where == f"test_converters.py:{line}"
+    f = graphc.function([from_pytensor(x)], from_pytensor(y), mode="NUMPY")
+    with pytest.raises(ShapeError, match=f"test_converters.py:{line}$"):
+        f([1.0, 2.0])
+
+
+ABSTRACT = """
+    Output _NoPythonOp COp ExternalCOp OpenMPOp _NoPythonCOp _NoPythonExternalCOp ScalarOp
+    UnaryScalarOp BinaryScalarOp BinaryBitOp UnaryBitOp LogicalComparison FixedLogicalComparison
+    ScalarInnerGraphOp BaseBLAS GemmRelated BaseBlockDiagonal SolveBase ScipyWrapperOp
+    ScipyScalarWrapperOp ScipyVectorWrapperOp ScipyRandomVariable RandomVariable RNGConsumerOp
+    AbstractRNGConstructor
+"""
+"""Classes of PyTensor that others inherit from."""
+
+LACKING = {"PdbBreakpoint": "it stops in the debugger"}
+"""Operations on dense arrays that have no converter, and why."""
+
+
+@pytest.mark.exhaustive
+def test_every_operation_of_pytensor_on_dense_arrays_has_a_converter() -> None:
+    with warnings.catch_warnings(action="ignore"):
+        for name in ("pytensor.tensor", "pytensor.scalar", "pytensor.compile", "pytensor.scan"):
+            for module in walk_packages(import_module(name).__path__, f"{name}."):
+                import_module(module.name)
+    classes = reached(Op.__subclasses__(), lambda cls: cls.__subclasses__())
+    own = [cls for cls in classes if is_dense(cls)]
+    assert len(own) > 200
+    missing = {cls.__name__ for cls in own if converter_of(cls) is None}
+    assert missing <= {*ABSTRACT.split(), *LACKING}
 
 
 def test_other_types_of_variables_are_refused_by_name() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -161,6 +162,23 @@ RUNS = [
 def test_a_scan_and_its_gradient_give_what_pytensors_give(name: str, mode: str) -> None:
     inputs, outputs, values = SCANS[name]()
     check(inputs, outputs, [np.asarray(x) for x in values], mode)
+
+
+def test_a_scan_draws_anew_in_each_step_and_call(mode: str) -> None:
+    rng = pytensor.shared(np.random.default_rng(1))
+
+    def step(x: Any, rng: Any) -> Any:
+        following, y = pt.random.normal.make_node(rng, None, x, 1.0).outputs
+        return y, {rng: following}
+
+    x = pt.vector("x")
+    with warnings.catch_warnings(action="ignore"):
+        xs, updates = pytensor.scan(step, outputs_info=[x], non_sequences=[rng], n_steps=3)
+        key, a, walk, (following,) = from_pytensor([rng, x, xs, list(updates.values())])
+    f = graphc.function([a], walk, updates={key: following}, mode=mode, returns="numpy")
+    first, second = f(np.zeros(4000)), f(np.zeros(4000))
+    np.testing.assert_allclose(first.std(1), np.sqrt([1, 2, 3]), 0.05)
+    assert not np.isin(first, second).any()
 
 
 def test_graphcs_gradient_of_a_converted_scan_is_pytensors(mode: str) -> None:
