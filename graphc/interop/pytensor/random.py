@@ -38,7 +38,7 @@ def draw(distribution: Callable[..., Any]) -> Callable[..., Any]:
     return convert
 
 
-def _in_int64(distribution: Callable[..., Any]) -> Callable[..., Any]:
+def integers(distribution: Callable[..., Any]) -> Callable[..., Any]:
     """Draws of integers, which PyTensor may want in another dtype."""
 
     def drawn(*args: Any, dtype: str, **kwargs: Any) -> Any:
@@ -111,24 +111,24 @@ VARIABLES: dict[str, Callable[..., Any]] = {
     "VonMisesRV": draw(gr.vonmises),
     "MvNormalRV": _multivariate_normal,
     "DirichletRV": draw(gr.dirichlet),
-    "PoissonRV": draw(_in_int64(gr.poisson)),
-    "GeometricRV": draw(_in_int64(gr.geometric)),
-    "HyperGeometricRV": draw(_in_int64(gr.hypergeometric)),
+    "PoissonRV": draw(integers(gr.poisson)),
+    "GeometricRV": draw(integers(gr.geometric)),
+    "HyperGeometricRV": draw(integers(gr.hypergeometric)),
     "CauchyRV": draw(gr.cauchy),
     "HalfCauchyRV": draw(gr.halfcauchy),
     "InvGammaRV": draw(gr.invgamma),
     "WaldRV": draw(gr.wald),
     "TruncExponentialRV": draw(gr.truncexpon),
     "StudentTRV": draw(gr.t),
-    "BernoulliRV": draw(_in_int64(gr.bernoulli)),
+    "BernoulliRV": draw(integers(gr.bernoulli)),
     "LaplaceRV": draw(gr.laplace),
-    "BinomialRV": draw(_in_int64(gr.binomial)),
-    "NegBinomialRV": draw(_in_int64(gr.nbinom)),
-    "BetaBinomialRV": draw(_in_int64(gr.betabinom)),
+    "BinomialRV": draw(integers(gr.binomial)),
+    "NegBinomialRV": draw(integers(gr.nbinom)),
+    "BetaBinomialRV": draw(integers(gr.betabinom)),
     "GenGammaRV": draw(gr.gengamma),
-    "MultinomialRV": draw(_in_int64(gr.multinomial)),
-    "CategoricalRV": draw(_in_int64(gr.categorical)),
-    "IntegersRV": draw(_in_int64(gr.integers)),
+    "MultinomialRV": draw(integers(gr.multinomial)),
+    "CategoricalRV": draw(integers(gr.categorical)),
+    "IntegersRV": draw(integers(gr.integers)),
     "ChoiceWithoutReplacement": _choice,
     "PermutationRV": _permutation,
 }

@@ -32,7 +32,8 @@ LOGICAL: dict[str, Callable[..., Tensor]] = {"AND": gt.all, "OR": gt.any}
 def reduction(at: Application, x: Tensor) -> Tensor:
     """Each slice combined by a scalar operation, in the dtype that the operation names for that."""
     op, name = at.op, type(at.op.scalar_op).__name__
-    axis = None if op.axis is None else tuple(op.axis)
+    # A scalar may be reduced along an axis, as NumPy's reductions allow.
+    axis = None if op.axis is None or not x.ndim else tuple(op.axis)
     if x.dtype == "bool" and name in LOGICAL and at.dtype == "bool":
         return LOGICAL[name](x, axis)
     x = in_dtype(x, getattr(op, "acc_dtype", None) or at.dtype)

@@ -24,6 +24,7 @@ from graphc.interop.pytensor import (
     subgraph,
 )
 from graphc.interop.pytensor.elementwise import SCALARS, elemwise
+from graphc.interop.pytensor.pymc import PYMC
 from graphc.interop.pytensor.random import VARIABLES, generator
 
 Converter = Callable[..., Any]
@@ -232,6 +233,8 @@ def converter_of(op: type) -> Converter | None:
         return own[op]
     if is_dense(op) and op.__name__ in CONVERTERS:
         return CONVERTERS[op.__name__]
+    if op.__module__.startswith("pymc.") and op.__name__ in PYMC:
+        return PYMC[op.__name__]
     for base in op.__mro__:
         if base.__name__ in INHERITED and is_dense(base):
             return CONVERTERS[base.__name__]
