@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +120,24 @@ def jax_function(at: Application, *xs: Tensor) -> list[Any]:
     return list(wrap_jax(at.op.jax_func)(*xs))
 
 
+class ResultShapes(ByOperation):
+    """The shapes of an operation's results, as far as PyTensor's ``infer_shape`` says."""
+
+    def __call__(self, *shapes: tuple[int | None, ...]) -> list[tuple[int | None, ...]]:
+        node = self.op.make_node(*[type() for type in self.types])
+        unknown = [y.type.shape for y in node.outputs]
+        infer = getattr(self.op, "infer_shape", None)
+        if infer is None:
+            return unknown
+        # Older versions pass the graph first. Lengths are symbolic there, and numbers here.
+        graph = [None] if len(inspect.signature(infer).parameters) > 2 else []
+        try:
+            found = infer(*graph, node, list(shapes))
+        except Exception:
+            return unknown
+        return [tuple(n if isinstance(n, int) else None for n in shape) for shape in found]
+
+
 class Performed(ByOperation):
     """An operation's ``perform`` as a function of arrays."""
 
@@ -133,14 +152,16 @@ class Performed(ByOperation):
 def by_perform(at: Application, *xs: Tensor) -> Any:
     """A converter that calls PyTensor's own Python code while the program runs, on every backend.
 
-    Its gradient is that which the operation defines. JAX needs results of static shapes.
+    Its gradient is that which the operation defines. JAX needs to know the shapes of results: from
+    static shapes, or from the operation's ``infer_shape``.
 
     Example:
         ``graphc.interop.pytensor.register(MyOp)(graphc.interop.pytensor.by_perform)``
     """
-    function = Performed(at.op, tuple(x.type for x in at.inputs))
+    types = tuple(x.type for x in at.inputs)
     takes = tuple(TensorType(x.dtype, (None,) * x.ndim) for x in xs)
-    call = PythonCall(function, takes, tuple(t for t in at.types if t is not None))
+    gives = tuple(t for t in at.types if t is not None)
+    call = PythonCall(Performed(at.op, types), takes, gives, ResultShapes(at.op, types))
 
     def build(parameters: Sequence[Tensor]) -> list[Any]:
         pairs = zip(parameters, at.inputs, strict=True)
