@@ -5,8 +5,6 @@ import gc
 import os
 import random
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,6 +13,8 @@ from typing import Any
 from zlib import crc32
 
 import pytest
+
+from tests.xla import compile_fewer_kernels
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -28,18 +28,8 @@ os.environ.setdefault("PYTENSOR_FLAGS", "cxx=,mode=FAST_COMPILE")
 # XLA compiles at its lowest level: most tests' programs run once, and take half of the time to
 # compile. With JAX_DISABLE_MOST_OPTIMIZATIONS=0 XLA optimizes as for users.
 OPTIMIZED = os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "0"
-FEWER_KERNELS = "--xla_cpu_use_fusion_emitters=false"
-"""Has XLA compile in less time. Not every release knows it, and XLA ends a process that gives a
-flag it does not know: another process tries it first."""
-
-if not OPTIMIZED and "XLA_FLAGS" not in os.environ:
-    tried = subprocess.run(
-        [sys.executable, "-c", "import jax; jax.devices()"],
-        env=os.environ | {"XLA_FLAGS": FEWER_KERNELS},
-        capture_output=True,
-        check=False,
-    )
-    os.environ["XLA_FLAGS"] = "" if tried.returncode else FEWER_KERNELS  # workers inherit it
+if not OPTIMIZED:
+    compile_fewer_kernels()
 
 KERNELS = Path(tempfile.mkdtemp(prefix="graphc-tests-"))
 """Where MLX puts the kernels it compiles; it has no lock, so each process has one of its own."""

@@ -229,6 +229,47 @@ def test_a_slope_at_an_edge_is_the_one_chosen(name: str, backend: str) -> None:
         np.testing.assert_allclose(y, wanted, atol=1e-300)
 
 
+SPECIAL = np.array([-2.0, -1.5, -1.0, -0.5, 0.0, 0.25, 0.5, 1.0, 2.0])
+"""Where derivatives are written with care; two operands have all pairs of them, equal ones too."""
+
+
+ONCE = {"gammainc", "gammaincc", "gammaincinv", "gammainccinv", "complex"}
+"""Rows with a slope that has none by one of the operands, or is of complex numbers."""
+
+
+@pytest.mark.parametrize(
+    "row", [p for p in SLOPED if p.values[0].arity < 3 and p.values[0].name not in ONCE]
+)
+def test_a_slope_has_its_own_slope_where_it_is_written_with_care(row: Elementwise) -> None:
+    values = tuples([SPECIAL] * row.arity)
+    xs = [gt.vector(letter) for letter in "ab"[: row.arity]]
+    wrt = [xs[i] for i in moved(row)]
+    slopes = graphc.grad(row(*xs).sum(), wrt, disconnected_inputs="ignore")
+    seconds = [graphc.grad(g.sum(), wrt, disconnected_inputs="ignore") for g in slopes]
+    f = compiled(xs, [*slopes, *(g for gs in seconds for g in gs)], "NUMPY")
+    with np.errstate(all="ignore"):
+        at, found = np.split(np.array(f(*values)), [len(wrt)])
+        for k, i in enumerate(moved(row)):
+
+            def moved_by(step: float, i: int = i) -> Any:
+                operands = [*values[:i], values[i] + step, *values[i + 1 :]]
+                return np.array(f(*operands)[: len(wrt)])
+
+            slope, is_smooth = _one_slope(moved_by, at)
+            both = np.where(is_smooth, [slope, found[k :: len(wrt)]], 0)
+            np.testing.assert_allclose(*both, 1e-4, 1e-4, err_msg=f"{row.name}, by {i}")
+
+
+def _one_slope(f: Any, at: Any) -> tuple[Any, Any]:
+    """A derivative by differences, and where it is one: on both sides, and for two steps."""
+    near, far = 1e-4, 2e-4
+    (a, b), (c, d) = ((f(sign * near), f(sign * far)) for sign in (1, -1))
+    slope, wide = (a - c) / (2 * near), (b - d) / (2 * far)
+    gap = (4 * a - 3 * at - b + 4 * c - 3 * at - d) / (2 * near)
+    off = np.maximum(abs(slope - wide), abs(gap))
+    return slope, np.isfinite(off) & (off < 1e-5 * (1 + abs(slope)))
+
+
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("row", SLOPED)

@@ -15,6 +15,7 @@ from tests.fuzz.generate import program
 from tests.fuzz.open import is_open
 from tests.fuzz.script import report
 from tests.fuzz.shrink import shrunk
+from tests.xla import compile_fewer_kernels
 
 CHUNK = 32
 """How many programs are generated at a time; their code and results are then forgotten."""
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="programs of open classes too")
     given = parser.parse_args()
     modes = given.modes.split(",")
+    compile_fewer_kernels()
     ran = Counter[str]()
     seen = set[tuple[str, ...]]()
     start = time.monotonic()

@@ -10,6 +10,7 @@ import numpy as np
 
 import graphc
 import graphc.tensor as gt
+from graphc.ir import toposort
 from tests.fuzz.oracle import Expected, expected
 from tests.fuzz.program import Program, used
 
@@ -40,7 +41,13 @@ class Batch:
         x = names[self.name]
         many = gt.tensor(f"{self.name}s", dtype=x.dtype, shape=(SIZE, *x.type.shape))
         outputs = [names[name] for name in self.outputs]
-        return many, list(graphc.vectorize_graph(outputs, {x: many}))
+        made = graphc.vectorize_graph(outputs, {x: many})
+        # A choice between equal branches does not depend on what chooses.
+        whole = [
+            y if x in toposort([one]) else gt.stack([y] * SIZE)
+            for one, y in zip(outputs, made, strict=True)
+        ]
+        return many, whole
 
 
 def batch(program: Program) -> Batch | None:

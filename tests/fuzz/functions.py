@@ -55,12 +55,20 @@ def inc(x: Any, index: Any, value: Any) -> np.ndarray:
     return y
 
 
+def masked(x: Any, mask: Any) -> Any:
+    """The elements where a mask is true; NumPy also takes an empty mask of another shape."""
+    if mask.shape != x.shape[: mask.ndim]:
+        raise IndexError(f"a mask of shape {mask.shape} for an array of shape {x.shape}")
+    return x[mask]
+
+
 def einsum(pattern: str, a: Any, b: Any) -> Any:
-    """A contraction in which a letter stands for one length; NumPy also repeats lengths of 1."""
+    """A contraction; a length of 1 is repeated only where graphc knows it."""
     letters = pattern.partition("->")[0].replace(",", "")
+    found = np.einsum(pattern, a, b)
     if len({*zip(letters, (*a.shape, *b.shape), strict=True)}) != len({*letters}):
-        raise ValueError(f"lengths of {pattern} differ")
-    return np.einsum(pattern, a, b)
+        raise UndefinedError(f"a length of {pattern} that may be repeated")
+    return found
 
 
 def triangle(x: Any) -> np.ndarray:
@@ -70,6 +78,14 @@ def triangle(x: Any) -> np.ndarray:
     if diagonal.size and diagonal.min() <= 1e-5 * diagonal.max():
         raise UndefinedError("a matrix that has nearly a lower rank")
     return r  # type: ignore[no-any-return]
+
+
+def logabsdet(x: Any) -> Any:
+    """Of a determinant that is 0 up to rounding, the logarithm is any large negative number."""
+    s = np.linalg.svd(np.nan_to_num(x), compute_uv=False)
+    if np.any((s[..., -1] <= 100 * np.finfo(s.dtype).eps * s[..., 0]) & (s[..., 0] > 0)):
+        raise UndefinedError("a matrix that may be singular")
+    return np.linalg.slogdet(x)[1]
 
 
 def correlations(x: Any) -> np.ndarray:
@@ -100,6 +116,21 @@ def softmax(x: Any, axis: int) -> Any:
     return terms / np.sum(terms, axis, keepdims=True)
 
 
+def beta(a: Any, b: Any) -> Any:
+    """SciPy's, which beside a pole takes NaN for a number; at a pole either sign is as good."""
+    found = scipy.special.beta(a, b)
+    if np.isinf(found).any() or np.any(np.isneginf(a) | np.isneginf(b)):
+        raise UndefinedError("a pole")
+    return np.where(np.isnan(a) | np.isnan(b), np.nan, found)
+
+
+def betaln(a: Any, b: Any) -> Any:
+    """The logarithm of its magnitude, likewise."""
+    if np.any(np.isneginf(a) | np.isneginf(b)):
+        raise UndefinedError("no limit, among poles")
+    return np.where(np.isnan(a) | np.isnan(b), np.nan, scipy.special.betaln(a, b))
+
+
 def scan(
     fn: Step,
     sequences: Sequence[Any],
@@ -107,9 +138,11 @@ def scan(
     n_steps: Any = None,
     go_backwards: bool = False,
     return_list: bool = True,
+    return_updates: bool = False,
 ) -> list[Any]:
     """A loop as docs/loops.md describes it, one step after the other."""
     assert return_list
+    assert not return_updates
     reads, length = _read(sequences, go_backwards)
     limits = [n for n in (n_steps, length) if n is not None]
     states = [None if s is None else [*_initial(s)] for s in outputs_info]
@@ -224,6 +257,8 @@ def while_loop(condition: Step, body: Step, init: Any, max_steps: int) -> Any:
 
 def fold(fn: Step, xs: Any, state: Any, backwards: bool) -> Any:
     first = state
+    if not len(xs):
+        _check_without_elements(lambda elements: ([fn(*elements, first)], False), [xs], [[first]])
     for x in xs[::-1] if backwards else xs:
         state = _same(fn(x, state), first)
     return state
@@ -267,8 +302,12 @@ NAMESPACE = {
                 cast,
                 put,
                 inc,
+                masked,
                 einsum,
                 triangle,
+                logabsdet,
+                beta,
+                betaln,
                 correlations,
                 sigmoid,
                 softplus,

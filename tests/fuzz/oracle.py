@@ -7,6 +7,7 @@ the program. The tolerance of each element follows from that, and from nothing e
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -64,13 +65,13 @@ class Rounding:
     def __post_init__(self) -> None:
         self.random = np.random.default_rng(self.seed)
 
-    def r(self, x: Any, ulps: float, cusp: bool = False) -> np.ndarray:
+    def r(self, x: Any, ulps: float, cusp: bool = False, edge: Any = False) -> np.ndarray:
         """A result, rounded otherwise."""
         x = np.asarray(x)
         if not _inexact(x):
             return x
         self.finite = self.finite and bool(np.isfinite(x).all())
-        self.smooth = self.smooth and not (cusp and bool((x == 0).any()))
+        self.smooth = self.smooth and not (edge or (cusp and bool((x == 0).any())))
         return x if self.seed is None else self._moved(x, ulps)
 
     def p(self, x: np.ndarray) -> np.ndarray:
@@ -225,6 +226,20 @@ def with_variable(program: Program, name: str) -> Program | None:
     variables = (*program.variables, Variable(name, array, static))
     calls = (*program.calls[:i], *program.calls[i + 1 :])
     return replace(program, variables=variables, calls=calls).pruned()
+
+
+def with_own(program: Program, call: Call, variable: Variable) -> tuple[Program, str]:
+    """The program in which a call, but for its bodies, has a variable of its own; and its name."""
+    name = f"{variable.name}_own"
+
+    def own(text: str) -> str:
+        return re.sub(rf"\b{variable.name}\b", name, text)
+
+    options = {key: own(text) for key, text in call.options.items()}
+    changed = replace(call, operands=tuple(map(own, call.operands)), options=options)
+    calls = tuple(changed if one.name == call.name else one for one in program.calls)
+    other = replace(variable, name=name, update=None)
+    return replace(program, calls=calls, variables=(*program.variables, other)), name
 
 
 def spread(

@@ -144,7 +144,8 @@ class Call:
         template = self.row.graphc if language == "graphc" else self.row.numpy
         text = template.format(*operands, **self.options, **functions)
         if language == "traced":
-            text = f"r({text}, {self.row.ulps}, {self.row.cusp})"
+            edge = self.row.edge.format(*self.operands)
+            text = f"r({text}, {self.row.ulps}, {self.row.cusp}, {edge})"
         yield f"{self.name} = {text}"
         if language == "traced" and self.row.broadcasts:
             names = [x for x in self.operands if x.isidentifier()]

@@ -63,6 +63,7 @@ class Row:
         by_value: Whether the shape of its result depends on values.
         by_shape: Whether its result depends on shapes alone.
         cusp: Whether it has no derivative where its result is 0.
+        edge: Code that says of the operands whether it has no derivative there.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Row:
     by_value: bool = False
     by_shape: bool = False
     cusp: bool = False
+    edge: str = "False"
 
 
 TABLE: dict[str, Row] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from keyword import iskeyword
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def candidates(program: Program) -> Iterator[Program]:
     yield from _cut(program)
     for call in every(program.calls):
         for other in sorted({*call.operands, *_parameters(program, call)}):
-            if other.isidentifier():
+            if other.isidentifier() and not iskeyword(other):
                 yield _renamed(program, call.name, other).pruned()
     yield from _simpler_variables(program)
     yield from _shorter(program)

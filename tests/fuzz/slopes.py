@@ -20,6 +20,9 @@ NARROW = frozenset({"float16", "bfloat16", "float32", "complex64"})
 STEP = 1e-4
 """The larger step; the error of the difference is estimated by that of half of it."""
 
+RELATIVE, ABSOLUTE = 1e-6, 1e-8
+"""How far a slope may be off, beside the error of the difference."""
+
 
 @dataclass(frozen=True)
 class Slope:
@@ -80,31 +83,35 @@ def _slope(
     weights = {name: numbers.uniform(0.5, 1.5, y.shape) for name, y in names.items()}
     direction = {name: numbers.uniform(-1, 1, values[name].shape) for name in moving}
 
-    def cost(step: float, share: float, part: Part) -> float:
-        """What is differentiated, at a step in the direction, of which a part is scaled."""
+    def cost(step: float, share: float, part: Part) -> np.ndarray:
+        """What is differentiated, by outputs, at a step, of which a part is scaled."""
         moved = values | {
             k: values[k] + step * np.where(part[k], share, 1) * d for k, d in direction.items()
         }
         try:
             _, found = evaluated(program, moved, Rounding())
         except NO_RESULT:
-            return np.nan
+            return np.full(len(weights), np.nan)
         if any(found[k].shape != w.shape for k, w in weights.items()):
-            return np.nan
-        return float(sum(np.sum(w * found[k]) for k, w in weights.items()))
+            return np.full(len(weights), np.nan)
+        with np.errstate(all="ignore"):
+            return np.array([np.sum(w * found[k]) for k, w in weights.items()])
 
     none = {k: np.zeros(d.shape, bool) for k, d in direction.items()}
-    line = _Line(cost, cost(0.0, 1.0, none), none)
     tried = [{k: numbers.random(d.shape) < 0.5 for k, d in direction.items()} for _ in range(parts)]
-    if not (what.finite and what.smooth and all(map(line.is_linear, tried))):
-        return Slope(weights, direction, _order(program.seed))
-    found, scale = line.slope, line.scale
-    if _order(program.seed) == 2:
+    with np.errstate(all="ignore"):
+        line = _Line(cost, none)
+        if not (what.finite and what.smooth and all(map(line.is_linear, tried))):
+            return Slope(weights, direction, _order(program.seed))
+        slope, order = line.slope, _order(program.seed)
+        scale = abs(np.sum(line.at)) + abs(np.sum(slope.value))
+        if order == 1:
+            within = RELATIVE * scale + 10 * abs(np.sum(slope.off)) + ABSOLUTE
+            return Slope(weights, direction, 1, float(np.sum(slope.value)), float(within))
         is_known = all(map(line.is_quadratic, tried))
-        second = line.second(1.0, none).value
+        second = float(np.sum(line.second(1.0, none).value))
         within = 1e-3 * (scale + abs(second))
-        return Slope(weights, direction, 2, second if is_known else None, within)
-    return Slope(weights, direction, 1, found.value, 1e-6 * scale + 10 * found.error + 1e-8)
+    return Slope(weights, direction, 2, second if is_known else None, float(within))
 
 
 Part = Mapping[str, np.ndarray]
@@ -112,20 +119,21 @@ Part = Mapping[str, np.ndarray]
 
 
 class _Line:
-    """What is differentiated, along the direction or one of which a part is scaled.
+    """The outputs along the direction, or one of which a part is scaled.
+
+    Each is looked at by itself: what is large beside another does not hide that one's kinks.
 
     Args:
-        cost: It, of a step, a scale and a part.
-        at: Its value at no step.
+        cost: The outputs' weighted sums, of a step, a scale and a part.
         none: The empty part.
     """
 
-    def __init__(self, cost: Callable[[float, float, Part], float], at: float, none: Part) -> None:
+    def __init__(self, cost: Callable[[float, float, Part], np.ndarray], none: Part) -> None:
         self.cost = cost
-        self.at = at
+        self.at = cost(0.0, 1.0, none)
         self.none = none
         self.slope = self.first(1.0, none)
-        self.scale = abs(at) + abs(self.slope.value)
+        self.scale = abs(self.at) + abs(self.slope.value)
 
     def first(self, share: float, part: Part) -> Difference:
         return _differences(lambda h: self.cost(h, share, part), self.at)
@@ -137,8 +145,8 @@ class _Line:
         """Where it is not linear in the direction, as of ties in a sort, there is no derivative."""
         turned, halves = self.first(-1.0, part), self.first(0.0, part)
         gap = abs(self.slope.value + turned.value - 2 * halves.value)
-        error = max(gap, self.slope.error, turned.error, halves.error)
-        return bool(error <= 1e-5 * self.scale)
+        errors = np.maximum.reduce([gap, *(abs(x.off) for x in (self.slope, turned, halves))])
+        return bool(np.all(errors <= 1e-5 * self.scale))
 
     def is_quadratic(self, part: Part) -> bool:
         """Whether the second derivative obeys the law of the parallelogram."""
@@ -146,7 +154,8 @@ class _Line:
         whole, turned = self.second(1.0, self.none), self.second(-1.0, part)
         one, other = self.second(0.0, part), self.second(0.0, rest)
         gap = abs(whole.value + turned.value - 2 * (one.value + other.value))
-        return bool(max(gap, whole.error) <= 2e-4 * (self.scale + abs(whole.value)))
+        error = np.maximum(gap, abs(whole.off))
+        return bool(np.all(error <= 2e-4 * (self.scale + abs(whole.value))))
 
 
 def _order(seed: int) -> int:
@@ -156,27 +165,30 @@ def _order(seed: int) -> int:
 
 @dataclass(frozen=True)
 class Difference:
-    """A derivative by differences, and how far off it may be."""
+    """Derivatives by differences, and how far off they may be."""
 
-    value: float
-    error: float
+    value: np.ndarray
+    off: np.ndarray
 
 
-def _differences(cost: Callable[[float], float], at: float) -> Difference:
+def _differences(cost: Callable[[float], np.ndarray], at: np.ndarray) -> Difference:
     left, right = (
         [(cost(sign * h) - at) / (sign * h) for h in (STEP, STEP / 2)] for sign in (-1, 1)
     )
     wide, narrow = ((a + b) / 2 for a, b in zip(left, right, strict=True))
-    # A kink, a jump or noise: the sides, or the steps, disagree.
-    kink = abs(left[1] - right[1]) > 1e-3 * (abs(at) + abs(wide))
+    # A kink, a jump or noise: the sides, extrapolated to no step, disagree. Each of the slopes
+    # between them may be graphc's, and half of the gap is less than what a slope may be off.
+    gap = abs((2 * left[1] - left[0]) - (2 * right[1] - right[0]))
+    scale = abs(at) + abs(wide)
+    kink = (gap > RELATIVE * scale + ABSOLUTE) | (abs(left[1] - right[1]) > 1e-3 * scale)
     value = (4 * narrow - wide) / 3
-    return Difference(value, np.inf if kink or not np.isfinite(value) else abs(wide - narrow))
+    return Difference(value, np.where(kink | ~np.isfinite(value), np.inf, wide - narrow))
 
 
-def _second_difference(cost: Callable[[float], float], at: float) -> Difference:
+def _second_difference(cost: Callable[[float], np.ndarray], at: np.ndarray) -> Difference:
     wide, narrow = ((cost(h) - 2 * at + cost(-h)) / h**2 for h in (30 * STEP, 15 * STEP))
     value = (4 * narrow - wide) / 3
-    return Difference(value, abs(wide - narrow) if np.isfinite(value) else np.inf)
+    return Difference(value, np.where(np.isfinite(value), wide - narrow, np.inf))
 
 
 def slope_in(names: Mapping[str, Any], slope: Slope, seed: int) -> tuple[list[Any], Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,10 @@ from tests.fuzz.choices import CHOICES
 from tests.fuzz.generate import program, started
 from tests.fuzz.open import is_open
 from tests.fuzz.oracle import expected
-from tests.fuzz.program import Call, Program, Variable
+from tests.fuzz.program import Body, Call, Program, Variable
 from tests.fuzz.row import Row
 from tests.fuzz.script import report
-from tests.fuzz.shrink import shrunk
+from tests.fuzz.shrink import candidates, shrunk
 from tests.fuzz.table import TABLE
 
 ROOT = Path(__file__).parents[2]
@@ -97,6 +98,13 @@ def test_a_wrong_operation_is_found_and_made_small(monkeypatch: pytest.MonkeyPat
     assert [v.array.tolist() for v in small.variables] == [[1.0, 2.0, 3.0]]
 
 
+def test_a_program_is_made_small_by_names_alone() -> None:
+    one = made(
+        Call("v1", TABLE["logical_and"], ("x1", "True")), outputs=("v1",), x1=np.array([True])
+    )
+    assert {other.outputs for other in candidates(one)} == {("v1",), ("x1",)}
+
+
 def test_a_wrong_rule_is_found_and_made_small() -> None:
     def sine_of_cosine(x: Any) -> Equation:
         return Equation(gt.sin(gt.cos(x)), gt.cos(x))
@@ -152,6 +160,106 @@ def test_what_is_not_computed_need_not_raise() -> None:
     )
     assert isinstance(expected(one, one.values()).error, ValueError)  # type: ignore[union-attr]
     assert found_in(one, "NUMPY", varied=False) == []
+
+
+def test_what_no_result_needs_may_be_refused_beside_a_state() -> None:
+    one = made(
+        Call("v1", TABLE["where"], ("x1", "x2", "x2")),
+        outputs=("v1", "x1"),
+        x1=np.array([True, False, False, True, False]),
+        x2=np.ones(3),
+    )
+    (state, other) = one.variables
+    one = replace(one, variables=(replace(state, update="x1"), other))
+    assert isinstance(expected(one, one.values()).error, ValueError)  # type: ignore[union-attr]
+    assert found_in(one, "NUMPY", varied=False) == []
+
+
+def test_a_length_that_is_needed_alone_may_be_of_values_that_are_refused() -> None:
+    one = made(
+        Call("v1", TABLE["reshape"], ("x1",), {"shape": "(6,)"}),
+        Call("v2", TABLE["map"], (), {"sequences": "v1"}, (Body(("a1",), (), ("x1",)),)),
+        outputs=("v2",),
+        x1=np.ones(1),
+    )
+    assert isinstance(expected(one, one.values()).error, ValueError)  # type: ignore[union-attr]
+    assert found_in(one, "NUMPY", varied=False) == []
+
+
+def test_initial_values_that_no_step_reads_may_be_too_few() -> None:
+    most = Call("a3", TABLE["max"], ("x1",), {"axis": "0", "keepdims": "False"})
+    options = {
+        "sequences": "[]",
+        "outputs": "[dict(initial=x1, taps=[-2, -1])]",
+        "n_steps": "2",
+        "backwards": "False",
+    }
+    body = Body(("a1", "a2"), (most,), ("a3",))
+    loop = Call("v1", TABLE["scan_taps"], (), options, (body,))
+    one = made(loop, outputs=("v1",), x1=np.ones(1))
+    assert isinstance(expected(one, one.values()).error, ValueError)  # type: ignore[union-attr]
+    assert found_in(one, "NUMPY", varied=False) == []
+
+
+def test_a_small_kink_is_no_slope() -> None:
+    one = made(
+        Call("v1", TABLE["maximum"], ("x1", "1.0")),
+        Call("v2", TABLE["multiply"], ("v1", "1e-4")),
+        Call("v3", TABLE["add"], ("v2", "x1")),
+        outputs=("v3",),
+        x1=np.array([1.0, 2.0]),
+    )
+    slopes = [
+        cases(replace(one, variables=(replace(one.variables[0], array=x),)), varied=False)[0].slope
+        for x in (np.array([1.0, 2.0]), np.array([1.5, 2.0]))
+    ]
+    assert [slope is not None and slope.value is not None for slope in slopes] == [False, True]
+
+
+def test_a_whole_power_of_a_negative_number_has_no_slope_by_the_exponent() -> None:
+    one = made(
+        Call("v1", TABLE["power"], ("x1", "x2")),
+        outputs=("v1",),
+        x1=np.array([-2.0]),
+        x2=np.array([3.0]),
+    )
+    assert cases(one, varied=False)[0].slope.value is None  # type: ignore[union-attr]
+    by_base = replace(one, calls=(replace(one.calls[0], operands=("x1", "3")),)).pruned()
+    assert cases(by_base, varied=False)[0].slope.value is not None  # type: ignore[union-attr]
+
+
+def test_how_many_numbers_are_distinct_may_hang_on_rounding() -> None:
+    one = made(
+        Call("v1", TABLE["sin"], ("x1",)),
+        Call("v2", TABLE["cos"], ("x2",)),
+        Call("v3", TABLE["concatenate"], (), {"parts": "v1, v2", "axis": "0"}),
+        Call("v4", TABLE["unique"], ("v3",)),
+        outputs=("v4",),
+        x1=np.array([0.5]),
+        x2=np.array([np.pi / 2 - 0.5]),
+    )
+    (case,) = cases(one, varied=False)
+    other = replace(case.expected, outputs=[np.append(case.expected.outputs[0], 1.0)])
+    assert faults([[replace(case, expected=other, slope=None)]], MODES["NUMPY"]) == []
+
+
+UNDEFINED: dict[str, tuple[Call, dict[str, Any]]] = {
+    "the logarithm of a determinant of 0": (
+        Call("v1", TABLE["slogdet"], ("x1",)),
+        {"x1": np.ones((2, 2))},
+    ),
+    "a length of 1 that einsum repeats": (
+        Call("v1", TABLE["einsum"], ("x1", "x1"), {"pattern": "'ij,jk->ik'"}),
+        {"x1": np.ones((1, 2))},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_what_is_left_undefined_is_not_compared(name: str) -> None:
+    call, values = UNDEFINED[name]
+    one = made(call, outputs=("v1",), **values)
+    assert expected(one, one.values()) is None
 
 
 def test_a_report_is_a_script_that_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from graphc.tensor.core.elementwise import (
     where,
     with_rank,
 )
-from graphc.tensor.core.shape import Shape, length
+from graphc.tensor.core.shape import Length, Shape, length
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, constant, function
 
 T = TypeVar("T")
@@ -510,6 +510,9 @@ def _check_step(x: Tensor, entries: Sequence[Entry]) -> None:
 
 def _changed(part: Any, value: Any, accumulate: bool) -> Tensor:
     name = "inc" if accumulate else "set"
+    if isinstance(part, Tensor) and isinstance(part.op, Length):
+        # The part of a shape that ``getitem`` wrote as one length.
+        part = Tensor.make(Index((part.op.axis,)), Tensor.make(Shape(), part.inputs[0]))
     if not isinstance(part, Tensor) or not isinstance(part.op, Index):
         raise ArgumentError(
             f".{name}(...): {part!r} is not a part of an array.",

@@ -308,7 +308,7 @@ def sum(
         >>> gt.sum(gt.tensor("x", shape=(2, 3), dtype="int8"), axis=0).type
         int64[3]
     """
-    x = _where(where, summed_dtype(as_tensor(x), dtype), 0)
+    x = counted(where, summed_dtype(as_tensor(x), dtype), 0)
     y = _reduced(Sum, x, axis, keepdims)
     return y if initial is None else y + cast(initial, y.dtype)
 
@@ -333,7 +333,7 @@ def prod(
         >>> gt.prod([[1, 2], [3, 4]], axis=1).eval(mode="NUMPY").tolist()
         [2, 12]
     """
-    x = _where(where, summed_dtype(as_tensor(x), dtype), 1)
+    x = counted(where, summed_dtype(as_tensor(x), dtype), 1)
     y = _reduced(Prod, x, axis, keepdims)
     return y if initial is None else y * cast(initial, y.dtype)
 
@@ -368,7 +368,7 @@ def max(
     if initial is None:
         return _reduced(Max, _unmasked("max", x, where), axis, keepdims)
     x, initial = _with_initial(x, initial)
-    return maximum(_reduced(MaxWithDefault, _where(where, x, initial), axis, keepdims), initial)
+    return maximum(_reduced(MaxWithDefault, counted(where, x, initial), axis, keepdims), initial)
 
 
 @function
@@ -389,10 +389,11 @@ def min(
     if initial is None:
         return _reduced(Min, _unmasked("min", x, where), axis, keepdims)
     x, initial = _with_initial(x, initial)
-    return minimum(_reduced(MinWithDefault, _where(where, x, initial), axis, keepdims), initial)
+    return minimum(_reduced(MinWithDefault, counted(where, x, initial), axis, keepdims), initial)
 
 
-def _where(mask: Any, x: Tensor, otherwise: Any) -> Tensor:
+def counted(mask: Any, x: Tensor, otherwise: Any) -> Tensor:
+    """Return x with something else in place of the elements that ``where=`` leaves out."""
     return x if mask is None else where(broadcast_to(mask, lengths(x)), x, otherwise)
 
 
@@ -427,7 +428,7 @@ def all(
         >>> gt.all([[1, 0], [2, 3]], axis=1).eval(mode="NUMPY").tolist()
         [False, True]
     """
-    return _reduced(All, _where(where, cast(x, "bool"), True), axis, keepdims)
+    return _reduced(All, counted(where, cast(x, "bool"), True), axis, keepdims)
 
 
 @function
@@ -443,7 +444,7 @@ def any(
         >>> gt.any([[0, 0], [2, 0]], axis=1).eval(mode="NUMPY").tolist()
         [False, True]
     """
-    return _reduced(Any_, _where(where, cast(x, "bool"), False), axis, keepdims)
+    return _reduced(Any_, counted(where, cast(x, "bool"), False), axis, keepdims)
 
 
 def _arg(op: type[ArgExtreme], x: Any, axis: Axis, keepdims: bool) -> Tensor:

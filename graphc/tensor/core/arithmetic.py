@@ -31,6 +31,7 @@ from graphc.tensor.core.elementwise import (
     not_equal,
     order_predicate,
     ordered,
+    real,
     real_inexact,
     real_numeric,
     remainder,
@@ -169,7 +170,7 @@ logaddexp2 = binary(
 
 def _weight(a: Any, b: Any) -> Any:
     # Two equal infinities share evenly, and inf - inf is never formed.
-    return sigmoid(math.log(2) * where(equal(a, b), 0, a - b))
+    return sigmoid(math.log(2) * where(equal(a, b) & isinf(a), 0, a - b))
 
 
 nextafter = binary(
@@ -461,6 +462,11 @@ def ndim(x: TensorLike) -> int:
         2
     """
     return as_tensor(x).ndim
+
+
+def squared_magnitude(x: Tensor) -> Any:
+    """Return ``abs(x)**2``, written so that it has its second derivative at 0."""
+    return square(real(x)) + square(imag(x)) if is_complex(x.dtype) else square(x)
 
 
 # Choices between several.

@@ -18,6 +18,7 @@ from graphc.tensor.core.elementwise import (
     equal,
     from_scipy,
     inexact,
+    isinf,
     numeric,
     real_inexact,
     unary,
@@ -34,9 +35,10 @@ def _power_slope(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
         if exponent == 0:
             return TABLE["zeros_like"](y), None
         return g * exponent * a ** (exponent - 1), None
-    # At b = 0 the slope by the base is 0, not 0 * a**-1.
+    # At b = 0 the slope by the base is 0, not 0 * a**-1, and itself has the slope 1 / a by b.
     still = equal(b, 0)
-    by_base = g * where(still, 0, b * a ** where(still, 1, b - 1))
+    at_zero = b / where(equal(a, 0), np.inf, a)
+    by_base = g * where(still, at_zero, b * a ** where(still, 1, b - 1))
     return by_base, _power_by_exponent(g, y, a)
 
 
@@ -129,7 +131,7 @@ logaddexp = binary(
 
 def _weight(a: Any, b: Any) -> Any:
     # The weight of exp(a); two equal infinities share evenly, and inf - inf is never formed.
-    return sigmoid(where(equal(a, b), 0, a - b))
+    return sigmoid(where(equal(a, b) & isinf(a), 0, a - b))
 
 
 def _softplus(x: Any) -> Any:

@@ -23,6 +23,7 @@ from graphc.ir import (
 from graphc.ir.line import ATOM, Code, Writer
 from graphc.site import is_users_call
 from graphc.tensor.core.tensor import (
+    TABLE,
     WRAPPERS,
     Tensor,
     TensorLike,
@@ -342,13 +343,27 @@ class Reshape(Op):
             m if n == -1 and m is not None else n
             for n, m in zip(self.shape, element.shape, strict=True)
         )
-        known = math.prod(n for n in shape if n not in {None, -1})
-        if -1 in shape and None not in shape and known:
-            # Of a batch of nothing, any length would stand for -1.
+        if -1 in shape:
+            symbolic = _with_rest(size, shape, x, symbolic)
             shape = tuple(None if n == -1 else n for n in shape)
-            symbolic = (as_tensor(math.prod(lengths(x)[1:]) // known, dtype="int64"),)
         first, wanted = with_batch_length(size, symbolic)
         return Tensor.make(Reshape((first, *shape)), x, *wanted)
+
+
+def _with_rest(
+    size: int | Tensor, shape: StaticShape, x: Tensor, symbolic: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """The symbolic lengths of each reshaped array of a batch x, and that which -1 stands for.
+
+    Of a batch of nothing, any length would stand for -1.
+    """
+    values = iter(symbolic)
+    others = math.prod(next(values) if n is None else n for n in shape if n != -1)
+    where, equal, maximum = TABLE["where"], TABLE["equal"], TABLE["maximum"]
+    ambiguous = equal(others, 0) & (as_tensor(size) > 0)
+    rest = where(ambiguous, -1, math.prod(lengths(x)[1:]) // maximum(others, 1))
+    before = sum(n is None for n in shape[: shape.index(-1)])
+    return (*symbolic[:before], as_tensor(rest, dtype="int64"), *symbolic[before:])
 
 
 @function

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphc.ir import MakeTuple, Node, TensorType, TupleType, is_complex, picks, real_dtype
 from graphc.tensor.arrays.broadcast import broadcast_to
-from graphc.tensor.arrays.create import arange, eye, zeros_like
+from graphc.tensor.arrays.create import arange, eye, ones_like, zeros_like
+from graphc.tensor.arrays.cumulative import cumprod
 from graphc.tensor.arrays.diagonal import Diagonal
-from graphc.tensor.arrays.reduce import max, prod, sum
+from graphc.tensor.arrays.index import flip
+from graphc.tensor.arrays.join import concatenate
+from graphc.tensor.arrays.reduce import Composite, max, prod, sum
+from graphc.tensor.arrays.triangle import triu
 from graphc.tensor.core.arithmetic import angle
 from graphc.tensor.core.axes import expand_dims, matrix_transpose
 from graphc.tensor.core.elementwise import (
@@ -35,7 +40,9 @@ from graphc.tensor.linalg.cholesky import lower_factor
 from graphc.tensor.linalg.dot import matmul
 from graphc.tensor.linalg.inverse import Inverse, SquareComposite
 from graphc.tensor.linalg.lu import check_square, factors, lu_solved
-from graphc.tensor.linalg.mirror import adjoint, in_floats
+from graphc.tensor.linalg.mirror import adjoint, check_floats, in_floats, square as as_square
+from graphc.tensor.linalg.spectra import broadcast_batch, column, on_diagonal, row
+from graphc.tensor.linalg.svd import SVD
 
 
 def _parity(exchanges: Tensor, dtype: str) -> Tensor:
@@ -118,12 +125,65 @@ class Adjugate(SquareComposite):
         return lu_solved(nearby, order, whole, False) * _spread(product)
 
     def pullback(self, g: Tensor, y: Tensor, a: Tensor) -> tuple[Tensor]:
-        """By the product rule for determinant and inverse."""
-        inverse = adjoint(Tensor.make(Inverse(self.assume), a))
-        det = Tensor.make(Det(self.assume), a)
-        by_det = sum(g * matrix_transpose(inverse), (-2, -1))
-        by_inverse = g * conj(_spread(det))
-        return (_spread(by_det) * adjoint(y) - matmul(inverse, matmul(by_inverse, inverse)),)
+        """The second derivative of the determinant is symmetric in its two directions."""
+        return (adjoint(Tensor.make(AdjugateSlope(), a, adjoint(g))),)
+
+    def pushforward(self, tangents: Sequence[Any], y: Tensor, a: Tensor) -> Any:
+        return None if tangents[0] is None else Tensor.make(AdjugateSlope(), a, tangents[0])
+
+
+@dataclass(frozen=True, slots=True)
+class AdjugateSlope(Composite):
+    """The derivatives of adjugates of matrices, each in the direction of another matrix.
+
+    They exist for singular matrices too, where the product rule would subtract infinities.
+    """
+
+    def infer(self, a: TensorType, k: TensorType) -> TensorType:
+        check_floats(self.name, a, k)
+        return as_square(self.name, a)
+
+    def batch(self, size: Any, batched: Sequence[bool], *inputs: Tensor) -> Tensor:
+        return Tensor.make(self, *broadcast_batch(size, batched, inputs))
+
+    def expand(self, a: Tensor, k: Tensor) -> Tensor:
+        """Between singular vectors, where a is diagonal and each minor a product of its elements.
+
+        No quotient is formed, so that it is as exact for a matrix next to a singular one.
+        """
+        u, s, vh = picks(Node.make(SVD(False), a))
+        turned = matmul(adjoint(u), matmul(k, adjoint(vh)))
+        rest = cast(_products_without_two(s), a.dtype)
+        own = sum(rest * row(Tensor.make(Diagonal(0), turned)), -1)
+        inner = matmul(adjoint(vh), matmul(on_diagonal(own) - rest * turned, adjoint(u)))
+        unit = Tensor.make(Det("gen"), u) * Tensor.make(Det("gen"), vh)
+        return inner * _spread(unit)
+
+    def pullback(self, g: Tensor, y: Tensor, a: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """By ``trace(x @ k) * z - x @ k @ z`` for the inverse x of a and its adjugate z."""
+        x, z = Tensor.make(Inverse("gen"), a), Tensor.make(Adjugate("gen"), a)
+        h = adjoint(g)
+        by_x = _spread(_trace(h, z)) * k - matmul(k, matmul(z, h))
+        by_z = _spread(_trace(x, k)) * h - matmul(h, matmul(x, k))
+        by_a = Tensor.make(AdjugateSlope(), a, by_z) - matmul(x, matmul(by_x, x))
+        return adjoint(by_a), adjoint(Tensor.make(AdjugateSlope(), a, h))
+
+
+def _trace(a: Tensor, b: Tensor) -> Tensor:
+    """The trace of ``a @ b``."""
+    return sum(a * matrix_transpose(b), (-2, -1))
+
+
+def _products_without_two(s: Tensor) -> Tensor:
+    """For each i and j, the product of all elements of vectors but those; 0 where i = j."""
+    one = ones_like(s[..., :1])
+    before = cumprod(concatenate([one, s[..., :-1]], -1), -1)
+    after = flip(cumprod(concatenate([one, flip(s[..., 1:], -1)], -1), -1), -1)
+    place = arange(length(s, -1))
+    inside = less(column(place) + 1, place)  # j - 1 is behind i, and so between the two
+    between = cumprod(where(inside, row(concatenate([one, s[..., :-1]], -1)), 1), -1)
+    upper = triu(column(before) * between * row(after), 1)
+    return upper + matrix_transpose(upper)
 
 
 class SlogDet(SquareComposite):

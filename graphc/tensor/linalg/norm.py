@@ -10,8 +10,9 @@ from typing import Any
 from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import is_inexact
 from graphc.tensor.arrays.reduce import any, max, min, sum
+from graphc.tensor.core.arithmetic import squared_magnitude
 from graphc.tensor.core.axes import expand_dims, moveaxis, squeeze
-from graphc.tensor.core.elementwise import abs, cast, equal, not_equal, sqrt, square, where
+from graphc.tensor.core.elementwise import abs, cast, equal, not_equal, sqrt, where
 from graphc.tensor.core.exponential import power
 from graphc.tensor.core.tensor import (
     TABLE,
@@ -73,7 +74,7 @@ def norm(x: TensorLike, ord: Any = None, axis: Axis = None, keepdims: bool = Fal
     if len(axes) == 1 and x.ndim > 1 and ord in ("fro", "f"):
         ord = None
     if len(axes) == 1 or ord is None:
-        made = _vector_norm(abs(x), ord, axes)
+        made = _vector_norm(x, ord, axes)
     elif len(axes) == 2:
         made = _matrix_norm(x, ord, *axes)
     else:
@@ -119,7 +120,7 @@ def vector_norm(
     """
     x = _floating(x)
     axes = axes_of("vector_norm", axis, x.ndim)
-    return _finished(_vector_norm(abs(x), ord, axes), axes, keepdims)
+    return _finished(_vector_norm(x, ord, axes), axes, keepdims)
 
 
 @function
@@ -162,9 +163,10 @@ def _finished(y: Tensor, axes: Any, keepdims: bool) -> Tensor:
 
 
 def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...]) -> Tensor:
-    """The norm of the magnitudes x; the axes are kept."""
+    """The norm of vectors; the axes are kept."""
     if ord is None or ord == 2:
-        return _root(sum(square(x), axes, keepdims=True))
+        return _root(sum(squared_magnitude(x), axes, keepdims=True))
+    x = abs(x)
     if ord == 1:
         return sum(x, axes, keepdims=True)
     if ord == math.inf:
@@ -200,9 +202,9 @@ def _matrix_norm(x: Tensor, ord: Any, row: int, column: int) -> Tensor:
     """The norm of matrices; the axes are kept."""
     if ord in (2, -2, "nuc"):
         return _spectral_norm(x, ord, row, column)
-    x = abs(x)
     if ord is None or ord in ("fro", "f"):
-        return _root(sum(square(x), (row, column), keepdims=True))
+        return _root(sum(squared_magnitude(x), (row, column), keepdims=True))
+    x = abs(x)
     if ord not in (1, -1, math.inf, -math.inf):
         raise ArgumentError(
             f"norm: ord={ord!r} is not a norm of matrices.",

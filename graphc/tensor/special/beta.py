@@ -25,6 +25,7 @@ from graphc.tensor.core.elementwise import (
     logical_or,
     maximum,
     minimum,
+    not_equal,
     real_inexact,
     several,
     sqrt,
@@ -33,10 +34,12 @@ from graphc.tensor.core.elementwise import (
 )
 from graphc.tensor.core.exponential import exp, expm1, log, log1p
 from graphc.tensor.core.tensor import TABLE, Tensor, TensorLike, as_tensor, constant, function
+from graphc.tensor.core.trigonometric import sin
 from graphc.tensor.special.gamma import digamma, gamma_sign, gammaln, log_gamma_quantile
 from graphc.tensor.special.series import computed, excess_of_exp, integral, shortfall_of_log1p, wide
 from graphc.tensor.special.special import ndtri, xlog1py, xlogy
 from graphc.tensor.special.stirling import stirling
+from graphc.tensor.statistics.nans import largest_number
 
 
 def _positive_betaln(a: Tensor, b: Tensor) -> Any:
@@ -61,29 +64,37 @@ def _positive_betaln(a: Tensor, b: Tensor) -> Any:
 
 @wide
 def _betaln(a: Tensor, b: Tensor) -> Any:
-    sound = greater(a, 0) & greater(b, 0) & less(a, 1e300) & less(b, 1e300)
     p, q = minimum(a, b), maximum(a, b)
+    total = p + q
+    sound = greater(p, 0) & less(q, 1e300)
     # Two poles cancel for whole numbers p <= 0 < q with p + q <= 0.
-    poles = less_equal(p, 0) & greater(q, 0) & less_equal(p + q, 0)
-    poles = poles & equal(p, floor(p)) & equal(q, floor(q)) & greater(p, -1e300)
-    first = where(sound, a, where(poles, 1 - p - q, 1))
-    y = _positive_betaln(first, where(sound, b, where(poles, q, 1)))
-    pole = (less_equal(a, 0) & equal(a, floor(a))) | (less_equal(b, 0) & equal(b, floor(b)))
-    other = where(pole, np.inf, gammaln(a) + gammaln(b) - gammaln(a + b))
-    # At infinity it falls or grows as the power -p does.
-    far = where(greater(p, 0), -np.inf, np.inf)
-    other = where(equal(q, np.inf) & greater(p, -np.inf), far, other)
-    return where(isnan(a + b), a + b, where(sound | poles, y, other))
+    pole = (less_equal(p, 0) & equal(p, floor(p))) | (less_equal(q, 0) & equal(q, floor(q)))
+    poles = pole & greater(q, 0) & equal(q, floor(q)) & less_equal(total, 0) & greater(p, -1e300)
+    # gamma(p) * gamma(-p) / beta(-p, p + q) keeps the digits of a large q.
+    across = less(p, 0) & greater(total, 0) & less(q, 1e300)
+    first = where(sound, p, where(poles, 1 - total, where(across, -p, 1)))
+    y = _positive_betaln(first, where(sound | poles, q, where(across, total, 1)))
+    shared = gammaln(p) + gammaln(where(across, -p, q))
+    other = where(pole, np.inf, shared - where(across, y, gammaln(total)))
+    # Beside a number above 1e300, or infinity, gamma(p) / q**p.
+    far = greater_equal(q, 1e300) & less(abs(p), 1e290)
+    beyond = where(pole, np.inf, gammaln(where(far, p, 1)) - p * log(where(far, q, 1)))
+    y = where(far, beyond, where(sound | poles, y, where(equal(p, np.inf), -np.inf, other)))
+    return where(isnan(total), total, y)
+
+
+def _rise(a: Tensor, total: Tensor) -> Any:
+    """``digamma(a) - digamma(total)``; two poles cancel, by reflection (DLMF 5.5.4)."""
+    both = less_equal(a, 0) & equal(a, floor(a)) & less_equal(total, 0)
+    both = both & equal(total, floor(total))
+    return digamma(where(both, 1 - a, a)) - digamma(where(both, 1 - total, total))
 
 
 betaln = binary(
     "betaln",
     "The logarithm of the beta function's magnitude",
     real_inexact,
-    lambda g, y, a, b: (
-        g * (digamma(a) - digamma(a + b)),
-        g * (digamma(b) - digamma(a + b)),
-    ),
+    lambda g, y, a, b: (g * _rise(a, a + b), g * _rise(b, a + b)),
     computed(_betaln),
     commutes=True,
     expand=_betaln,
@@ -378,5 +389,22 @@ def beta(a: TensorLike, b: TensorLike) -> Tensor:
         0.083333333333
     """
     a, b = as_tensor(a), as_tensor(b)
+    total = a + b
+    zero = less_equal(total, 0) & equal(total, floor(total)) & not_equal(a, floor(a))
+    there = _beta_at_zero(where(zero, a, -0.5), where(zero, b, -0.5))
+    a, b = where(zero, 1, a), where(zero, 1, b)
     size = exp(betaln(a, b))
-    return gamma_sign(a) * gamma_sign(b) * gamma_sign(a + b) * size
+    return where(zero, there, gamma_sign(a) * gamma_sign(b) * gamma_sign(a + b) * size)
+
+
+def _beta_at_zero(a: Tensor, b: Tensor) -> Any:
+    """The beta function where a + b is 0, -1, ...: 0, written so that it has its slope there.
+
+    By reflection (DLMF 5.5.3), ``1 / gamma(z)`` is ``gamma(1 - z) * sin(pi * z) / pi``.
+    """
+    total = a + b
+    size = gammaln(a) + gammaln(b) + gammaln(1 - total)
+    # An infinite size times 0 would be NaN.
+    size = minimum(exp(size), largest_number(size.dtype))
+    signs = gamma_sign(a) * gamma_sign(b) * gamma_sign(total + 0.5)
+    return signs * size * sin(np.pi * (total - floor(total))) / np.pi

@@ -302,8 +302,8 @@ def _xlog1py(x: Tensor, y: Tensor) -> Any:
 
 
 def _ratio(x: Any, y: Any) -> Any:
-    # 0 / y is 0, whatever y.
-    zero = equal(x, 0)
+    # 0 / 0 is 0; beside another y a quotient of 0 has a slope by x.
+    zero = logical_and(equal(x, 0), equal(y, 0))
     return where(zero, 0, x / where(zero, 1, y))
 
 

@@ -11,7 +11,8 @@ from graphc.ir import is_complex, is_inexact, promote, real_dtype
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.join import concatenate
-from graphc.tensor.arrays.reduce import all, as_floating, max, min, sum
+from graphc.tensor.arrays.reduce import all, as_floating, counted, max, min, sum
+from graphc.tensor.core.arithmetic import squared_magnitude
 from graphc.tensor.core.axes import expand_dims, transpose
 from graphc.tensor.core.elementwise import (
     abs,
@@ -28,7 +29,6 @@ from graphc.tensor.core.elementwise import (
     minimum,
     real,
     sqrt,
-    square,
     widened_name,
 )
 from graphc.tensor.core.shape import length, lengths
@@ -126,9 +126,9 @@ def var(
     """
     x, result = _wide(x, dtype)
     axes = axes_of("var", axis, x.ndim)
-    centred = x - mean(x, axes, keepdims=True, where=where)
-    squares = square(abs(centred)) if is_complex(x.dtype) else square(centred)
-    total = sum(squares, axes, keepdims=keepdims, where=where)
+    # What does not count may be NaN, which would be a slope of its square times 0.
+    centred = counted(where, x - mean(x, axes, keepdims=True, where=where), 0)
+    total = sum(squared_magnitude(centred), axes, keepdims=keepdims)
     return cast(total / _degrees(_count(x, axes, where, keepdims), ddof), real_dtype(result))
 
 

@@ -104,7 +104,7 @@ def by_mask(g: Growing) -> Choice | None:
     return mask and Choice((x.name, mask.name))
 
 
-row("mask", "{0}[{1}]", by_mask, weight=3, by_value=True, depth=0)
+row("mask", "masked({0}, {1})", by_mask, "{0}[{1}]", weight=3, by_value=True, depth=0)
 
 
 def updated(dtypes: frozenset[str]) -> Choose:
@@ -116,6 +116,8 @@ def updated(dtypes: frozenset[str]) -> Choose:
             return None
         where = index(g, x)
         part = eval(f"{x.name}[{where}]", {x.name: x.array, "np": np})
+        if not np.ndim(part) and any(c.name == x.name and c.row.name == "shape" for c in g.calls):
+            return None  # a length that graphc knows is a number, and no part of an array
         y = g.any(lambda v: v.dtype == x.dtype and v.shape == np.shape(part))
         value = y.name if y is not None and g.chance(75) else g.number(x.dtype)
         options = {"index": where, "shape": f"np.shape({x.name}[{where}])"}

@@ -57,7 +57,15 @@ for _name, _choose in (
 ):
     row(f"linalg.{_name}", f"np.linalg.{_name}({{0}})", _choose, ulps=64, accumulates=True)
 row("linalg.solve", "np.linalg.solve({0}, {1})", equations, weight=3, ulps=64, accumulates=True)
-row("slogdet", "np.linalg.slogdet({0})[1]", matrix(), weight=1, ulps=64, accumulates=True)
+row(
+    "slogdet",
+    "logabsdet({0})",
+    matrix(),
+    "gt.linalg.slogdet({0})[1]",
+    weight=1,
+    ulps=64,
+    accumulates=True,
+)
 
 
 def _power(g: Growing) -> Choice | None:

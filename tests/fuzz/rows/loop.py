@@ -40,7 +40,7 @@ def mapped(g: Growing) -> Choice | None:
 
 row(
     "map",
-    "scan({f0}, [{sequences}], [None])[0]",
+    "scan({f0}, [{sequences}], [None], return_updates=False)[0]",
     mapped,
     "graphc.map({f0}, [{sequences}])",
     weight=3,
@@ -91,7 +91,7 @@ def scanned(g: Growing) -> Choice | None:
 
 SCAN = (
     "scan({f0}, {sequences}, {outputs}, n_steps={n_steps}, go_backwards={backwards}, "
-    "return_list=True)"
+    "return_list=True, return_updates=False)"
 )
 row("scan", SCAN + "[{which}]", scanned, f"graphc.{SCAN}[{{which}}]", weight=4, depth=1)
 row(

@@ -20,6 +20,7 @@ from tests.fuzz.row import (
     on_axis,
     row,
 )
+from tests.fuzz.rows.elementwise import WHOLE
 
 if TYPE_CHECKING:
     from tests.fuzz.generate import Growing
@@ -54,6 +55,8 @@ for _name in ("nextafter", "logaddexp2", "float_power"):
         weight=1,
         ulps=0 if _name == "nextafter" else 8,
         broadcasts=True,
+        cusp=_name == "float_power",
+        edge=WHOLE if _name == "float_power" else "False",
     )
 
 

@@ -17,7 +17,7 @@ for _arity, _names in ((1, UNARY), (2, BINARY)):
         _slots = ", ".join(f"{{{i}}}" for i in range(_arity))
         row(
             f"special.{_name}",
-            f"scipy.special.{_name}({_slots})",
+            f"{_name}({_slots})" if "beta" in _name else f"scipy.special.{_name}({_slots})",
             elementwise(_arity, DOUBLE),
             f"gt.{_name}({_slots})",
             weight=1,

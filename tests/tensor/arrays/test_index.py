@@ -134,6 +134,12 @@ def test_increments_of_fewer_axes_than_the_index_all_count() -> None:
     assert y.tolist() == [3.0, 3.0]
 
 
+def test_one_length_is_a_part_of_a_shape() -> None:
+    x = gt.matrix()
+    found = evaluate([gt.shape(x)[-1].inc(2), x.shape[0].set(7)], {x: np.ones((2, 3))})
+    np.testing.assert_array_equal(found, [[2, 5], [7, 3]])
+
+
 def test_a_value_broadcasts_to_the_part() -> None:
     x, row = gt.tensor(shape=(3, 4)), gt.tensor(shape=(1, 4))
     (y,) = evaluate([x[::2].set(row)], {x: np.zeros((3, 4)), row: np.ones((1, 4))})

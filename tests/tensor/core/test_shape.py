@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, DTypeError, RuntimeShapeError, ShapeError
 from tests.reference import evaluate
@@ -139,6 +140,26 @@ def test_what_has_no_shape_is_refused_with_the_users_line(what: str) -> None:
     with pytest.raises(error, match=message) as caught:
         make()
     assert "test_shape.py:" in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_a_batch_of_nothing_is_reshaped_with_minus_1_beside_an_unknown_length(mode: str) -> None:
+    x, xs = gt.vector("x"), gt.matrix("xs")
+    over = graphc.vectorize_graph(gt.reshape(x, (-1, x.shape[0])), {x: xs})
+    f = graphc.function([xs], over, mode=mode)
+    assert f(np.zeros((0, 3))).shape == (0, 1, 3)
+    assert f(np.zeros((2, 3))).shape == (2, 1, 3)
+    with pytest.raises(ShapeError, match="-1 is ambiguous beside a length of 0"):
+        f(np.zeros((2, 0)))
+
+
+def test_a_batch_of_nothing_is_reshaped_with_minus_1_beside_a_length_of_0() -> None:
+    x, xs = gt.matrix("x"), gt.tensor3("xs")
+    over = graphc.vectorize_graph(gt.reshape(x, (0, -1)), {x: xs})
+    f = graphc.function([xs], over, mode="NUMPY")
+    assert f(np.zeros((0, 3, 0))).shape[:2] == (0, 0)
+    with pytest.raises(ShapeError, match="-1 is ambiguous beside a length of 0"):
+        f(np.zeros((2, 3, 0)))
 
 
 AT_RUN_TIME: dict[str, tuple[Callable[[Any, Any], Any], Any, Any]] = {

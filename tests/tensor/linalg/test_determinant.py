@@ -76,6 +76,29 @@ def test_the_gradient_of_the_determinant_of_a_singular_matrix_is_its_cofactors(n
         np.testing.assert_allclose(slope, cofactors(x), atol=1e-12)
 
 
+@pytest.mark.parametrize("name", SINGULAR)
+def test_a_determinant_has_its_second_derivatives_at_every_rank(name: str) -> None:
+    x = SINGULAR[name]
+    direction = random(x.shape, "float64")
+    step = 1e-3 * direction
+    # Exact for a polynomial of degree 3.
+    wanted = (cofactors(x + step) - cofactors(x - step)) / 2e-3
+
+    def slopes(a: Any) -> list[Any]:
+        by_a = graphc.grad(linalg.det(a), a)
+        return [graphc.grad(gt.sum(by_a * direction), a), graphc.pushforward(by_a, a, direction)]
+
+    for mode in BACKENDS:
+        for slope in found(mode, slopes, x):
+            np.testing.assert_allclose(slope, wanted, atol=1e-9)
+
+
+def test_a_determinant_next_to_0_has_its_second_derivatives() -> None:
+    x = np.arange(1.0, 10.0).reshape(3, 3)
+    (slope,) = found("NUMPY", lambda a: graphc.grad(graphc.grad(linalg.det(a), a)[0, 0], a), x)
+    np.testing.assert_allclose(slope, [[0, 0, 0], [0, 9, -8], [0, -6, 5]], atol=1e-13)
+
+
 def test_gradients_of_all_orders_are_slopes() -> None:
     x = random((3, 3), "float64") + 2 * np.eye(3)
 

@@ -126,6 +126,26 @@ def test_one_zero_leaves_the_other_slopes(p: Any) -> None:
     assert np.isfinite(g).all()
 
 
+@pytest.mark.parametrize("p", [None, 2, 2.5, 3, 4])
+def test_the_slope_of_one_zero_has_a_slope_of_its_own(p: Any) -> None:
+    value = np.array([3.0, 0.0, -4.0])
+    x = gt.vector()
+    slope = graphc.grad(gt.norm(x, p), x)
+    f = graphc.function([x], [slope, graphc.grad(slope[1], x)], "NUMPY")
+    step = np.array([0.0, 1e-6, 0.0])
+    wanted = (f(value + step)[0] - f(value - step)[0]) / 2e-6
+    np.testing.assert_allclose(f(value)[1], wanted, atol=1e-3)
+
+
+def test_squares_of_complex_numbers_have_second_derivatives_beside_zeros() -> None:
+    a, b = gt.vectors("a", "b")
+    z = gt.complex(a, b)
+    costs = (gt.norm(z), gt.norm(z[None], "fro", axis=(0, 1)), gt.var(z))
+    seconds = [graphc.grad(graphc.grad(y, a)[1], a)[1] for y in costs]
+    found = evaluate(seconds, {a: np.array([3.0, 0.0, -3.0]), b: np.array([1.0, 0.0, -1.0])})
+    np.testing.assert_allclose(found, [20**-0.5, 20**-0.5, 4 / 9])
+
+
 X, M = gt.tensor("x", shape=(3,)), gt.tensor("m", shape=(2, 4))
 T = gt.tensor("t", shape=(2, 3, 4))
 REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {

@@ -313,6 +313,48 @@ def test_a_function_of_rows_is_scipys(name: str) -> None:
     np.testing.assert_allclose(found, theirs(POINTS), 1e-11)
 
 
+def test_the_beta_function_beside_a_large_number_is_a_power() -> None:
+    a = np.array([1.5, -2.5, 0.25, -0.5, 3.0, -2.5])
+    b = np.array([1e301, 1e15, 1e305, 1e10, np.inf, np.inf])
+    x, y = gt.vectors("x", "y")
+    found = graphc.function([x, y], [gt.betaln(x, y), gt.beta(x, y)], "NUMPY")(a, b)
+    np.testing.assert_allclose(found, [special.betaln(a, b), special.beta(a, b)], 1e-12)
+
+
+def test_the_beta_function_has_derivatives_where_it_is_0() -> None:
+    a, b = np.array([-1.5, 0.5, -2.5, 1.25]), np.array([-1.5, -0.5, 2.5, -3.25])
+    x, y = gt.vectors("x", "y")
+    slope = graphc.grad(gt.beta(x, y).sum(), x)
+    f = graphc.function([x, y], [gt.beta(x, y), slope, *graphc.grad(slope.sum(), [x, y])], "NUMPY")
+
+    def derivative(orders: tuple[int, int]) -> list[float]:
+        points = zip(a.tolist(), b.tolist(), strict=True)
+        return [
+            float(mp.diff(lambda p, q: mp.gammaprod([p, q], [p + q]), at, orders)) for at in points
+        ]
+
+    for found, orders in zip(f(a, b), [(0, 0), (1, 0), (2, 0), (1, 1)], strict=True):
+        np.testing.assert_allclose(found, derivative(orders), 1e-11, 1e-11)
+
+
+def test_the_beta_function_of_a_whole_number_has_derivatives_where_poles_cancel() -> None:
+    x = gt.vector("x")
+    at = np.array([-1.0, -2.0, -0.5])
+    slope = graphc.grad(gt.beta(x, 1.0).sum(), x)
+    outputs = [gt.beta(x, 1.0), slope, graphc.grad(slope.sum(), x)]
+    found = graphc.function([x], outputs, "NUMPY")(at)
+    np.testing.assert_allclose(found, [1 / at, -1 / at**2, 2 / at**3], 1e-13)
+
+
+def test_a_slope_of_the_beta_function_where_it_is_0_may_overflow_alone() -> None:
+    x = gt.scalar("x")
+    y = gt.beta(x, x)
+    f = graphc.function([x], [y, graphc.grad(y, x)], "NUMPY")
+    found = f(-1000.5)
+    assert found[0] == 0
+    assert found[1] < -1e300
+
+
 def test_a_dimension_is_a_positive_integer() -> None:
     for d in (0, 1.5, True):
         with pytest.raises(graphc.errors.ArgumentError, match="dimension"):

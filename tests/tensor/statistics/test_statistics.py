@@ -109,6 +109,19 @@ def test_a_statistic_is_numpys(name: str) -> None:
     check_agrees(lambda *xs: f(gt, *xs), lambda *xs: f(np, *xs), *values, tight=False)
 
 
+@pytest.mark.parametrize("name", ["nanvar", "nanstd"])
+def test_nan_that_does_not_count_is_in_no_derivative(name: str) -> None:
+    f: Callable[..., Any] = getattr(gt, name)
+    x = gt.vector("x")
+    slope = graphc.grad(f(x), x)
+    second = graphc.grad(slope[0], x)
+    at, others = np.array([1.0, np.nan, 4.0, 5.0]), [0, 2, 3]
+    found = graphc.function([x], [slope, second], "NUMPY")
+    for with_nan, without in zip(found(at), found(at[others]), strict=True):
+        np.testing.assert_allclose(with_nan[others], without)
+        assert with_nan[1] == 0
+
+
 AWKWARD = st.sampled_from([np.nan, np.inf, -np.inf, 0.0, 1.0, 1.0 + 1e-9, -2.5, 1e300])
 FLOATS = hnp.arrays(np.float64, 6, elements=AWKWARD)
 
