@@ -9,7 +9,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.interop.pytensor import from_pytensor
+from graphc.interop.pytensor import from_pytensor, mode as graphc_mode
 from tests.interop.pytensor.models import MODELS
 from tests.interop.pytensor.oracle import check
 
@@ -61,3 +61,19 @@ def test_draws_of_pymcs_distributions_have_their_moments(name: str) -> None:
     assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     assert abs(found.mean() - wanted.mean()) < 0.04 * wanted.std()
     assert abs(found.std() / wanted.std() - 1) < 0.05
+
+
+def test_pymc_samples_and_predicts_in_a_mode_of_graphc() -> None:
+    import pymc as pm  # noqa: PLC0415
+
+    jax = {"mode": graphc_mode("JAX")}
+    options = {"progressbar": False, "random_seed": 1, "compile_kwargs": jax}
+    with warnings.catch_warnings(action="ignore"), MODELS["eight_schools"]():
+        prior = pm.sample_prior_predictive(500, random_seed=1, compile_kwargs=jax)
+        trace = pm.sample(200, tune=200, chains=1, cores=1, **options)
+        again = pm.sample(200, tune=200, chains=1, cores=1, **options)
+        predicted = pm.sample_posterior_predictive(trace, **options)
+    assert abs(float(prior.prior["mu"].std()) - 5) < 0.7
+    assert abs(float(trace.posterior["mu"].mean()) - 4.4) < 2
+    np.testing.assert_array_equal(trace.posterior["theta"], again.posterior["theta"])
+    assert predicted.posterior_predictive["y"].shape == (1, 200, 8)
