@@ -33,19 +33,3 @@ def make_vector(at: Application, *scalars: Tensor) -> Tensor:
 
 def bartlett(at: Application, n: Tensor) -> Tensor:
     return gt.bartlett(length(n))
-
-
-def extract_diag(at: Application, x: Tensor) -> Tensor:
-    return gt.diagonal(x, at.op.offset, at.op.axis1, at.op.axis2)
-
-
-def alloc_diag(at: Application, diagonal: Tensor) -> Tensor:
-    return gt.alloc_diag(diagonal, at.op.offset, at.op.axis1, at.op.axis2)
-
-
-def fill_diagonal(at: Application, a: Tensor, value: Tensor) -> Tensor:
-    return gt.fill_diagonal(a, value)
-
-
-def fill_diagonal_offset(at: Application, a: Tensor, value: Tensor, offset: Tensor) -> Tensor:
-    return gt.fill_diagonal_offset(a, value, length(offset))

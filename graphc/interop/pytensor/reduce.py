@@ -63,7 +63,3 @@ def _folded(at: Application, x: Tensor, axis: tuple[int, ...] | None) -> Tensor:
 
 def argmax(at: Application, x: Tensor) -> Tensor:
     return gt.argmax(x, None if at.op.axis is None else tuple(at.op.axis))
-
-
-def logsumexp(at: Application, x: Tensor) -> Tensor:
-    return gt.logsumexp(in_dtype(x, at.dtype), at.op.axis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import graphc.tensor as gt
-from graphc.interop.pytensor.application import Application, lengths, required
+from graphc.interop.pytensor.application import Application, required
 from graphc.interop.pytensor.elementwise import in_dtype
 from graphc.tensor.core.tensor import Tensor
 
@@ -39,25 +39,3 @@ def cumulative(at: Application, x: Tensor) -> Tensor:
 def unique(at: Application, x: Tensor) -> Any:
     op = at.op
     return gt.unique(x, op.return_index, op.return_inverse, op.return_counts, op.axis)
-
-
-def nonzero(at: Application, x: Tensor) -> Any:
-    return gt.nonzero(x)
-
-
-def unravel_index(at: Application, indices: Tensor, dims: Tensor) -> Any:
-    return gt.unravel_index(indices, lengths(dims), order=at.op.order)
-
-
-def ravel_multi_index(at: Application, *given: Tensor) -> Tensor:
-    *indices, dims = given
-    return gt.ravel_multi_index(tuple(indices), lengths(dims), mode=at.op.mode, order=at.op.order)
-
-
-def permute_row_elements(at: Application, x: Tensor, y: Tensor, *rest: Tensor) -> Tensor:
-    inverse = bool(required(rest[0], "inverse")) if rest else at.op.inverse
-    return gt.permute_row_elements(x, y, inverse=inverse)
-
-
-def choose(at: Application, a: Tensor, choices: Any) -> Tensor:
-    return gt.choose(a, choices, mode=at.op.mode)
