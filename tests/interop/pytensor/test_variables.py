@@ -152,8 +152,22 @@ def test_a_chain_of_thousands_of_operations_converts() -> None:
     assert float(graphc.function([a], b, mode="NUMPY")(0.0)) == 0.0
 
 
-def test_pytensor_is_loaded_by_its_mode_alone() -> None:
-    code = (
-        "import sys, graphc.interop.pytensor as gp; assert 'pytensor' not in sys.modules; gp.mode"
-    )
-    subprocess.run([sys.executable, "-c", code + "; assert 'pytensor' in sys.modules"], check=True)
+ALONE = """
+import sys
+import graphc.interop.pytensor as gp
+assert "pytensor" not in sys.modules
+sys.modules["pytensor"] = None
+try:
+    gp.mode
+except ModuleNotFoundError as error:
+    assert "pip install 'graphc[pymc]'" in str(error)
+else:
+    raise AssertionError
+del sys.modules["pytensor"]
+gp.mode("NUMPY")
+assert "pytensor" in sys.modules
+"""
+
+
+def test_pytensor_is_loaded_by_its_mode_alone_which_says_where_it_is_missing() -> None:
+    subprocess.run([sys.executable, "-c", ALONE], check=True)
