@@ -99,7 +99,10 @@ class Node:
             known = entry()
             if known is not None:
                 return known  # type: ignore[return-value]
-        types = _types(op, inputs)
+        try:
+            types = [node.type for node in inputs]
+        except AttributeError as error:
+            raise _unmakeable(op, inputs) from error
         try:
             made = type_by_plain(op, tuple(types)) if is_plain(op) else op.infer(*types)
         except GraphcError as error:
@@ -191,13 +194,6 @@ class Node:
     def __reduce__(self) -> tuple[Any, ...]:
         # Flat, because nested pickling would overflow the stack on a long chain.
         return _last, (wired([self])[0],)
-
-
-def _types(op: Op, inputs: Sequence[Node]) -> list[Any]:
-    try:
-        return [node.type for node in inputs]
-    except AttributeError as error:
-        raise _unmakeable(op, inputs) from error
 
 
 def _unmakeable(op: Op, inputs: Sequence[Any]) -> InvalidGraphError:

@@ -131,7 +131,7 @@ def betaln(a: Any, b: Any) -> Any:
     return np.where(np.isnan(a) | np.isnan(b), np.nan, scipy.special.betaln(a, b))
 
 
-def scan(
+def scan(  # noqa: PLR0913, PLR0917 (PyTensor's arguments)
     fn: Step,
     sequences: Sequence[Any],
     outputs_info: Sequence[Any],

@@ -13,8 +13,8 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.errors import UnusedInputError
-from graphc.ir import toposort
-from graphc.ir.reads import inputs_behind
+from graphc.ir import read_by, toposort
+from graphc.ir.reads import inputs_behind, living
 
 VALUE = np.array([1.0, 2.0, 3.0])
 
@@ -93,8 +93,35 @@ def test_inputs_behind_a_deep_graph_are_found_without_recursion_and_shared() -> 
     x = y = gt.scalar("x")
     for _ in range(5000):
         y = gt.sin(y)
-    assert inputs_behind(y) == {x}
+    assert living([inputs_behind(y)]) == {x}
     assert inputs_behind(y) is inputs_behind(y.inputs[0])
+
+
+def test_inputs_behind_each_of_many_layers_take_no_more_memory_than_the_layers() -> None:
+    weights = [gt.scalar() for _ in range(2000)]
+    y = gt.scalar()
+    inputs = {y, *weights}
+    for w in weights:
+        y = gt.tanh(y * w)
+    assert living([inputs_behind(y)]) == inputs
+    tuples, left = {}, [inputs_behind(y)]
+    while left:
+        part = left.pop()
+        if isinstance(part, tuple):
+            tuples[id(part)] = part
+            left += part
+    assert sum(map(len, tuples.values())) == 2 * len(weights)
+
+
+def test_a_result_that_is_made_again_and_again_remembers_only_what_lives() -> None:
+    zeros = gt.zeros_like(gt.vector(shape=(3,)))
+    kept = [gt.vector(shape=(3,)) for _ in range(20)]
+    for x in kept:
+        assert gt.zeros_like(x) is zeros
+    for _ in range(1000):
+        assert gt.zeros_like(gt.vector(shape=(3,))) is zeros
+    assert read_by(zeros) >= {*kept}
+    assert len(zeros._reads) < 20
 
 
 def test_equal_graphs_are_one_object_whatever_they_were_made_from() -> None:
