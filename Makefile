@@ -4,7 +4,7 @@ JOBS ?= auto
 N ?= 1000
 SEED ?= 1000000
 VENV := .venv
-EXTRAS := mlx,test,docs,bench,demo,dev
+EXTRAS := mlx,test,docs,bench,demo,dev,pymc
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 

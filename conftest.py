@@ -22,6 +22,9 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Nothing comes from an earlier run; tests of the cache on disk have directories of their own.
 os.environ["GRAPHC_CACHE_DIR"] = "off"
 
+# PyTensor runs its Python code: C++ and Numba take seconds to compile a graph.
+os.environ.setdefault("PYTENSOR_FLAGS", "cxx=,mode=FAST_COMPILE")
+
 # XLA compiles at its lowest level: most tests' programs run once, and take half of the time to
 # compile. With JAX_DISABLE_MOST_OPTIMIZATIONS=0 XLA optimizes as for users.
 OPTIMIZED = os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "0"

@@ -35,7 +35,7 @@ BOUNDED = Path("arrays/bounded_index.py")
 PACKAGES = ("tensor/linalg/__init__.py", "tensor/signal/__init__.py", "tensor/special/__init__.py")
 EXPORTING = ("tensor/__init__.py", "tensor/fft.py", *PACKAGES)
 """Modules of the folder that users import names from."""
-LIBRARIES = {"jax": "link/jax", "mlx": "link/mlx"}
+LIBRARIES = {"jax": "link/jax", "mlx": "link/mlx", "pytensor": "interop/pytensor"}
 
 
 def relative(path: Path) -> str:

@@ -174,8 +174,8 @@ class _CurrentValue:
         value = store.value
         if not isinstance(value, backend.kinds[-1]) or backend.dtype(value) != type.numpy_dtype:
             value = value if isinstance(value, backend.kinds) else as_numpy(value)
-            store.value = backend.array(value, type, self.options)
-            store.owned = True
-        if self.donated and not store.owned:
-            return backend.array(backend.numpy(store.value), type, self.options)
-        return store.value
+            value = backend.array(value, type, self.options)
+            store.converted(value)
+        elif self.donated and not store.owned:
+            return backend.array(backend.numpy(value), type, self.options)
+        return value

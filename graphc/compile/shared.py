@@ -50,6 +50,11 @@ class Store:
         self.owned = owned
         self.lock = threading.RLock()
 
+    def converted(self, value: Any) -> None:
+        """Keep the present value as a backend's array that nothing else refers to."""
+        self.value = value
+        self.owned = True
+
     def numpy(self, type: Any) -> np.ndarray[Any, Any]:
         """The value as a NumPy array of the type's dtype; it may share the value's memory."""
         return np.asarray(as_numpy(self.value), type.numpy_dtype)

@@ -92,7 +92,7 @@ def _key_of_seed(seed: Any) -> np.ndarray[Any, Any]:
     return sequence.generate_state(2)
 
 
-def _key_of(value: Any) -> np.ndarray[Any, Any]:
+def key_from(value: Any) -> np.ndarray[Any, Any]:
     """A key, also one drawn from a copy of a NumPy generator."""
     if isinstance(value, np.random.Generator):
         return deepcopy(value).integers(WORD, size=2, dtype=np.uint32, endpoint=True)
@@ -111,7 +111,7 @@ def _key_or_seed(title: str, value: Any, seed: Any) -> np.ndarray[Any, Any]:
             f"{title}: expected either a key or seed=.",
             "Give one of them; seed=None makes a fresh key.",
         )
-    return _key_of_seed(seed) if value is None else _key_of(value)
+    return _key_of_seed(seed) if value is None else key_from(value)
 
 
 def shared_rng(
@@ -172,7 +172,7 @@ def default_rng(seed: Any = None) -> Generator:
     """
     if isinstance(seed, Tensor):
         return as_generator(key(seed))
-    value = _key_of(seed) if isinstance(seed, np.random.Generator) else _key_of_seed(seed)
+    value = key_from(seed) if isinstance(seed, np.random.Generator) else _key_of_seed(seed)
     return as_generator(Tensor.make(Leaf(value, "key")))
 
 

@@ -1,6 +1,15 @@
 """Other libraries' programs in graphs, and graphs in other libraries' programs."""
 
+from typing import TYPE_CHECKING
+
+from graphc import lazy
 from graphc.interop.wrap import wrap_jax
 from graphc.interop.wrap_py import as_op, wrap_py
 
-__all__ = ["as_op", "wrap_jax", "wrap_py"]
+if TYPE_CHECKING:
+    from graphc.interop import pytensor as pytensor
+else:
+    lazy.provide(__name__, modules=("graphc.interop.pytensor",))
+    __getattr__, __dir__ = lazy.attributes(globals())
+
+__all__ = ["as_op", "pytensor", "wrap_jax", "wrap_py"]

@@ -279,7 +279,8 @@ class IndexUpdate(Op):
         y = np.array(x)
         index = selection(self.entries, symbolic)
         if self.accumulate and any(isinstance(entry, Hole) for entry in self.entries):
-            np.add.at(y, index, value)
+            # NumPy misreads a value of fewer axes than the index (in 2.4 and 2.5).
+            np.add.at(y, index, np.broadcast_to(value, y[index].shape))
         elif self.accumulate:
             y[index] += value
         else:

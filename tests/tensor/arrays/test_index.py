@@ -127,6 +127,13 @@ def test_repeated_indices_add_up() -> None:
     assert y.tolist() == [3.0, 0.0, 1.0]
 
 
+def test_increments_of_fewer_axes_than_the_index_all_count() -> None:
+    x, v = gt.vector("x"), gt.vector("v")
+    values = {x: np.zeros(2), v: np.array([1.0, 2.0])}
+    (y,) = evaluate([x[[[0, 0], [1, 1]]].inc(v)], values)
+    assert y.tolist() == [3.0, 3.0]
+
+
 def test_one_length_is_a_part_of_a_shape() -> None:
     x = gt.matrix()
     found = evaluate([gt.shape(x)[-1].inc(2), x.shape[0].set(7)], {x: np.ones((2, 3))})

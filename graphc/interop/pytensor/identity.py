@@ -1,0 +1,72 @@
+"""Operations that return their argument: checks, prints, and barriers to gradients."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import graphc.tensor as gt
+from graphc.errors import GradientError
+from graphc.grad import disconnected_grad, grad_clip, grad_scale, zero_grad
+from graphc.interop.pytensor.application import Application
+from graphc.loop.custom import custom_pullback
+from graphc.tensor.core.assertion import CheckAndRaise
+from graphc.tensor.core.print import Print
+from graphc.tensor.core.tensor import Tensor
+
+
+def unchanged(at: Application, x: Any) -> Any:
+    return x
+
+
+def check_and_raise(at: Application, x: Tensor, *conditions: Tensor) -> Tensor:
+    """Conditions, which every backend checks unless the mode says ``check=False``."""
+    return CheckAndRaise(at.op.exc_type, at.op.msg)(x, *conditions)
+
+
+def printed(at: Application, x: Tensor) -> Tensor:
+    own = getattr(at.op.global_fn, "__module__", "").startswith("pytensor.")
+    return Print(at.op.message, tuple(at.op.attrs), None if own else at.op.global_fn)(x)
+
+
+def zero_gradient(at: Application, x: Tensor) -> Tensor:
+    return zero_grad(x)
+
+
+def no_gradient(at: Application, x: Tensor) -> Tensor:
+    return disconnected_grad(x)
+
+
+def clipped_gradient(at: Application, x: Tensor) -> Tensor:
+    return grad_clip(x, at.op.clip_lower_bound, at.op.clip_upper_bound)
+
+
+def scaled_gradient(at: Application, x: Tensor) -> Tensor:
+    return grad_scale(x, at.op.multiplier)
+
+
+def _undefined(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    raise GradientError(
+        f"{x!r} has no gradient: PyTensor's undefined_grad says so.",
+        "Leave it out of wrt=, or pass it through disconnected_grad instead.",
+    )
+
+
+@custom_pullback(_undefined)
+def _undefined_gradient(x: Tensor) -> Tensor:
+    return x
+
+
+def undefined_gradient(at: Application, x: Tensor) -> Tensor:
+    return _undefined_gradient(x)
+
+
+KNOWN_FACTS = frozenset(inspect.signature(gt.assume).parameters)
+
+
+def assumed(at: Application, x: Tensor) -> Tensor:
+    """An array of which facts are declared; those that graphc has no word for are left out."""
+    facts = {key.name: bool(state.value) for key, state in at.op.assumptions}
+    return gt.assume(
+        x, **{name: True for name, holds in facts.items() if holds and name in KNOWN_FACTS}
+    )

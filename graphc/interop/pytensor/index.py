@@ -1,0 +1,76 @@
+"""Indexing: ``Subtensor``, ``AdvancedSubtensor``, and the operations that write into an array."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import graphc.tensor as gt
+from graphc.interop.pytensor.application import Application, length
+from graphc.interop.pytensor.elementwise import in_dtype
+from graphc.ir import Node
+from graphc.tensor.core.tensor import Tensor
+
+
+def _index(entry: Any) -> Any:
+    """One index: an array, an integer, a slice, or None for a new axis."""
+    if isinstance(entry, slice):
+        return slice(
+            *[None if n is None else _end(n) for n in (entry.start, entry.stop, entry.step)]
+        )
+    if isinstance(entry, Node) and not entry.ndim:  # type: ignore[attr-defined]
+        return length(entry)
+    return entry
+
+
+def _end(n: Any) -> Any:
+    return length(n) if isinstance(n, Node) else int(n)
+
+
+def indices(op: Any, values: Sequence[Any]) -> tuple[Any, ...]:
+    """The indices of an operation, whose ``idx_list`` says where its inputs stand in slices.
+
+    Newer versions of PyTensor have the input's number in it, older ones its type.
+    """
+    entries = getattr(op, "idx_list", None)
+    if entries is None:
+        return tuple(_index(x) for x in values)
+    left = iter(values)
+    numbered = hasattr(op, "n_index_vars")
+
+    def value(entry: Any) -> Any:
+        if entry is None:
+            return None
+        if numbered:
+            return values[entry]
+        return int(entry) if isinstance(entry, int) else next(left)
+
+    def filled(entry: Any) -> Any:
+        if isinstance(entry, slice):
+            return slice(value(entry.start), value(entry.stop), value(entry.step))
+        return value(entry)
+
+    return tuple(_index(filled(entry)) for entry in entries)
+
+
+def subtensor(at: Application, x: Tensor, *values: Any) -> Tensor:
+    return x[indices(at.op, values)]
+
+
+def inc_subtensor(at: Application, x: Tensor, y: Tensor, *values: Any) -> Tensor:
+    """An array with elements replaced or increased.
+
+    Where an index comes twice, both increments count, unless the operation ignores duplicates.
+    """
+    part = x[indices(at.op, values)]
+    y = in_dtype(y, x.dtype)
+    if at.op.set_instead_of_inc:
+        return gt.set_subtensor(part, y)
+    if getattr(at.op, "ignore_duplicates", False):
+        return gt.set_subtensor(part, part + y)
+    return gt.inc_subtensor(part, y)
+
+
+def make_slice(at: Application, *ends: Any) -> slice:
+    """A slice as a value, for an index."""
+    return slice(*ends)

@@ -1,0 +1,131 @@
+"""graphc as a mode of PyTensor: a linker that compiles PyTensor's graphs by graphc."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+try:
+    from pytensor.compile.mode import Mode
+    from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+    from pytensor.link.basic import JITLinker
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "graphc.interop.pytensor.mode needs PyTensor.\nInstall it: pip install 'graphc[pymc]'.",
+        name=error.name,
+    ) from error
+from graphc.compile.function import function
+from graphc.compile.mode import Mode as GraphcMode
+from graphc.compile.streams import key_from
+from graphc.interop.pytensor import variables
+from graphc.interop.pytensor.convert import Conversion
+
+EXCLUDED = {
+    "cxx_only": "operations of C code",
+    "BlasOpt": "products as calls of BLAS, which the backends choose themselves",
+    "inplace": "operations that overwrite their arguments",
+    "fusion": "elementwise operations put together, which the backends do themselves",
+    "local_careduce_fusion": "the same of reductions",
+    "scan_save_mem": "buffers of loops that hold few rows, where graphc keeps none",
+    "scan_save_mem_prealloc": "the same, by the name of one rewrite",
+    "scan_save_mem_no_prealloc": "the same, by the name of another",
+    "scan_reduce_trace": "the same, by the name in newer versions",
+    "scan_reduce_trace_prealloc": "the same",
+    "scan_make_inplace": "loops that overwrite their arguments",
+    "reuse_decomposition_multiple_solves": "factorisations kept, which graphc shares",
+    "reuse_lu_decomposition_multiple_solves": "the same, by its older name",
+}
+"""Rewrites of PyTensor that make graphs which graphc would undo, and what they make."""
+
+
+class GraphcLinker(JITLinker):  # type: ignore[misc]
+    """A linker that makes one graphc function of a graph.
+
+    Args:
+        mode: graphc's mode.
+    """
+
+    required_rewrites = ("minimum_compile",)
+    incompatible_rewrites = tuple(EXCLUDED)
+
+    def __init__(self, mode: str | GraphcMode | None = None, **kwargs: Any) -> None:
+        self.mode = mode
+        super().__init__(**kwargs)
+
+    def fgraph_convert(self, fgraph: Any, *args: Any, **kwargs: Any) -> Callable[..., Any]:
+        """A function of the values of the graph's inputs, shared variables among them."""
+        ins = [variables.input_of(x) for x in fgraph.inputs]
+        given = dict(zip(fgraph.inputs, ins, strict=True))
+        outs = Conversion(closed=True).outputs(fgraph.outputs, given)
+        compiled = function(
+            ins, outs, mode=self.mode, on_unused_input="ignore", returns="numpy", name=fgraph.name
+        )
+        generators = [i for i, x in enumerate(fgraph.inputs) if variables.is_generator(x)]
+        drawn = [i for i, y in enumerate(fgraph.outputs) if variables.is_generator(y)]
+        # What becomes the value of a shared variable: other functions of PyTensor write into it.
+        kept = [i for i in getattr(fgraph, "update_mapping", None) or () if i not in drawn]
+        if not generators and not kept:
+            return compiled
+        return _with_state(compiled, generators, drawn, kept)
+
+    def create_thunk_inputs(self, storage_map: dict[Any, list[Any]]) -> list[list[Any]]:
+        """Where the values of the graph's inputs are."""
+        return [storage_map[x] for x in self.fgraph.inputs]
+
+    def jit_compile(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        """The function itself: graphc has compiled it."""
+        return fn
+
+
+def _with_state(
+    compiled: Callable[..., Any],
+    generators: Sequence[int],
+    drawn: Sequence[int],
+    kept: Sequence[int],
+) -> Callable[..., Any]:
+    """A function of NumPy generators in place of keys, whose new values of states are its own."""
+
+    def call(*values: Any) -> list[Any]:
+        given = list(values)
+        for i in generators:
+            given[i] = key_from(given[i])
+        found = list(compiled(*given))
+        for i in drawn:
+            found[i] = np.random.default_rng(found[i])
+        for i in kept:
+            found[i] = np.array(found[i])
+        return found
+
+    return call
+
+
+def mode(mode: str | GraphcMode | None = None, *, rewrites: bool = False) -> Any:
+    """A mode of PyTensor in which graphc compiles and runs functions.
+
+    ``pytensor.function``, ``pm.sample(compile_kwargs={"mode": ...})`` and whatever else takes a
+    mode of PyTensor take it. Shared variables stay PyTensor's. A random generator stays NumPy's:
+    a call draws its key from a copy, and leaves a new generator made of the last key.
+
+    Args:
+        mode: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode``; ``config.mode`` by default.
+        rewrites: Let PyTensor rewrite the graph first. By default it does the least it can, as
+            graphc has rewrites of its own, so that functions are there sooner.
+
+    Returns:
+        A ``pytensor.compile.mode.Mode``.
+
+    Raises:
+        ModuleNotFoundError: PyTensor is not installed.
+
+    Example:
+        >>> import numpy as np, pytensor, pytensor.tensor as pt
+        >>> import graphc.interop.pytensor as gp
+        >>> x = pt.vector("x")
+        >>> f = pytensor.function([x], pt.exp(x).sum(), mode=gp.mode("JAX"))
+        >>> float(f(np.zeros(3)))
+        3.0
+    """
+    include = ["fast_run"] if rewrites else ["minimum_compile"]
+    return Mode(GraphcLinker(mode), RewriteDatabaseQuery(include=include))

@@ -1,0 +1,135 @@
+"""Random variables: the distributions of ``graphc.random``, with keys for NumPy's generators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import graphc.random as gr
+from graphc.interop.pytensor.application import Application, Refusal, length, lengths
+from graphc.interop.pytensor.elementwise import in_dtype
+from graphc.ir import is_integer
+from graphc.tensor.core.tensor import Tensor
+
+
+def _size(size: Any) -> Any:
+    """The shape of the batch; None where the parameters say it."""
+    return None if size is None else [length(n) for n in lengths(size)]
+
+
+def draw(distribution: Callable[..., Any]) -> Callable[..., Any]:
+    """A converter: parameters in PyTensor's order are graphc's, or these by name.
+
+    It gives the next key and the draw.
+    """
+
+    def convert(at: Application, key: Tensor, size: Any, *parameters: Tensor) -> tuple[Any, Any]:
+        wanted = at.types[1]
+        assert wanted is not None
+        found, y = distribution(
+            *parameters,
+            size=_size(size),
+            rng=key,
+            dtype=wanted.dtype,
+            return_next_rng=True,
+        )
+        return found, y
+
+    return convert
+
+
+def integers(distribution: Callable[..., Any]) -> Callable[..., Any]:
+    """Draws of integers, which PyTensor may want in another dtype."""
+
+    def drawn(*args: Any, dtype: str, **kwargs: Any) -> Any:
+        found, y = distribution(*args, dtype=dtype if is_integer(dtype) else "int64", **kwargs)
+        return found, in_dtype(y, dtype)
+
+    return drawn
+
+
+def _gamma(shape: Tensor, scale: Tensor, **kwargs: Any) -> Any:
+    return gr.gamma(shape, scale=scale, **kwargs)
+
+
+def _choice(at: Application, key: Tensor, size: Any, *given: Tensor) -> tuple[Any, Any]:
+    """Elements without replacement: of an array along its first axis, or of integers."""
+    a, *p, core = given
+    if size is not None and _size(size):
+        raise Refusal("a batch of choices without replacement: draw them one by one, in a scan")
+    found, y = gr.choice(
+        a if a.ndim else length(a),
+        lengths(core),
+        replace=False,
+        p=p[0] if p else None,
+        rng=key,
+        return_next_rng=True,
+    )
+    return found, y
+
+
+def _permutation(at: Application, key: Tensor, size: Any, x: Tensor) -> tuple[Any, Any]:
+    if size is not None and _size(size):
+        raise Refusal("a batch of permutations: draw them one by one, in a scan")
+    found, y = gr.permutation(x if x.ndim else length(x), rng=key, return_next_rng=True)
+    return found, y
+
+
+def _multivariate_normal(
+    at: Application, key: Tensor, size: Any, mean: Tensor, cov: Tensor
+) -> tuple[Any, Any]:
+    found, y = gr.multivariate_normal(
+        mean,
+        cov,
+        size=_size(size),
+        method=getattr(at.op, "method", "cholesky"),
+        rng=key,
+        dtype=at.types[1].dtype,  # type: ignore[union-attr]
+        return_next_rng=True,
+    )
+    return found, y
+
+
+def generator(at: Application, seed: Any) -> Any:
+    """A key made from a seed; a fresh one for None."""
+    return gr.default_rng(seed) if seed is None or not seed.ndim else gr.default_rng(seed[0])
+
+
+VARIABLES: dict[str, Callable[..., Any]] = {
+    "UniformRV": draw(gr.uniform),
+    "TriangularRV": draw(gr.triangular),
+    "BetaRV": draw(gr.beta),
+    "NormalRV": draw(gr.normal),
+    "HalfNormalRV": draw(gr.halfnormal),
+    "LogNormalRV": draw(gr.lognormal),
+    "GammaRV": draw(_gamma),
+    "ParetoRV": draw(gr.pareto),
+    "GumbelRV": draw(gr.gumbel),
+    "ExponentialRV": draw(gr.exponential),
+    "WeibullRV": draw(gr.weibull),
+    "LogisticRV": draw(gr.logistic),
+    "VonMisesRV": draw(gr.vonmises),
+    "MvNormalRV": _multivariate_normal,
+    "DirichletRV": draw(gr.dirichlet),
+    "PoissonRV": draw(integers(gr.poisson)),
+    "GeometricRV": draw(integers(gr.geometric)),
+    "HyperGeometricRV": draw(integers(gr.hypergeometric)),
+    "CauchyRV": draw(gr.cauchy),
+    "HalfCauchyRV": draw(gr.halfcauchy),
+    "InvGammaRV": draw(gr.invgamma),
+    "WaldRV": draw(gr.wald),
+    "TruncExponentialRV": draw(gr.truncexpon),
+    "StudentTRV": draw(gr.t),
+    "BernoulliRV": draw(integers(gr.bernoulli)),
+    "LaplaceRV": draw(gr.laplace),
+    "BinomialRV": draw(integers(gr.binomial)),
+    "NegBinomialRV": draw(integers(gr.nbinom)),
+    "BetaBinomialRV": draw(integers(gr.betabinom)),
+    "GenGammaRV": draw(gr.gengamma),
+    "MultinomialRV": draw(integers(gr.multinomial)),
+    "CategoricalRV": draw(integers(gr.categorical)),
+    "IntegersRV": draw(integers(gr.integers)),
+    "ChoiceWithoutReplacement": _choice,
+    "PermutationRV": _permutation,
+}
+"""The random variables, by the names of their classes."""

@@ -1,0 +1,44 @@
+"""Fourier transforms and convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import graphc.tensor as gt
+from graphc.interop.pytensor.application import Application, length, lengths, required
+from graphc.interop.pytensor.elementwise import in_dtype
+from graphc.ir import Constant
+from graphc.loop.choices import ifelse
+from graphc.tensor import fft, signal
+from graphc.tensor.core.tensor import Tensor
+
+
+def rfft(at: Application, x: Tensor, sizes: Tensor) -> Tensor:
+    """The transform over all axes but the first; the parts of numbers are along a last axis."""
+    y = fft.rfftn(x, lengths(sizes), axes=tuple(range(1, x.ndim)))
+    return in_dtype(gt.stack([gt.real(y), gt.imag(y)], axis=-1), at.dtype)
+
+
+def irfft(at: Application, x: Tensor, sizes: Tensor) -> Tensor:
+    """The inverse of ``rfft``, without its division by the number of elements."""
+    parts = gt.complex(x[..., 0], x[..., 1])
+    return fft.irfftn(parts, lengths(sizes), axes=tuple(range(1, parts.ndim)), norm="forward")
+
+
+def fourier(at: Application, x: Tensor, n: Tensor, axis: Tensor) -> Tensor:
+    return fft.fft(in_dtype(x, at.dtype), length(n), axis=required(axis, "the axis"))
+
+
+def convolve1d(at: Application, a: Tensor, b: Tensor, full: Tensor) -> Tensor:
+    return _by_mode(full, lambda mode: signal.convolve(a, b, mode=mode))
+
+
+def convolve2d(at: Application, a: Tensor, b: Tensor, full: Tensor) -> Tensor:
+    return _by_mode(full, lambda mode: signal.convolve2d(a, b, mode=mode, method=at.op.method))
+
+
+def _by_mode(full: Tensor, convolved: Callable[[str], Tensor]) -> Tensor:
+    """A convolution in the mode "full" or "valid"; gradients may compute in which."""
+    if isinstance(full.op, Constant):
+        return convolved("full" if full.op.value else "valid")
+    return ifelse(full, convolved("full"), convolved("valid"))

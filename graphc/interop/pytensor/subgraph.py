@@ -1,0 +1,171 @@
+"""Graphs inside operations, choices between graphs, and operations of Python code."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import graphc.tensor as gt
+from graphc.interop.pytensor.application import Application
+from graphc.interop.pytensor.elementwise import in_dtype
+from graphc.interop.wrap import wrap_jax
+from graphc.interop.wrap_py import PythonCall
+from graphc.ir import Node, TensorType, picks
+from graphc.loop.choices import ifelse as chosen
+from graphc.loop.from_graph import OpFromGraph
+from graphc.loop.step import stand_in
+from graphc.tensor.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from graphc.interop.pytensor.convert import Conversion
+
+OVERRIDES = (
+    *("lop_overrides", "grad_overrides", "rop_overrides"),
+    *("pullback_overrides", "pushforward_overrides"),
+)
+"""Where PyTensor's versions keep the derivatives that a user gave an ``OpFromGraph``."""
+
+
+def op_from_graph(at: Application, *xs: Any) -> Any:
+    """What it computes; an operation of its own where the user gave it other derivatives."""
+    if all(getattr(at.op, name, None) is None for name in OVERRIDES):
+        return at.inner(at.op.fgraph, xs)
+    return with_own_pullback(at, xs, lambda parameters: at.inner(at.op.fgraph, parameters))
+
+
+def with_own_pullback(at: Application, xs: Sequence[Any], build: Any) -> Any:
+    """Results whose gradient is that which PyTensor's operation defines."""
+    parameters = [stand_in(x) for x in xs]
+    pullback = Pullback(at.op, tuple(x.type for x in at.inputs), at.conversion)
+    return OpFromGraph(parameters, build(parameters), pullback=pullback, name=str(at.op))(*xs)
+
+
+class ByOperation:
+    """A function that an operation of PyTensor defines; it is compared by these two.
+
+    Attributes:
+        op: The operation. It is compared by identity, as not all of them can be hashed.
+        types: PyTensor's types of its inputs.
+    """
+
+    def __init__(self, op: Any, types: tuple[Any, ...]) -> None:
+        self.op = op
+        self.types = types
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return False
+        return other.op is self.op and bool(other.types == self.types)
+
+    def __hash__(self) -> int:
+        return id(self.op)
+
+    @property
+    def __name__(self) -> str:
+        return str(self.op)
+
+
+class Pullback(ByOperation):
+    """The gradient that an operation of PyTensor defines, as one of ``OpFromGraph``."""
+
+    def __init__(self, op: Any, types: tuple[Any, ...], conversion: Conversion) -> None:
+        super().__init__(op, types)
+        self.conversion = conversion
+
+    def __call__(
+        self, inputs: Sequence[Tensor], outputs: Sequence[Tensor], gradients: Sequence[Any]
+    ) -> list[Tensor | None]:
+        xs = [type() for type in self.types]
+        ys = self.op.make_node(*xs).outputs
+        gs = [y.type() for y in ys]
+        define = getattr(self.op, "pullback", None) or self.op.L_op
+        found = define(xs, ys, gs)
+        known = [
+            gt.zeros_like(y) if g is None else g for y, g in zip(outputs, gradients, strict=True)
+        ]
+        given = dict(zip([*xs, *ys, *gs], [*inputs, *outputs, *known], strict=True))
+        wanted = [g for g in found if hasattr(g.type, "dtype")]
+        made = iter(self.conversion.outputs(wanted, given))
+        # Gradients of other types say that there is none.
+        return [next(made) if hasattr(g.type, "dtype") else None for g in found]
+
+
+def ifelse(at: Application, condition: Tensor, *branches: Tensor) -> list[Tensor]:
+    """One branch or the other; only what the chosen one needs is computed."""
+    n = len(branches) // 2
+    return list(chosen(_truth(condition), branches[:n], branches[n:]))
+
+
+def lazy_ifelse(at: Application, condition: Tensor, *xs: Tensor) -> list[Tensor]:
+    one, other = (
+        tuple(at.inner(branch.fgraph, xs)) for branch in (at.op.true_branch, at.op.false_branch)
+    )
+    return list(chosen(_truth(condition), one, other))
+
+
+def _truth(condition: Tensor) -> Tensor:
+    return condition if condition.dtype == "bool" else gt.not_equal(condition, 0)
+
+
+def default(at: Application, x: Any, otherwise: Any) -> Any:
+    """A value, or another one where it is None."""
+    return otherwise if x is None else x
+
+
+def jax_function(at: Application, *xs: Tensor) -> list[Any]:
+    """A function written in JAX, as ``graphc.wrap_jax`` takes it."""
+    return list(wrap_jax(at.op.jax_func)(*xs))
+
+
+class ResultShapes(ByOperation):
+    """The shapes of an operation's results, as far as PyTensor's ``infer_shape`` says."""
+
+    def __call__(self, *shapes: tuple[int | None, ...]) -> list[tuple[int | None, ...]]:
+        node = self.op.make_node(*[type() for type in self.types])
+        unknown = [y.type.shape for y in node.outputs]
+        infer = getattr(self.op, "infer_shape", None)
+        if infer is None:
+            return unknown
+        # Older versions pass the graph first. Lengths are symbolic there, and numbers here.
+        graph = [None] if len(inspect.signature(infer).parameters) > 2 else []
+        try:
+            found = infer(*graph, node, list(shapes))
+        except Exception:
+            return unknown
+        return [tuple(n if isinstance(n, int) else None for n in shape) for shape in found]
+
+
+class Performed(ByOperation):
+    """An operation's ``perform`` as a function of arrays."""
+
+    def __call__(self, *arrays: Any) -> list[Any]:
+        node = self.op.make_node(*[type() for type in self.types])
+        storage: list[list[Any]] = [[None] for _ in node.outputs]
+        self.op.perform(node, list(arrays), storage)
+        pairs = zip(storage, node.outputs, strict=True)
+        return [np.asarray(cell[0], y.type.dtype) for cell, y in pairs]
+
+
+def by_perform(at: Application, *xs: Tensor) -> Any:
+    """A converter that calls PyTensor's own Python code while the program runs, on every backend.
+
+    Its gradient is that which the operation defines. JAX needs to know the shapes of results: from
+    static shapes, or from the operation's ``infer_shape``.
+
+    Example:
+        ``graphc.interop.pytensor.register(MyOp)(graphc.interop.pytensor.by_perform)``
+    """
+    types = tuple(x.type for x in at.inputs)
+    takes = tuple(TensorType(x.dtype, (None,) * x.ndim) for x in xs)
+    gives = tuple(t for t in at.types if t is not None)
+    call = PythonCall(Performed(at.op, types), takes, gives, ResultShapes(at.op, types))
+
+    def build(parameters: Sequence[Tensor]) -> list[Any]:
+        pairs = zip(parameters, at.inputs, strict=True)
+        given = [in_dtype(x, variable.type.dtype) for x, variable in pairs]
+        return list(picks(Node.make(call, *given)))
+
+    return with_own_pullback(at, xs, build)

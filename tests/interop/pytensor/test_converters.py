@@ -1,0 +1,180 @@
+"""Operations without a converter are refused by one error; users register converters."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from importlib import import_module
+from pkgutil import walk_packages
+from typing import Any
+
+import numpy as np
+import pytensor.tensor as pt
+import pytest
+from pytensor.compile.ops import wrap_py
+from pytensor.graph.basic import Apply
+from pytensor.graph.op import Op
+from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar.basic import UnaryScalarOp, upgrade_to_float
+from pytensor.tensor.elemwise import Elemwise
+
+import graphc
+import graphc.tensor as gt
+from graphc.errors import ArgumentError, ShapeError, UnsupportedOperationError
+from graphc.interop.pytensor import Application, Refusal, by_perform, from_pytensor, register
+from graphc.interop.pytensor.table import converter_of, is_dense
+from graphc.ir.walk import reached
+
+
+class Cubed(Op):  # type: ignore[misc]
+    """An operation of a user's package, with a gradient."""
+
+    __props__ = ()
+
+    def make_node(self, x: Any) -> Any:
+        x = pt.as_tensor(x)
+        return Apply(self, [x], [x.type()])
+
+    def perform(self, node: Any, inputs: Any, outputs: Any) -> None:
+        outputs[0][0] = inputs[0] ** 3
+
+    def pullback(self, inputs: Any, outputs: Any, gradients: Any) -> Any:
+        return [gradients[0] * 3 * inputs[0] ** 2]
+
+    L_op = pullback
+
+    def infer_shape(self, *arguments: Any) -> Any:
+        *_, shapes = arguments
+        return shapes
+
+
+class Plus(UnaryScalarOp):  # type: ignore[misc]
+    """A scalar operation of a user's package."""
+
+    def impl(self, x: Any) -> Any:
+        return x + 1
+
+
+def test_one_error_names_all_that_is_missing_with_types_and_the_way_out() -> None:
+    class Missing(Cubed):
+        """It has no converter, nor inherits one."""
+
+    x = pt.vector("x")
+    y = Elemwise(Plus(upgrade_to_float, name="plus"))(pt.exp(Missing()(x)))
+    with pytest.raises(UnsupportedOperationError) as caught:
+        from_pytensor([y, Missing()(x * 2)])
+    text = str(caught.value)
+    assert "3 operations of PyTensor cannot be converted" in text
+    assert "Missing(x: float64[?]): it has no converter" in text
+    assert "Plus in it has no converter" in text
+    assert "@graphc.interop.pytensor.register(TheOp)" in text
+    assert "givens=" in text
+    assert "test_converters.py:" in text
+
+
+def test_a_dtype_that_an_operation_does_not_take_is_refused_as_well() -> None:
+    with pytest.raises(
+        UnsupportedOperationError, match=r"Lt\(.*complex128.*not defined for complex"
+    ):
+        from_pytensor(pt.lt(pt.zvector(), pt.zvector()))
+
+
+def test_nodes_and_errors_have_the_line_of_pytensors_variable() -> None:
+    x = pt.vector("x")
+    y = x.reshape((3, -1))  # the line
+    found = from_pytensor(pt.exp(y)).inputs[0]
+    line = inspect.getsource(sys.modules[__name__]).split("# the line")[0].count("\n") + 1
+    assert found.where == f"test_converters.py:{line}"
+    f = graphc.function([from_pytensor(x)], from_pytensor(y), mode="NUMPY")
+    with pytest.raises(ShapeError, match=f"test_converters.py:{line}$"):
+        f([1.0, 2.0])
+
+
+ABSTRACT = """
+    Output _NoPythonOp COp ExternalCOp OpenMPOp _NoPythonCOp _NoPythonExternalCOp ScalarOp
+    UnaryScalarOp BinaryScalarOp BinaryBitOp UnaryBitOp LogicalComparison FixedLogicalComparison
+    ScalarInnerGraphOp BaseBLAS GemmRelated BaseBlockDiagonal SolveBase ScipyWrapperOp
+    ScipyScalarWrapperOp ScipyVectorWrapperOp ScipyRandomVariable RandomVariable RNGConsumerOp
+    AbstractRNGConstructor
+"""
+"""Classes of PyTensor that others inherit from."""
+
+LACKING = {"PdbBreakpoint": "it stops in the debugger"}
+"""Operations on dense arrays that have no converter, and why."""
+
+
+@pytest.mark.exhaustive
+def test_every_operation_of_pytensor_on_dense_arrays_has_a_converter() -> None:
+    with warnings.catch_warnings(action="ignore"):
+        for name in ("pytensor.tensor", "pytensor.scalar", "pytensor.compile", "pytensor.scan"):
+            for module in walk_packages(import_module(name).__path__, f"{name}."):
+                import_module(module.name)
+    classes = reached(Op.__subclasses__(), lambda cls: cls.__subclasses__())
+    own = [cls for cls in classes if is_dense(cls)]
+    assert len(own) > 200
+    missing = {cls.__name__ for cls in own if converter_of(cls) is None}
+    assert missing <= {*ABSTRACT.split(), *LACKING}
+
+
+def test_other_types_of_variables_are_refused_by_name() -> None:
+    from pytensor import sparse, typed_list  # noqa: PLC0415 (they take a second to load)
+
+    s, items = sparse.csr_matrix("s"), typed_list.make_list([pt.vector(), pt.vector()])
+    with pytest.raises(UnsupportedOperationError, match=r"s: Sparse.* is no array"):
+        from_pytensor(sparse.dense_from_sparse(s))
+    with pytest.raises(UnsupportedOperationError, match="MakeList"):
+        from_pytensor(typed_list.basic.getitem(items, pt.lscalar()))
+
+
+def test_a_registered_converter_is_used_and_may_refuse() -> None:
+    class Own(Cubed):
+        """It has a converter of its own."""
+
+    @register(Own)
+    def own(at: Application, x: Any) -> Any:
+        if x.ndim:
+            raise Refusal("of vectors")
+        return x * x * x
+
+    x = pt.scalar("x")
+    assert from_pytensor(Own()(x)) is from_pytensor(x * x * x)
+    with pytest.raises(UnsupportedOperationError, match="of vectors"):
+        from_pytensor(Own()(pt.vector()))
+    with pytest.raises(ArgumentError, match="is no class"):
+        register(Own())
+
+
+def test_an_operation_may_run_as_pytensors_python_code_with_its_gradient(mode: str) -> None:
+    register(Cubed)(by_perform)
+    x = pt.vector("x")
+    a, y = from_pytensor([x, Cubed()(x)])
+    f = graphc.function([a], [y, graphc.grad(y.sum(), a)], mode=mode, returns="numpy")
+    values, slopes = f([1.0, 2.0])
+    assert values.tolist() == [1.0, 8.0]
+    assert slopes.tolist() == [3.0, 12.0]
+
+
+def test_a_python_function_of_a_user_is_called() -> None:
+    @wrap_py(itypes=[pt.dvector], otypes=[pt.dvector])
+    def doubled(x: Any) -> Any:
+        return x * 2
+
+    x = pt.dvector("x")
+    a, y = from_pytensor([x, doubled(x)])
+    assert graphc.function([a], y, mode="NUMPY")([1.0]).tolist() == [2.0]
+
+
+def test_a_check_raises_the_exception_that_pytensor_would(mode: str) -> None:
+    x = pt.vector("x")
+    a, y = from_pytensor([x, CheckAndRaise(IndexError, "x is negative")(x, (x > 0).all())])
+    f = graphc.function([a], y * 2, mode=mode)
+    with pytest.raises(IndexError, match="x is negative"):
+        f(np.array([-1.0]))
+
+
+def test_what_is_no_variable_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="is no PyTensor variable"):
+        from_pytensor(gt.vector())
+    with pytest.raises(ArgumentError, match='"linked" or "copied"'):
+        from_pytensor(pt.vector(), shared="both")  # type: ignore[arg-type]
