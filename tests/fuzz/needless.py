@@ -53,7 +53,7 @@ def _apart(program: Program, call: Call, operand: str) -> Iterator[tuple[Program
     one = cut or program
     variable = next((v for v in one.variables if v.name == operand), None)
     if variable is not None:
-        yield with_own(one, call, variable)
+        yield from with_own(one, call, variable)
 
 
 def _needed(program: Program) -> list[set[str]]:
