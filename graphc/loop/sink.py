@@ -155,6 +155,12 @@ class _Placement:
                 if node in several and node not in covered:
                     covered |= self.inside([node]).keys()
                     self.always |= self._needed([node]).keys()
+        # A branch takes arrays, and not the tuple of an operation with several results.
+        self.always |= {
+            x
+            for x in self.order
+            if isinstance(x.op, Pick) and x not in self.choices and x.inputs[0] in self.always
+        }
 
     def _needed_by_several(self) -> set[Node]:
         conditions: dict[Node, Condition] = {}

@@ -33,6 +33,13 @@ def cast(x: Any, dtype: str) -> np.ndarray:
     return x.astype(wanted)
 
 
+def power(a: Any, b: Any) -> Any:
+    """NumPy's, which refuses a negative power of integers, where graphc documents a choice."""
+    if np.result_type(a, b).kind == "i" and np.any(np.asarray(b) < 0):
+        raise UndefinedError("a negative power of integers")
+    return np.power(a, b)
+
+
 def put(x: Any, index: Any, value: Any) -> np.ndarray:
     """A copy with another value in some places, each given once."""
     y = np.array(x)
@@ -71,9 +78,16 @@ def einsum(pattern: str, a: Any, b: Any) -> Any:
     return found
 
 
+def finite(x: Any) -> Any:
+    """A matrix to be factored: of one with NaN, LAPACK's factors may be anything."""
+    if not np.isfinite(x).all():
+        raise UndefinedError("a matrix that is not finite")
+    return x
+
+
 def triangle(x: Any) -> np.ndarray:
     """The second factor of QR, up to signs, of a matrix whose rank is sure."""
-    r = np.abs(np.linalg.qr(x)[1])
+    r = np.abs(np.linalg.qr(finite(x))[1])
     diagonal = np.diagonal(r, axis1=-2, axis2=-1)
     if diagonal.size and diagonal.min() <= 1e-5 * diagonal.max():
         raise UndefinedError("a matrix that has nearly a lower rank")
@@ -82,7 +96,7 @@ def triangle(x: Any) -> np.ndarray:
 
 def logabsdet(x: Any) -> Any:
     """Of a determinant that is 0 up to rounding, the logarithm is any large negative number."""
-    s = np.linalg.svd(np.nan_to_num(x), compute_uv=False)
+    s = np.linalg.svd(finite(x), compute_uv=False)
     if np.any((s[..., -1] <= 100 * np.finfo(s.dtype).eps * s[..., 0]) & (s[..., 0] > 0)):
         raise UndefinedError("a matrix that may be singular")
     return np.linalg.slogdet(x)[1]
@@ -300,10 +314,12 @@ NAMESPACE = {
         for f in (
             *(
                 cast,
+                power,
                 put,
                 inc,
                 masked,
                 einsum,
+                finite,
                 triangle,
                 logabsdet,
                 beta,

@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.fuzz.case import Case
 from tests.fuzz.oracle import with_own, with_variable
-from tests.fuzz.program import Call, Program, used
+from tests.fuzz.program import Call, Program, every, used
 from tests.fuzz.together import Together
 
 __all__ = ["is_not_computed"]
@@ -27,7 +27,8 @@ def _is_needless(
     concerned = [refused.name in names for names in _needed(program)]
     in_bodies = {name for call in program.calls for body in call.bodies for name in body.names()}
     # A loop may compute what none of its results needs, or another result, which rewriting drops.
-    is_within = refused.name in in_bodies or any(len(b.results) > 1 for b in refused.bodies)
+    bodies = [body for call in every((refused,)) for body in call.bodies]
+    is_within = refused.name in in_bodies or any(len(body.results) > 1 for body in bodies)
     if not any(concerned) or (mode.rewritten and is_within):
         return True
     for operand in refused.names() & program.names():
@@ -53,7 +54,7 @@ def _apart(program: Program, call: Call, operand: str) -> Iterator[tuple[Program
     one = cut or program
     variable = next((v for v in one.variables if v.name == operand), None)
     if variable is not None:
-        yield with_own(one, call, variable)
+        yield from with_own(one, call, variable)
 
 
 def _needed(program: Program) -> list[set[str]]:

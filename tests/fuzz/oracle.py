@@ -95,14 +95,14 @@ class Rounding:
             moved = np.where(x == 0, signs * x, moved).astype(x.dtype)
         return moved
 
-    def meet(self, name: str, shape: tuple[int, ...], *operands: Any) -> None:
-        """Operands that broadcast against each other, and to a shape."""
-        shapes = [np.shape(x) for x in operands]
+    def meet(self, name: str, shape: tuple[int, ...], *operands: Any, inner: int) -> None:
+        """Operands that broadcast against each other, and to a shape, but for inner axes."""
+        shapes = [np.shape(x)[: max(np.ndim(x) - inner, 0)] for x in operands]
         whole = np.broadcast_shapes(shape, *shapes)
         for i, own in enumerate(shapes):
             for axis in range(1, len(own) + 1):
                 if own[-axis] == 1 != whole[-axis]:
-                    self.stretched.add((name, i, -axis))
+                    self.stretched.add((name, i, -axis - inner))
 
     def namespace(self) -> dict[str, Any]:
         return {**NAMESPACE, "r": self.r, "p": self.p, "meet": self.meet}
@@ -228,18 +228,25 @@ def with_variable(program: Program, name: str) -> Program | None:
     return replace(program, variables=variables, calls=calls).pruned()
 
 
-def with_own(program: Program, call: Call, variable: Variable) -> tuple[Program, str]:
-    """The program in which a call, but for its bodies, has a variable of its own; and its name."""
+def with_own(program: Program, call: Call, variable: Variable) -> Iterator[tuple[Program, str]]:
+    """The program in which an operand, or an option, of a call is a variable of its own; its name.
+
+    What else the variable is used for does not matter then.
+    """
     name = f"{variable.name}_own"
+    other = replace(variable, name=name, update=None)
 
     def own(text: str) -> str:
         return re.sub(rf"\b{variable.name}\b", name, text)
 
-    options = {key: own(text) for key, text in call.options.items()}
-    changed = replace(call, operands=tuple(map(own, call.operands)), options=options)
-    calls = tuple(changed if one.name == call.name else one for one in program.calls)
-    other = replace(variable, name=name, update=None)
-    return replace(program, calls=calls, variables=(*program.variables, other)), name
+    changed = [
+        *(replace(call, options={**call.options, k: own(x)}) for k, x in call.options.items()),
+        replace(call, operands=tuple(map(own, call.operands))),
+    ]
+    for one in changed:
+        if name in one.names():
+            calls = tuple(one if old.name == call.name else old for old in program.calls)
+            yield replace(program, calls=calls, variables=(*program.variables, other)), name
 
 
 def spread(

@@ -150,7 +150,9 @@ class Call:
         if language == "traced" and self.row.broadcasts:
             names = [x for x in self.operands if x.isidentifier()]
             names = names[1:] if self.row.broadcasts == "into" else names
-            yield f"meet({self.name!r}, {', '.join([self.options.get('shape', '()'), *names])})"
+            inner = 2 if self.row.broadcasts == "batches" else 0
+            met = ", ".join([self.options.get("shape", "()"), *names])
+            yield f"meet({self.name!r}, {met}, inner={inner})"
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ class Row:
         ulps: The error of one application, in units of the last place.
         accumulates: Whether it adds up, so that errors are relative to its operands.
         broadcasts: Whether its operands broadcast against each other and to the option ``shape``,
-            or those after the first one to that shape alone.
+            or those after the first one to that shape alone, or the axes before the last two.
         depth: In how many loops or branches it may be.
         by_value: Whether the shape of its result depends on values.
         by_shape: Whether its result depends on shapes alone.
@@ -73,7 +73,7 @@ class Row:
     weight: int = 2
     ulps: float = 0
     accumulates: bool = False
-    broadcasts: bool | Literal["into"] = False
+    broadcasts: bool | Literal["into", "batches"] = False
     depth: int = 2
     by_value: bool = False
     by_shape: bool = False

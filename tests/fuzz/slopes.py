@@ -186,9 +186,16 @@ def _differences(cost: Callable[[float], np.ndarray], at: np.ndarray) -> Differe
 
 
 def _second_difference(cost: Callable[[float], np.ndarray], at: np.ndarray) -> Difference:
-    wide, narrow = ((cost(h) - 2 * at + cost(-h)) / h**2 for h in (30 * STEP, 15 * STEP))
+    near, middle, far = ((cost(-h), cost(h)) for h in (15 * STEP, 30 * STEP, 60 * STEP))
+    narrow, wide = ((sum(x) - 2 * at) / h**2 for x, h in ((near, 15 * STEP), (middle, 30 * STEP)))
+    # The first derivative may have a kink; the sides, extrapolated to no step, disagree then.
+    sides = [
+        2 * (b - 2 * a + at) / (15 * STEP) ** 2 - (c - 2 * b + at) / (30 * STEP) ** 2
+        for a, b, c in zip(near, middle, far, strict=True)
+    ]
     value = (4 * narrow - wide) / 3
-    return Difference(value, np.where(np.isfinite(value), wide - narrow, np.inf))
+    kink = abs(sides[0] - sides[1]) > 1e-3 * (abs(at) + abs(value))
+    return Difference(value, np.where(kink | ~np.isfinite(value), np.inf, wide - narrow))
 
 
 def slope_in(names: Mapping[str, Any], slope: Slope, seed: int) -> tuple[list[Any], Any]:

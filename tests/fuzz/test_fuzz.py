@@ -216,6 +216,28 @@ def test_a_small_kink_is_no_slope() -> None:
     assert [slope is not None and slope.value is not None for slope in slopes] == [False, True]
 
 
+def test_a_kink_of_the_slope_is_no_second_derivative() -> None:
+    calls = (Call("v1", TABLE["minimum"], ("x1", "0.0")), Call("v2", TABLE["cosh"], ("v1",)))
+    one = replace(made(*calls, outputs=("v2",), x1=np.array([0.0, -1.0])), seed=6)
+    assert cases(one, varied=False)[0].slope.value is None  # type: ignore[union-attr]
+    beside = replace(one, variables=(replace(one.variables[0], array=np.array([0.5, -1.0])),))
+    assert cases(beside, varied=False)[0].slope.value is not None  # type: ignore[union-attr]
+
+
+def test_batches_of_matrices_may_be_refused_that_broadcast_an_unknown_length_of_1() -> None:
+    one = made(
+        Call("v1", TABLE["matmul"], ("x1", "x2")),
+        outputs=("v1",),
+        x1=np.ones((1, 1, 2)),
+        x2=np.ones((2, 2, 1)),
+    )
+    assert expected(one, one.values()).refusable  # type: ignore[union-attr]
+    same = replace(one, calls=(replace(one.calls[0], operands=("x2", "x1")),))
+    (x1, x2) = same.variables
+    same = replace(same, variables=(replace(x1, static=(1, None, None)), x2))
+    assert not expected(same, same.values()).refusable  # type: ignore[union-attr]
+
+
 def test_a_whole_power_of_a_negative_number_has_no_slope_by_the_exponent() -> None:
     one = made(
         Call("v1", TABLE["power"], ("x1", "x2")),

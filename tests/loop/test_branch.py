@@ -718,3 +718,18 @@ def test_a_branch_is_not_computed_whatever_rules_are_left_out() -> None:
     endless = graphc.while_loop(lambda v: v > -1, lambda v: v + 1, x)
     f = graphc.function([c, x], graphc.ifelse(c, endless, x), graphc.Mode("NUMPY", excluding="all"))
     assert f(0, 2.0) == 2.0
+
+
+def test_branches_of_a_factorisation_have_a_derivative() -> None:
+    """A branch takes the triangle, and not the tuple of both factors, which its tangent needs."""
+    x, d, i = gt.tensor("x", shape=(2, 2)), gt.tensor("d", shape=(2, 2)), gt.lscalar("i")
+    r = gt.linalg.qr(x)[1]
+    y = graphc.switch_case(i, [lambda: gt.trunc(r), lambda: r, lambda: gt.ceil(r)])
+    outputs = [y, graphc.pushforward(y, [x], [d])]
+    f = graphc.function([x, d, i], outputs, mode="NUMPY")
+    value, direction = np.array([[1.5, 0.5], [0.5, 1.5]]), np.array([[1.0, -1.0], [0.5, 2.0]])
+    step = 1e-6 * direction
+    wanted = (np.linalg.qr(value + step)[1] - np.linalg.qr(value - step)[1]) / 2e-6
+    found, slope = f(value, direction, 1)
+    np.testing.assert_allclose(found, np.linalg.qr(value)[1])
+    np.testing.assert_allclose(slope, wanted, atol=1e-8)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir import Node, Op, is_float, is_integer, is_numeric, numpy_dtype
+from graphc.ir import Node, Op, is_complex, is_float, is_integer, is_numeric, numpy_dtype
 from graphc.rewrite.algebra.indices import EVERYTHING, inputs_fit, is_reversal
 from graphc.rewrite.facts.lengths import (
     Known,
@@ -404,7 +404,9 @@ def arg_extreme_of_increasing(node: Node, op: ArgExtreme) -> Node | None:
     if not is_float(node.inputs[0].type.dtype):
         return None
     along = isinstance(x.op, Softmax | LogSoftmax) and op.axis in x.op.axes
-    return Tensor.make(op, x.inputs[0]) if along or _is_increasing(x.op) else None
+    if not (along or _is_increasing(x.op)) or is_complex(x.inputs[0].type.dtype):
+        return None  # complex numbers, which have real parts, are not ordered
+    return Tensor.make(op, x.inputs[0])
 
 
 # Masks.

@@ -37,7 +37,14 @@ elementwise_rows("maximum minimum", 2, REALS, weight=4)
 elementwise_rows("fmax fmin", 2, REALS - BOOL)
 WHOLE = "hasattr({1}, 'dtype') and ({1}).dtype.kind == 'f' and np.any({0} < 0)"
 """Negative numbers have whole powers alone, which have no slope by an exponent that may move."""
-elementwise_rows("power", 2, FLOATS | {"int64", "int32", "uint8"}, ulps=8, cusp=True, edge=WHOLE)
+row(
+    *("power", "power({0}, {1})", elementwise(2, FLOATS | {"int64", "int32", "uint8"})),
+    graphc="gt.power({0}, {1})",
+    broadcasts=True,
+    ulps=8,
+    cusp=True,
+    edge=WHOLE,
+)
 elementwise_rows("floor_divide remainder", 2, FLOATS | INTEGERS, ulps=2)
 elementwise_rows("fmod", 2, FLOATS | INTEGERS, ulps=2)
 elementwise_rows("logaddexp", 2, FLOATS, ulps=4)

@@ -55,7 +55,14 @@ for _name, _choose in (
     ("eigvalsh", matrix(DOUBLE)),
     ("pinv", matrix(DOUBLE, 2)),
 ):
-    row(f"linalg.{_name}", f"np.linalg.{_name}({{0}})", _choose, ulps=64, accumulates=True)
+    row(
+        f"linalg.{_name}",
+        f"np.linalg.{_name}(finite({{0}}))",
+        _choose,
+        f"gt.linalg.{_name}({{0}})",
+        ulps=64,
+        accumulates=True,
+    )
 row("linalg.solve", "np.linalg.solve({0}, {1})", equations, weight=3, ulps=64, accumulates=True)
 row(
     "slogdet",
@@ -97,7 +104,12 @@ def of_singular_values(g: Growing) -> Choice | None:
 
 
 row(
-    "svdvals", "np.linalg.svd({0}, compute_uv=False)", of_singular_values, ulps=64, accumulates=True
+    "svdvals",
+    "np.linalg.svd(finite({0}), compute_uv=False)",
+    of_singular_values,
+    "gt.linalg.svd({0}, compute_uv=False)",
+    ulps=64,
+    accumulates=True,
 )
 
 

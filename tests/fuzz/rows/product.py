@@ -35,7 +35,13 @@ def product(g: Growing) -> Choice | None:
     return y and Choice((x.name, y.name))
 
 
-row("matmul", "np.matmul({0}, {1})", product, weight=8, ulps=4, accumulates=True)
+row(
+    *("matmul", "np.matmul({0}, {1})", product),
+    weight=8,
+    ulps=4,
+    accumulates=True,
+    broadcasts="batches",
+)
 
 
 def contracted(g: Growing) -> Choice | None:

@@ -25,5 +25,6 @@ for _arity, _names in ((1, UNARY), (2, BINARY)):
             broadcasts=True,
             # They cross 0 where the terms that they are made of do not.
             accumulates=_name in {"gammaln", "betaln", "digamma"},
-            cusp=_name in {"entr", "rel_entr", "xlogy", "kl_div"},
+            cusp=_name in {"entr", "rel_entr", "xlogy"},
+            edge="np.any({0} == 0)" if _name == "kl_div" else "False",
         )

@@ -172,7 +172,11 @@ LEFT_ALONE: dict[str, list[Node]] = {
     "product_of_negatives": [gt.prod(-w), gt.prod(c)],
     "sum_of_eye": [gt.sum(gt.eye(entries, k=1)), gt.sum(gt.eye(3), 0), gt.sum(gt.eye(n))],
     "arg_extreme_of_negative": [gt.argmax(-small)],
-    "arg_extreme_of_increasing": [gt.argmax(gt.softmax(x, 1), 0), gt.argmax(gt.cos(x), 1)],
+    "arg_extreme_of_increasing": [
+        gt.argmax(gt.softmax(x, 1), 0),
+        gt.argmax(gt.cos(x), 1),
+        gt.argmax(gt.real(gt.matrix(dtype="complex128")), 1),
+    ],
     "reduction_of_masked": [
         gt.max(w[places]),
         gt.sum(columns_of[gt.nonzero(gt.broadcast_to(positive, (columns,)))], 1),
