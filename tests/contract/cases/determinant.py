@@ -8,7 +8,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.ir import Node, picks
-from graphc.tensor.linalg.determinant import Adjugate, Det, SlogDet
+from graphc.tensor.linalg.determinant import Adjugate, AdjugateSlope, Det, SlogDet
 from tests.contract.case import Case
 from tests.contract.cases.solve import KINDS
 
@@ -23,6 +23,13 @@ def _slogdet(kind: str, i: int) -> Any:
 def _singular(n: Any, a: Any) -> Any:
     """Of rank 2, with a pivot that is exactly zero."""
     return n.stack([a[0], 2 * a[0], a[1]])
+
+
+def _adjugate_slope(a: Any, k: Any) -> Any:
+    """By the product rule, which takes regular matrices."""
+    x = np.linalg.inv(a)
+    along = np.trace(x @ k, axis1=-2, axis2=-1)[..., None, None]
+    return np.linalg.det(a)[..., None, None] * (along * x - x @ k @ x)
 
 
 FAMILIES: dict[str, dict[str, Case]] = {
@@ -51,6 +58,10 @@ FAMILIES: dict[str, dict[str, Case]] = {
         "adjugate": Case(
             lambda a: gt.Tensor.make(Adjugate("gen"), a), ((2, 3, 3),), ("float64", "complex128"),
             lambda a: np.linalg.det(a)[..., None, None] * np.linalg.inv(a),
+        ),
+        "slope of adjugate": Case(
+            lambda a, k: gt.Tensor.make(AdjugateSlope(), a, k), ((2, 3, 3), (2, 3, 3)),
+            ("float64", "complex128"), _adjugate_slope,
         ),
     }
     | {
