@@ -47,6 +47,7 @@ class Case:
         static: The lengths are part of the types.
         special: Infinities, NaN and equal values are among the elements.
         values: Its operand by dtype, where moderate numbers do not do.
+        differentiated: Its gradient is compared with differences here, and not by another test.
     """
 
     build: Function
@@ -56,6 +57,7 @@ class Case:
     static: bool = False
     special: bool = False
     values: Callable[[str], Any] | None = None
+    differentiated: bool = True
 
     def symbolic(self, *xs: Any) -> Any:
         """The graph."""

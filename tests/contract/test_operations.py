@@ -108,7 +108,7 @@ DIFFERENTIABLE = {
     f"{family}: {name}": case
     for family, cases in FAMILIES.items()
     for name, case in cases.items()
-    if family != "cast" and not case.special
+    if family != "cast" and not case.special and case.differentiated
 }
 DERIVED = [[*DIFFERENTIABLE][i::12] for i in range(12)]
 """A few functions for all cases, each of many gradients."""
