@@ -14,7 +14,7 @@ from graphc.errors import ArgumentError, ShapeError
 from graphc.ir import Node, TensorType, picks
 from graphc.tensor import linalg
 from graphc.tensor.linalg.cholesky import lower_factor
-from graphc.tensor.linalg.determinant import Det, SlogDet
+from graphc.tensor.linalg.determinant import AdjugateSlope, Det, SlogDet
 from tests.reference import evaluate
 from tests.tensor.spectral import TIGHT, batches, found, random, ways
 
@@ -110,6 +110,7 @@ def test_gradients_of_all_orders_are_slopes() -> None:
 
     graphc.verify_grad(cost, [x], rng=0, mode="NUMPY")
     graphc.verify_grad(slope, [x], rng=0, mode="NUMPY")
+    graphc.verify_grad(AdjugateSlope(), [x, random((3, 3), "float64")], rng=0, mode="NUMPY")
 
 
 def test_the_logarithm_neither_overflows_nor_loses_the_sign() -> None:
