@@ -70,8 +70,9 @@ def _derivative(part: Any) -> str:
     text = _written(simple)
     if "…" in text and simple.op.name == "where":
         near, series, other = map(_written, simple.inputs)
-        if "…" in series and "…" not in other:
-            return f"``{other}``; the series of it where ``{near}``"
+        if "…" not in other:
+            special = "the series of it" if "…" in series else f"``{series}``"
+            return f"``{other}``; {special} where ``{near}``"
     return f"``{text}``"
 
 

@@ -87,7 +87,8 @@ def _rise(a: Tensor, total: Tensor) -> Any:
     """``digamma(a) - digamma(total)``; two poles cancel, by reflection (DLMF 5.5.4)."""
     both = less_equal(a, 0) & equal(a, floor(a)) & less_equal(total, 0)
     both = both & equal(total, floor(total))
-    return digamma(where(both, 1 - a, a)) - digamma(where(both, 1 - total, total))
+    rise = digamma(where(both, 1 - a, a)) - digamma(where(both, 1 - total, total))
+    return where(both, rise, rise)  # one value, which documentation states for each case
 
 
 betaln = binary(
