@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from graphc.ir import Node
 from graphc.site import frames_up, index_taken, is_named_updates, unpacked_to
 
 REMEDY = "return_updates=True gives a pair of outputs and updates, return_updates=False outputs."
@@ -28,7 +29,8 @@ def takes_updates(title: str, outputs: Sequence[Any]) -> bool:
         return False
     first, second = targets
     discards = isinstance(second, str) and not second.strip("_")
-    steps = len(outputs) == 1 and outputs[0].type.shape[:1] == (2,)
+    # A wrapper is not iterated over, so only an array can be unpacked into steps.
+    steps = len(outputs) == 1 and _is_of_two(outputs[0])
     written = ", ".join(x if isinstance(x, str) else "[...]" for x in targets)
     if (
         is_named_updates(second)
@@ -46,6 +48,10 @@ def takes_updates(title: str, outputs: Sequence[Any]) -> bool:
     if discards:
         _warn(f"{title}: {written} = ...: {second} is the second output, as there are no updates.")
     return False
+
+
+def _is_of_two(x: Any) -> bool:
+    return isinstance(x, Node) and x.type.shape[:1] == (2,)
 
 
 def _warn(problem: str, category: type[Warning] = UserWarning) -> None:

@@ -12,10 +12,12 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+import graphc.xtensor as gx
 from graphc.errors import SymbolicValueError
 
 x = gt.vector("x")
 two = gt.vector("two", shape=(2,))
+named = gx.xtensor("named", dims=("step",), shape=(2,))
 
 
 def one(sequence: Any = x, **options: Any) -> Any:
@@ -58,6 +60,10 @@ def under_another_name() -> None:
     out, changes = graphc.scan(lambda y: y + 1, x)  # <-
 
 
+def of_named_dimensions() -> None:
+    out, changes = graphc.scan(lambda y: y + 1, named)  # <-
+
+
 def of_a_value() -> None:
     total, changes = graphc.reduce(lambda y, s: s + y, x, 0.0)  # <-
 
@@ -81,7 +87,7 @@ def of_foldr() -> None:
 @pytest.mark.parametrize(
     "written",
     [of_one, of_two_rows, discarded, of_two_outputs, nested, nested_and_discarded, of_three,
-     under_another_name, of_a_value, of_map, of_reduce, of_foldl, of_foldr],
+     under_another_name, of_named_dimensions, of_a_value, of_map, of_reduce, of_foldl, of_foldr],
 )  # fmt: skip
 def test_a_line_that_unpacks_outputs_and_updates_gets_both(written: Callable[[], None]) -> None:
     with pytest.warns(DeprecationWarning, match="outputs and updates, as it unpacks") as found:
