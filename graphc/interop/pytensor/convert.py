@@ -134,7 +134,7 @@ class Conversion:
         is_free = variable.owner is None and not variables.has_value(variable)
         made = variables.known if is_free else variables.cut
         if variable not in made:
-            made[variable] = variables.input_of(variable)
+            variables.note(made, variable, variables.input_of(variable))
         return made[variable]
 
     def inner(self, graph: Any, values: Sequence[Any]) -> list[Any]:
@@ -180,11 +180,11 @@ class Conversion:
             try:
                 made = self._new_root(variable)
             except Refusal as refusal:
-                self.missing[f"{_named(variable)}: {refusal}"] = None
+                self.missing[f"{variables.named(variable)}: {refusal}"] = None
                 return UNKNOWN
             if hasattr(variable, "container") and not self.linked:
                 return made
-            variables.known[variable] = made
+            variables.note(variables.known, variable, made)
         return variables.known[variable]
 
     def _new_root(self, variable: Any) -> Any:
@@ -197,7 +197,8 @@ class Conversion:
             return made
         if self.closed:
             raise MissingInputError(
-                f"from_pytensor: {_named(variable)} has no value and is not among the inputs.",
+                f"from_pytensor: {variables.named(variable)} has no value and is not among the "
+                "inputs.",
                 "Add it to inputs=, or give it a value: givens={variable: value}.",
             )
         return variables.input_of(variable)
@@ -216,7 +217,7 @@ class Conversion:
             several = list(found) if isinstance(found, list | tuple) else [found]
             return [_declared(y, x) for y, x in zip(several, node.outputs, strict=True)]
         except (Refusal, DTypeError) as refused:
-            shown = ", ".join(_named(x) for x in node.inputs)
+            shown = ", ".join(variables.named(x) for x in node.inputs)
             why = refused.problem if isinstance(refused, DTypeError) else str(refused)
             line = where(variables.site_of(node.outputs[0]))
             self.missing[f"{node.op}({shown}): {why}" + (f"   {line}" if line else "")] = None
@@ -242,13 +243,6 @@ def _needs(variable: Any) -> Sequence[Any]:
     return () if variable.owner is None else variable.owner.inputs
 
 
-def _named(variable: Any) -> str:
-    """A variable with its type."""
-    type = variables.tensor_type(variable)
-    shown = repr(type) if type is not None else str(variable.type)
-    return f"{variable.name}: {shown}" if variable.name else shown
-
-
 def _unknown(type: Any) -> Any:
     return UNKNOWN if type is None else type()
 
@@ -263,7 +257,7 @@ def _declared(y: Any, variable: Any) -> Any:
     if y.ndim != wanted.ndim:
         raise InvalidGraphError(
             f"from_pytensor: the converter of {variable.owner.op} gave {y!r} for "
-            f"{_named(variable)}.",
+            f"{variables.named(variable)}.",
             "It must give an array of that rank.",
         )
     y = _specified(cast(y, wanted.dtype), variable)
@@ -301,7 +295,7 @@ def _given(variable: Any, value: Any) -> Any:
     )
     if type is not None and (made.dtype != type.dtype or made.ndim != type.ndim):
         raise ArgumentError(
-            f"from_pytensor: givens has {made!r} for {_named(variable)}.",
+            f"from_pytensor: givens has {made!r} for {variables.named(variable)}.",
             "Give a value of that dtype and rank.",
         )
     return made

@@ -7,14 +7,14 @@ import sys
 import warnings
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
 from graphc.compile.shared import Shared, SharedInput, Store
 from graphc.compile.streams import shared_rng
 from graphc.interop.pytensor.application import Refusal
-from graphc.ir import TensorType
+from graphc.ir import Input, Node, TensorType
 from graphc.link import as_numpy
 from graphc.random.generator import rng
 from graphc.site import Site, frames_up
@@ -25,6 +25,22 @@ known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 cut: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 """The inputs that stand for computed variables and shared ones, where the user asks for it."""
+
+_counterparts: WeakKeyDictionary[Node, ref[Any]] = WeakKeyDictionary()
+"""For inputs and shared variables of graphc, PyTensor's variables that they stand for."""
+
+
+def note(made: WeakKeyDictionary[Any, Any], variable: Any, x: Any) -> None:
+    """Note what stands for a variable; where both are arrays, each for the other."""
+    made[variable] = x
+    if isinstance(x, Node) and isinstance(x.op, Input) and tensor_type(variable) is not None:
+        _counterparts[x] = ref(variable)
+
+
+def counterpart(x: Node) -> Any:
+    """PyTensor's variable for an input or a shared variable; None where there is none."""
+    found = _counterparts.get(x)
+    return None if found is None else found()
 
 
 def is_variable(x: Any) -> bool:
@@ -55,20 +71,23 @@ def is_generator(variable: Any) -> bool:
     return "RandomType" in kinds(variable)
 
 
+_OWN: Any = Store.__dict__["value"]
+"""The slot of a store that has its value, and of a linked one PyTensor's container."""
+
+
 class LinkedStore(Store):
     """The value of a shared variable of PyTensor, which both libraries read and write.
 
     It is read at each call, as PyTensor's functions write into arrays. No backend's array is kept.
-
-    Attributes:
-        container: PyTensor's, which has the value.
     """
 
-    __slots__ = ("container",)
+    # None of its own: the store of a variable that was graphc's alone becomes one.
+    __slots__ = ()
 
-    def __init__(self, container: Any) -> None:
-        self.container = container
-        super().__init__(container.storage[0], owned=False)
+    @property
+    def container(self) -> Any:
+        """PyTensor's container, which has the value."""
+        return _OWN.__get__(self)
 
     @property
     def value(self) -> Any:
@@ -92,6 +111,20 @@ class LinkedStore(Store):
 
     def converted(self, value: Any) -> None:
         """Nothing is kept."""
+
+
+def link(store: Store, container: Any) -> None:
+    """Let a store have PyTensor's value instead of its own, for all functions that refer to it."""
+    with store.lock:
+        _OWN.__set__(store, container)
+        store.__class__ = LinkedStore
+
+
+def named(variable: Any) -> str:
+    """A variable with its type."""
+    type = tensor_type(variable)
+    shown = repr(type) if type is not None else str(variable.type)
+    return f"{variable.name}: {shown}" if variable.name else shown
 
 
 def site_of(variable: Any) -> Site | None:
@@ -145,7 +178,9 @@ def shared_of(variable: Any, linked: bool) -> Any:
     if type is None:
         raise Refusal(f"a shared variable of the type {variable.type} is no array")
     value = variable.container.storage[0]
-    store = LinkedStore(variable.container) if linked else Store(np.array(value), owned=True)
+    store = Store(value if linked else np.array(value), owned=not linked)
+    if linked:
+        link(store, variable.container)
     return Shared.make(SharedInput(type, variable.name, store))
 
 
