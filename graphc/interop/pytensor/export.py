@@ -6,8 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-import pytensor
-import pytensor.tensor as pt
+
+try:
+    import pytensor
+    import pytensor.tensor as pt
+    from pytensor.tensor.sharedvar import TensorSharedVariable
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "graphc.interop.pytensor.to_pytensor needs PyTensor.\n"
+        "Install it: pip install 'graphc[pymc]'.",
+        name=error.name,
+    ) from error
 
 from graphc.compile.arguments import goes_into, is_weak, shown
 from graphc.compile.mode import Mode, get_mode
@@ -18,7 +27,7 @@ from graphc.implicit.node import ImplicitTensor
 from graphc.implicit.policy import enforce_policy
 from graphc.interop.pytensor import rewrites as rewrites, variables
 from graphc.interop.pytensor.operation import applied, own_type
-from graphc.interop.pytensor.variables import is_variable
+from graphc.interop.pytensor.variables import LinkedStore, is_variable
 from graphc.ir import (
     Constant,
     Input,
@@ -121,14 +130,20 @@ class _Conversion:
         known = variables.counterpart(x)
         if known is not None and (self.linked or not isinstance(x, Shared)):
             return known
-        if not isinstance(x, Shared):
-            made = own_type(x.type)(x.name)
-        else:
-            made = pytensor.shared(x.get_value(), x.name, shape=x.type.shape)
-            if not self.linked:
-                return made
-            variables.link(x.op.store, made.container)
-        variables.note(variables.known, made, x)
+        made = own_type(x.type)(x.name) if not isinstance(x, Shared) else self._shared(x)
+        if self.linked or not isinstance(x, Shared):
+            variables.note(variables.known, made, x)
+        return made
+
+    def _shared(self, x: Shared) -> Any:
+        store = x.op.store
+        if self.linked and isinstance(store, LinkedStore):
+            # PyTensor's variable is gone, and functions of it may be left.
+            kind = own_type(x.type)
+            return TensorSharedVariable(kind, None, None, container=store.container, name=x.name)
+        made = pytensor.shared(x.get_value(), x.name, shape=x.type.shape)
+        if self.linked:
+            variables.link(store, made.container)
         return made
 
 

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
-
-try:
-    import pytensor.tensor as pt
-    from pytensor.gradient import DisconnectedType, grad_undefined
-    from pytensor.graph.basic import Apply
-    from pytensor.link.jax.ops import JAXOp
-    from pytensor.tensor.shape import Shape_i
-    from pytensor.tensor.type import TensorType as PytensorType
-except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "graphc.interop.pytensor.to_pytensor needs PyTensor.\nInstall it: "
-        "pip install 'graphc[pymc]'.",
-        name=error.name,
-    ) from error
+import pytensor.tensor as pt
+from pytensor.gradient import DisconnectedType, grad_undefined
+from pytensor.graph.basic import Apply
+from pytensor.link.jax.ops import JAXOp
+from pytensor.tensor.shape import Shape_i
+from pytensor.tensor.type import TensorType as PytensorType
 
 from graphc.compile.function import Function, function
 from graphc.compile.mode import Mode, get_mode
-from graphc.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from graphc.errors import (
+    ArgumentError,
+    DTypeError,
+    GradientError,
+    OperationError,
+    ShapeError,
+    UnsupportedOperationError,
+)
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, summed, typed_like
 from graphc.interop.pytensor.application import Application
 from graphc.interop.pytensor.table import register
-from graphc.interop.pytensor.variables import named, tensor_type
+from graphc.interop.pytensor.variables import is_variable, named, tensor_type
 from graphc.ir import Graph, Node, TensorType, is_inexact, replaced, toposort
 from graphc.rewrite.facts.lengths import length_of
 from graphc.tensor.core.assertion import CheckAndRaise
@@ -39,6 +40,9 @@ from graphc.tensor.core.shape import Length
 from graphc.tensor.core.tensor import Tensor
 
 T = TypeVar("T")
+
+NO_GRADIENT = (GradientError, UnsupportedOperationError)
+"""Errors of derivatives that do not exist, which nobody may need."""
 
 
 class GraphcOp(JAXOp):  # type: ignore[misc]
@@ -68,7 +72,7 @@ class GraphcOp(JAXOp):  # type: ignore[misc]
         return self.mode.written
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return operation, (self.graph.inputs, self.graph.outputs, self.mode, self.name)
+        return _unpickled, (self.graph, self.mode, self.name)
 
     def __copy__(self) -> GraphcOp:
         return self
@@ -87,19 +91,25 @@ class GraphcOp(JAXOp):  # type: ignore[misc]
     # Types.
 
     def make_node(self, *inputs: Any) -> Any:
-        """Apply it to variables of the types of its inputs, or to numbers and arrays."""
+        """Apply it to variables of the types of its inputs.
+
+        Raises:
+            ArgumentError: A wrong number of them, or what is no variable of arrays.
+            DTypeError: One of another dtype.
+            ShapeError: One of another rank or known length.
+        """
         own = self.graph.inputs
         if len(inputs) != len(own):
             raise ArgumentError(f"{self} takes {len(own)} arrays and got {len(inputs)}.")
-        given = [pt.as_tensor_variable(x) for x in inputs]
-        shapes = tuple(_lengths(x, y) for x, y in zip(own, given, strict=True))
+        shapes = tuple(_lengths(x, y) for x, y in zip(own, inputs, strict=True))
         types = self._kept(shapes, lambda: self._results(shapes))
-        return Apply(self, given, [own_type(t)() for t in types])
+        arrays = [pt.as_tensor_variable(x) for x in inputs]
+        return Apply(self, arrays, [own_type(t)() for t in types])
 
     def _results(self, shapes: Sequence[tuple[int | None, ...]]) -> list[TensorType]:
         """The types of the outputs for inputs of which more may be known."""
         own = self.graph.inputs
-        swaps = {x: x.type.with_shape(n)() for x, n in zip(own, shapes, strict=True)}
+        swaps = {x: x.type.with_shape(n)(x.name) for x, n in zip(own, shapes, strict=True)}
         swaps = {x: y for x, y in swaps.items() if x.type is not y.type}
         return [y.type for y in replaced(self.graph.outputs, swaps)]
 
@@ -126,6 +136,7 @@ class GraphcOp(JAXOp):  # type: ignore[misc]
     @cached_property
     def function(self) -> Function:
         """The graph, compiled."""
+        self._process = os.getpid()
         return self._compiled(self.mode)
 
     @cached_property
@@ -145,14 +156,26 @@ class GraphcOp(JAXOp):  # type: ignore[misc]
         )
 
     def perform(self, node: Any, inputs: Sequence[Any], outputs: Sequence[list[Any]]) -> None:
-        """Run it by its mode."""
-        for cell, y in zip(outputs, self.function(*inputs), strict=True):
+        """Run it by its mode.
+
+        Raises:
+            OperationError: The process was forked after it ran on JAX or MLX.
+        """
+        run = self.function
+        if self._process != os.getpid() and not self.mode.backend.eager:
+            raise OperationError(
+                f"{self} cannot run on {self.mode.name} in a forked process: it would wait for "
+                "ever, as the library's threads are missing there.",
+                "Start processes otherwise, pm.sample(..., mp_ctx='forkserver') or cores=1, or say "
+                "to_pytensor(..., mode='NUMPY').",
+            )
+        for cell, y in zip(outputs, run(*inputs), strict=True):
             # A copy: PyTensor may write into it, and it may be an argument or a backend's buffer.
             cell[0] = np.array(y)
 
     def perform_jax(self, *inputs: Any) -> Any:
         """Run it while JAX traces."""
-        if any(isinstance(node.op, CheckAndRaise) for node in self.graph.nodes):
+        if _has_checks(self.graph):
             warnings.warn(
                 f"{self} checks conditions, which PyTensor's JAX linker leaves out, as it does "
                 "its own.",
@@ -188,7 +211,7 @@ class GraphcOp(JAXOp):  # type: ignore[misc]
         made = iter(applied(given, wanted, [*inputs, *known.values()], self.mode))
         result = []
         for i, (x, g) in enumerate(zip(inputs, found, strict=True)):
-            if isinstance(g, GradientError):
+            if isinstance(g, NO_GRADIENT):
                 result.append(grad_undefined(self, i, x, str(g)))
             else:
                 result.append(DisconnectedType()() if g is None else next(made))
@@ -242,6 +265,12 @@ def operation(inputs: Sequence[Node], outputs: Sequence[Node], mode: Mode, name:
     return _once(_operations, (graph, mode.written), lambda: GraphcOp(graph, mode, name))
 
 
+def _unpickled(graph: Graph, mode: Mode, name: str) -> GraphcOp:
+    # As where it was pickled; nothing else may import them in this process.
+    import_module("graphc.interop.pytensor.rewrites")
+    return operation(graph.inputs, graph.outputs, mode, name)
+
+
 def _once(made: WeakValueDictionary[Any, T], key: Any, make: Callable[[], T]) -> T:
     known = made.get(key)
     return made.setdefault(key, make()) if known is None else known
@@ -277,6 +306,8 @@ def own_type(type: TensorType) -> Any:
 
 def _lengths(x: Node, variable: Any) -> tuple[int | None, ...]:
     """What is known of an input's lengths where a variable stands for it."""
+    if not is_variable(variable):
+        raise ArgumentError(f"{variable!r} is no variable of PyTensor.", "Give pt.as_tensor(it).")
     given = tensor_type(variable)
     what = f"to_pytensor: {named(variable)} is given for {x!r}"
     if given is None:
@@ -287,6 +318,12 @@ def _lengths(x: Node, variable: Any) -> tuple[int | None, ...]:
     if given.ndim != x.type.ndim or any(n != m and None not in {n, m} for n, m in pairs):
         raise ShapeError(f"{what}, of another shape.", "Reshape or index it.")
     return tuple(m if n is None else n for n, m in pairs)
+
+
+def _has_checks(graph: Graph) -> bool:
+    """Whether a graph, or one that it holds, checks conditions."""
+    ops = [node.op for node in graph.nodes]
+    return any(isinstance(op, CheckAndRaise) or any(map(_has_checks, op.graphs())) for op in ops)
 
 
 def _inexact(xs: Sequence[Node], given: Sequence[Any]) -> dict[int, Any]:
@@ -303,7 +340,7 @@ def _cotangents(known: Mapping[Node, Tensor], xs: Sequence[Node]) -> list[Any]:
     wanted = [x for x in xs if is_inexact(x.type.dtype)]
     try:
         found: list[Any] = [*cotangents(known, wanted)]
-    except GradientError:
+    except NO_GRADIENT:
         found = [_cotangent(known, x) for x in wanted]
     by_input = dict(zip(wanted, found, strict=True))
     return [by_input.get(x) for x in xs]
@@ -312,7 +349,7 @@ def _cotangents(known: Mapping[Node, Tensor], xs: Sequence[Node]) -> list[Any]:
 def _cotangent(known: Mapping[Node, Tensor], x: Node) -> Any:
     try:
         return cotangents(known, [x])[0]
-    except GradientError as error:
+    except NO_GRADIENT as error:
         return error
 
 
