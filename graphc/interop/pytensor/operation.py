@@ -257,12 +257,13 @@ _operations: WeakValueDictionary[Any, GraphcOp] = WeakValueDictionary()
 
 def operation(inputs: Sequence[Node], outputs: Sequence[Node], mode: Mode, name: str) -> GraphcOp:
     """The operation of a graph; equal graphs with inputs of equal types and names have one."""
-    own = [
-        _once(_numbered, (i, x.type, x.name), lambda x=x: Node.input(x.type, x.name))
-        for i, x in enumerate(inputs)
-    ]
+    own = [_parameter(i, x) for i, x in enumerate(inputs)]
     graph = Graph(own, replaced(outputs, dict(zip(inputs, own, strict=True))))
     return _once(_operations, (graph, mode.written), lambda: GraphcOp(graph, mode, name))
+
+
+def _parameter(place: int, x: Node) -> Node:
+    return _once(_numbered, (place, x.type, x.name), lambda: Node.input(x.type, x.name))
 
 
 def _unpickled(graph: Graph, mode: Mode, name: str) -> GraphcOp:
@@ -316,7 +317,7 @@ def _lengths(x: Node, variable: Any) -> tuple[int | None, ...]:
         raise DTypeError(f"{what}, of another dtype.", f"Cast it: .astype({x.type.dtype!r}).")
     pairs = [*zip(x.type.shape, given.shape, strict=False)]
     if given.ndim != x.type.ndim or any(n != m and None not in {n, m} for n, m in pairs):
-        raise ShapeError(f"{what}, of another shape.", "Reshape or index it.")
+        raise ShapeError(f"{what}, of another shape.", "Reshape, squeeze or index it.")
     return tuple(m if n is None else n for n, m in pairs)
 
 

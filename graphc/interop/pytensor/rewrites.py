@@ -18,8 +18,6 @@ from graphc.interop.pytensor.variables import input_of
 from graphc.ir import Node, replaced
 
 
-@register_canonicalize("fast_compile")
-@node_rewriter([GraphcOp])
 def graphc_without_unused(fgraph: Any, node: Any) -> dict[Any, Any] | None:
     """Compute no results that nothing needs, such as gradients with respect to data."""
     used = [i for i, y in enumerate(node.outputs) if fgraph.clients[y]]
@@ -32,8 +30,6 @@ def graphc_without_unused(fgraph: Any, node: Any) -> dict[Any, Any] | None:
     return dict(zip(old, made, strict=True))
 
 
-@register_canonicalize("fast_compile")
-@node_rewriter([Blockwise])
 def graphc_batch(fgraph: Any, node: Any) -> list[Any] | None:
     """A batch is one operation by graphc's rules of batches, where PyTensor would loop over it."""
     op = node.op.core_op
@@ -46,7 +42,6 @@ def graphc_batch(fgraph: Any, node: Any) -> list[Any] | None:
     return made
 
 
-@graph_rewriter
 def graphc_fusion(fgraph: Any) -> None:
     """Operations on the same variables are one, as a value and its gradient, which share work."""
     nodes = fgraph.toposort()
@@ -92,5 +87,7 @@ def _fuse(fgraph: Any, nodes: Sequence[Any]) -> None:
     fgraph.replace_all_validate([*zip(old, made, strict=True)], reason="graphc_fusion")
 
 
+register_canonicalize(node_rewriter([GraphcOp])(graphc_without_unused), "fast_compile")
+register_canonicalize(node_rewriter([Blockwise])(graphc_batch), "fast_compile")
 # After PyTensor's other rewrites of what is computed, and before those of memory.
-optdb.register("graphc_fusion", graphc_fusion, "fast_run", position=47)
+optdb.register("graphc_fusion", graph_rewriter(graphc_fusion), "fast_run", position=47)
