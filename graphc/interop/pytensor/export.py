@@ -38,8 +38,9 @@ from graphc.ir import (
     flatten,
     rebuild,
     toposort,
+    unwrapped,
 )
-from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.core.tensor import FILL, Tensor, holds_mask
 
 
 def to_pytensor(
@@ -173,6 +174,7 @@ def _output(y: Any) -> Tensor:
 
 def _part(x: Any) -> Node:
     """A part of a graph that may have a value."""
+    x = unwrapped(x)
     if isinstance(x, ImplicitTensor):
         raise ArgumentError(
             f"to_pytensor: givens has the implicit {x!r}, which is no variable of PyTensor.",
@@ -195,6 +197,8 @@ def _value(x: Node, value: Any) -> Any:
             f"to_pytensor: givens has {value!r} for {x!r}, which is graphc's.",
             "Give PyTensor's variable, or replace it before: graphc.clone_replace(y, {x: value}).",
         )
+    if holds_mask(value):
+        raise ArgumentError(f"to_pytensor: givens has a masked array for {x!r}.", FILL)
     array = np.asarray(value)
     if not goes_into(array, x.type, is_weak(value)):
         raise DTypeError(

@@ -259,7 +259,9 @@ def operation(inputs: Sequence[Node], outputs: Sequence[Node], mode: Mode, name:
     """The operation of a graph; equal graphs with inputs of equal types and names have one."""
     own = [_parameter(i, x) for i, x in enumerate(inputs)]
     graph = Graph(own, replaced(outputs, dict(zip(inputs, own, strict=True))))
-    return _once(_operations, (graph, mode.written), lambda: GraphcOp(graph, mode, name))
+    made = GraphcOp(graph, mode, name)
+    # One with captured arrays has the values that they have when it is compiled, not before.
+    return made if graph.leaves else _once(_operations, (graph, mode.written), lambda: made)
 
 
 def _parameter(place: int, x: Node) -> Node:

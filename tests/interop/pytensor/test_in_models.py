@@ -98,31 +98,28 @@ def test_a_distribution_of_ones_own_has_its_density() -> None:
     np.testing.assert_allclose(density, 2 * np.log(2) - 4, 1e-12)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"chains": 2, "cores": 2, "mp_ctx": "forkserver"},
-        {
-            "chains": 2,
-            "nuts_sampler": "numpyro",
-            "nuts_sampler_kwargs": {"chain_method": "vectorized"},
-        },
-    ],
-    ids=["processes", "numpyro"],
-)
-def test_pymc_samples_it(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("sampler", ["pymc", "numpyro", "nutpie"])
+def test_pymc_samples_it(sampler: str) -> None:
     import pymc as pm  # noqa: PLC0415
 
+    pytest.importorskip(sampler)
+    options: dict[str, Any] = {
+        "pymc": {"cores": 2, "mp_ctx": "forkserver"},
+        "numpyro": {"nuts_sampler_kwargs": {"chain_method": "vectorized"}},
+        "nutpie": {"cores": 1},
+    }[sampler]
     with garch(by_graphc("JAX")), warnings.catch_warnings(action="ignore"):
         found = pm.sample(
             draws=100,
             tune=100,
+            chains=2,
+            nuts_sampler=sampler,
             random_seed=1,
             progressbar=False,
             compute_convergence_checks=False,
             **options,
         )
     draws = found.posterior["a"].values
-    assert draws.shape == (options["chains"], 100)
+    assert draws.shape == (2, 100)
     assert 0.1 < draws.mean() < 0.4
     assert draws.std() > 0.02

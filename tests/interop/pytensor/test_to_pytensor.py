@@ -242,6 +242,11 @@ def operations(f: Any) -> list[Any]:
         (lambda x: to_pytensor(x * 2, {x: pt.fvector("p")}), DTypeError, r"p: float32.*given for"),
         (lambda x: to_pytensor(x * 2, {x: pt.matrix("p")}), ShapeError, "another shape"),
         (lambda x: to_pytensor(x * 2, {x: np.array([1j])}), DTypeError, "complex128"),
+        (
+            lambda x: to_pytensor(x * 2, {x: np.ma.masked_array([1.0], [True])}),
+            ArgumentError,
+            "masked array",
+        ),
         (lambda x: to_pytensor(x * 2, {x: gt.exp(x)}), ArgumentError, "clone_replace"),
         (lambda x: to_pytensor(x * 2, {pt.vector(): x}), ArgumentError, "is no input"),
         (lambda x: to_pytensor(x * 2, {gt.vector("z"): 1.0}), UnusedInputError, "z: float64"),
@@ -356,11 +361,20 @@ def test_equal_graphs_are_one_operation_and_other_arrays_another() -> None:
         return to_pytensor((gt.exp(x) * values).sum(), {x: p}, mode="NUMPY")
 
     one, same, other = build(data), build(data), build(data + 1)
-    assert one.owner.op is same.owner.op
+    assert one.owner.op == same.owner.op
+    assert hash(one.owner.op) == hash(same.owner.op)
     assert one.owner.op != other.owner.op
     f = pytensor.function([p], [one, same, other], mode=PytensorMode("py", "fast_compile"))
     assert len(operations(f)) == 2
     assert float(f(np.zeros(12))[2]) == data.sum() + 12
+
+
+def test_a_captured_array_has_the_values_of_when_a_function_is_compiled() -> None:
+    data, x, p = np.ones(12), gt.vector("x"), pt.vector("p")
+    f, again = (to_pytensor((x * data).sum(), {x: p}, mode="NUMPY") for _ in range(2))
+    assert float(f.eval({p: np.ones(12)})) == 12.0
+    data[:] = 2
+    assert float(again.eval({p: np.ones(12)})) == 24.0
 
 
 def test_gradients_that_nothing_needs_are_not_computed() -> None:

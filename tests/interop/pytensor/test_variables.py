@@ -154,20 +154,24 @@ def test_a_chain_of_thousands_of_operations_converts() -> None:
 
 ALONE = """
 import sys
+import graphc.tensor
 import graphc.interop.pytensor as gp
 assert "pytensor" not in sys.modules
 sys.modules["pytensor"] = None
-try:
-    gp.mode
-except ModuleNotFoundError as error:
-    assert "pip install 'graphc[pymc]'" in str(error)
-else:
-    raise AssertionError
+for name in ("mode", "to_pytensor"):
+    try:
+        getattr(gp, name)
+    except ModuleNotFoundError as error:
+        assert "pip install 'graphc[pymc]'" in str(error)
+    else:
+        raise AssertionError
 del sys.modules["pytensor"]
 gp.mode("NUMPY")
 assert "pytensor" in sys.modules
+gp.to_pytensor(graphc.tensor.zeros(3) + 1, mode="NUMPY").eval()
+assert "jax" not in sys.modules
 """
 
 
-def test_pytensor_is_loaded_by_its_mode_alone_which_says_where_it_is_missing() -> None:
+def test_pytensor_is_loaded_where_it_is_needed_alone_which_says_where_it_is_missing() -> None:
     subprocess.run([sys.executable, "-c", ALONE], check=True)
