@@ -150,9 +150,10 @@ def test_a_graph_has_the_values_and_derivatives_of_pytensors(
     check(name, LINKERS[place[0]](), place[1])
 
 
-@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:Numba will use object mode")
-@pytest.mark.parametrize("name", ["elements", "several"])
+@pytest.mark.parametrize(
+    "name", ["elements", pytest.param("several", marks=pytest.mark.exhaustive)]
+)
 def test_numba_calls_it_in_object_mode(name: str) -> None:
     check(name, "NUMBA", "NUMPY")
 
