@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/.installed  ## fit eight models to real data on every backend, and draw them into build/
+demo: $(VENV)/.installed  ## fit nine models to real data on every backend, and draw them into build/
 	@$(BIN)/python examples/oring.py
 	@echo
 	@$(BIN)/python examples/oring_posterior.py
@@ -28,6 +28,8 @@ demo: $(VENV)/.installed  ## fit eight models to real data on every backend, and
 	@$(BIN)/python examples/packed.py
 	@echo
 	@$(BIN)/python examples/earthquakes.py
+	@echo
+	@$(BIN)/python examples/earthquakes_posterior.py
 	@echo
 	@$(BIN)/python examples/sunspot_cycle.py
 
