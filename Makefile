@@ -44,10 +44,13 @@ fuzz: $(VENV)/.installed  ## run N random programs, from seed SEED on, on every 
 test-all: $(VENV)/.installed  ## run what `make test` leaves out: whole tables, long fuzzing, C++ kernels
 	@$(PYTEST) -m exhaustive
 
-test-part: $(VENV)/.installed  ## run what a release of Python or JAX may break, in three minutes
+test-part: $(VENV)/.installed  ## run what a release of Python, JAX or PyMC may break, in five minutes
+	@$(BIN)/python -m graphc doctor | grep -E '^(python|packages) '
 	@$(PYTEST) -m "not exhaustive" tests/capture tests/compile tests/interop \
 		tests/loop/test_unpacking.py tests/test_site.py
 	@$(PYTEST) -m "not exhaustive" --one-in 10 tests/contract
+	@$(PYTEST) -m exhaustive --one-in 4 tests/interop
+	@$(PYTEST) -m exhaustive -k pymc tests/interop
 
 test-newest: $(VENV)/.installed  ## run test-part on the newest Python of this machine
 	@.ci/test-newest $(BIN)/python
