@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +20,11 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 from graphc.compile.function import function
-from graphc.compile.mode import Mode as GraphcMode
+from graphc.compile.mode import Mode as GraphcMode, get_mode
 from graphc.compile.streams import key_from
-from graphc.interop.pytensor import variables
+from graphc.interop.pytensor import forks, variables
 from graphc.interop.pytensor.convert import Conversion
+from graphc.site import mark_own
 
 EXCLUDED = {
     "cxx_only": "operations of C code",
@@ -52,6 +56,9 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
 
     def __init__(self, mode: str | GraphcMode | None = None, **kwargs: Any) -> None:
         self.mode = mode
+        for library in ("pytensor", "pymc"):
+            if library in sys.modules:  # its frames are not the user's line
+                mark_own(str(Path(str(sys.modules[library].__file__)).parent) + os.sep)
         super().__init__(**kwargs)
 
     def fgraph_convert(self, fgraph: Any, *args: Any, **kwargs: Any) -> Callable[..., Any]:
@@ -75,8 +82,9 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         return [storage_map[x] for x in self.fgraph.inputs]
 
     def jit_compile(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """The function itself: graphc has compiled it."""
-        return fn
+        """The function, which graphc has compiled, for one process."""
+        backend = get_mode(self.mode).backend
+        return fn if backend.eager else forks.checked(fn, backend.name)
 
 
 def _with_state(

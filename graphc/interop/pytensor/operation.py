@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -24,12 +23,12 @@ from graphc.errors import (
     ArgumentError,
     DTypeError,
     GradientError,
-    OperationError,
     ShapeError,
     UnsupportedOperationError,
 )
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents, summed, typed_like
+from graphc.interop.pytensor import forks
 from graphc.interop.pytensor.application import Application
 from graphc.interop.pytensor.table import register
 from graphc.interop.pytensor.variables import is_variable, named, tensor_type
@@ -136,8 +135,13 @@ class GraphcOp(JAXOp):  # type: ignore[misc]
     @cached_property
     def function(self) -> Function:
         """The graph, compiled."""
-        self._process = os.getpid()
         return self._compiled(self.mode)
+
+    @cached_property
+    def _run(self) -> Callable[..., Any]:
+        """The same for one process, where the backend has threads."""
+        backend = self.mode.backend
+        return self.function if backend.eager else forks.checked(self.function, backend.name)
 
     @cached_property
     def jax_function(self) -> Callable[..., Any]:
@@ -159,17 +163,9 @@ class GraphcOp(JAXOp):  # type: ignore[misc]
         """Run it by its mode.
 
         Raises:
-            OperationError: The process was forked after it ran on JAX or MLX.
+            ModeError: The process was forked after it ran on JAX or MLX.
         """
-        run = self.function
-        if self._process != os.getpid() and not self.mode.backend.eager:
-            raise OperationError(
-                f"{self} cannot run on {self.mode.name} in a forked process: it would wait for "
-                "ever, as the library's threads are missing there.",
-                "Start processes otherwise, pm.sample(..., mp_ctx='forkserver') or cores=1, or say "
-                "to_pytensor(..., mode='NUMPY').",
-            )
-        for cell, y in zip(outputs, run(*inputs), strict=True):
+        for cell, y in zip(outputs, self._run(*inputs), strict=True):
             # A copy: PyTensor may write into it, and it may be an argument or a backend's buffer.
             cell[0] = np.array(y)
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
 
 import graphc
-from graphc.errors import UnsupportedOperationError
-from graphc.interop.pytensor import mode as graphc_mode
+from graphc.errors import ModeError, UnsupportedOperationError
+from graphc.interop.pytensor import forks, mode as graphc_mode
 from tests.interop.pytensor.graphs import recurrence
 from tests.interop.pytensor.test_converters import Cubed
 
@@ -76,3 +81,47 @@ def test_a_mode_of_graphc_keeps_its_options() -> None:
     with pytest.raises(IndexError):
         checked([1.0, 2.0], 5)
     unchecked([1.0, 2.0], 5)
+
+
+def test_a_forked_process_fails_instead_of_waiting_for_ever(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = pt.vector("x")
+    f = pytensor.function([x], x * 2, mode=graphc_mode(mode))
+    f([1.0])
+    with monkeypatch.context() as forked:
+        forked.setattr(forks, "_forks", forks._forks + 1)
+        if mode == "NUMPY":
+            assert f([1.0]).tolist() == [2.0]
+        else:
+            with pytest.raises(ModeError, match=r'mp_ctx="forkserver"') as error:
+                f([1.0])
+            assert Path(__file__).name in str(error.value)
+            with pytest.raises(ModeError, match="forked"):
+                pytensor.function([x], x * 3, mode=graphc_mode(mode))
+    assert f([1.0]).tolist() == [2.0]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_fork_is_noticed() -> None:
+    script = """
+import os, warnings, pytensor, pytensor.tensor as pt
+from graphc.interop.pytensor import mode
+warnings.simplefilter("ignore")
+x = pt.vector("x")
+f, g = (pytensor.function([x], x * 2, mode=mode(name)) for name in ("JAX", "NUMPY"))
+f([1.0])
+child = os.fork()
+if not child:
+    try:
+        f([1.0])
+    except ValueError:
+        os._exit(g([1.0]).tolist() == [2.0])
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1"]
