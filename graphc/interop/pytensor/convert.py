@@ -106,12 +106,14 @@ class Conversion:
     Attributes:
         linked: Whether shared variables share their value with PyTensor.
         closed: Whether no inputs are allowed but those that are given.
+        overrides: Converters to use in place of others, by the names of PyTensor's classes.
         missing: What has no converter, with the reason.
         default_updates: Shared variables that have one, of both libraries.
     """
 
     linked: bool = True
     closed: bool = False
+    overrides: Mapping[str, Any] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
     default_updates: dict[Any, Any] = field(default_factory=dict)
 
@@ -206,7 +208,8 @@ class Conversion:
         """What stands for the outputs of a node; new inputs where it has no converter."""
         types = tuple(variables.tensor_type(y) for y in node.outputs)
         values = [done[x] for x in node.inputs]
-        convert = converter_of(type(node.op))
+        kind = type(node.op)
+        convert = self.overrides.get(kind.__name__) or converter_of(kind)
         try:
             if convert is None:
                 raise Refusal("it has no converter")
