@@ -106,9 +106,9 @@ def inference_data(model: Any, posterior: Any, stats: Any, attributes: Mapping[s
         "constant_data": dataset(model, _computed(model, data), {}),
     }
     groups = {name: x for name, x in groups.items() if x.data_vars}
-    if hasattr(arviz, "InferenceData"):
-        return arviz.InferenceData(**groups)
-    return xarray.DataTree.from_dict(groups)
+    # ArviZ 1 finds the name by its __getattr__, with a warning that it is a DataTree.
+    own = vars(arviz).get("InferenceData")
+    return xarray.DataTree.from_dict(groups) if own is None else own(**groups)
 
 
 def _computed(model: Any, variables: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:

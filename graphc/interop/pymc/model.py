@@ -21,7 +21,7 @@ import graphc.tensor as gt
 from graphc.errors import ArgumentError
 from graphc.interop.pytensor.application import Application
 from graphc.interop.pytensor.convert import Conversion
-from graphc.interop.pytensor.identity import check_and_raise, unchanged
+from graphc.interop.pytensor.identity import check_and_raise
 from graphc.tensor.core.tensor import Tensor
 
 
@@ -50,7 +50,7 @@ def converted(
 
     Checks of parameters are what PyMC makes of them when it compiles a model.
     """
-    check = below_everything if model.check_bounds else unchanged
+    check = below_everything if model.check_bounds else unchecked
     conversion = Conversion(linked=linked, overrides={"CheckParameterValue": check})
     return conversion.outputs(wanted, dict(given))
 
@@ -68,6 +68,11 @@ def below_everything(at: Application, x: Tensor, *conditions: Tensor) -> Tensor:
     for condition in conditions[1:]:
         valid = valid & condition
     return gt.where(valid, x, -np.inf)
+
+
+def unchecked(at: Application, x: Tensor, *conditions: Tensor) -> Tensor:
+    """What is checked."""
+    return x
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from graphc.ir.walk import reached
 from graphc.tensor.arrays.vectorize import vectorize_graph
 
 
-def predictive(  # noqa: PLR0913 (each of them is one choice)
+def predictive(
     model: Any = None,
     draws: Any = None,
     var_names: Iterable[str] | None = None,

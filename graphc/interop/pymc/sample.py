@@ -191,7 +191,7 @@ def starts(
     raise ArgumentError(
         f"sample: the log-density or its gradient is not finite near the initial point, in {TRIES} "
         "tries.",
-        "model.point_logps() shows which variable; pm.Normal(..., initval=...) sets where to begin.",
+        "model.point_logps() shows which variable; initval= of a variable says where to begin.",
     )
 
 
@@ -204,7 +204,7 @@ def library(name: str, sampler: str) -> Any:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        if error.name != name.split(".")[0]:
+        if error.name != name.split(".", maxsplit=1)[0]:
             raise
         raise ModuleNotFoundError(
             f"sample: sampler={sampler!r} needs {error.name}.\n"

@@ -178,16 +178,17 @@ class Conversion:
 
     def _root(self, variable: Any) -> Any:
         """What stands for a variable that nothing computes."""
-        if variable not in variables.known:
-            try:
-                made = self._new_root(variable)
-            except Refusal as refusal:
-                self.missing[f"{_named(variable)}: {refusal}"] = None
-                return UNKNOWN
-            if hasattr(variable, "container") and not self.linked:
-                return made
+        is_copied = hasattr(variable, "container") and not self.linked
+        if not is_copied and variable in variables.known:
+            return variables.known[variable]
+        try:
+            made = self._new_root(variable)
+        except Refusal as refusal:
+            self.missing[f"{_named(variable)}: {refusal}"] = None
+            return UNKNOWN
+        if not is_copied:
             variables.known[variable] = made
-        return variables.known[variable]
+        return made
 
     def _new_root(self, variable: Any) -> Any:
         if hasattr(variable, "data"):
