@@ -106,12 +106,14 @@ class Conversion:
     Attributes:
         linked: Whether shared variables share their value with PyTensor.
         closed: Whether no inputs are allowed but those that are given.
+        overrides: Converters to use in place of others, by the names of PyTensor's classes.
         missing: What has no converter, with the reason.
         default_updates: Shared variables that have one, of both libraries.
     """
 
     linked: bool = True
     closed: bool = False
+    overrides: Mapping[str, Any] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
     default_updates: dict[Any, Any] = field(default_factory=dict)
 
@@ -176,16 +178,17 @@ class Conversion:
 
     def _root(self, variable: Any) -> Any:
         """What stands for a variable that nothing computes."""
-        if variable not in variables.known:
-            try:
-                made = self._new_root(variable)
-            except Refusal as refusal:
-                self.missing[f"{variables.named(variable)}: {refusal}"] = None
-                return UNKNOWN
-            if hasattr(variable, "container") and not self.linked:
-                return made
+        is_copied = hasattr(variable, "container") and not self.linked
+        if not is_copied and variable in variables.known:
+            return variables.known[variable]
+        try:
+            made = self._new_root(variable)
+        except Refusal as refusal:
+            self.missing[f"{variables.named(variable)}: {refusal}"] = None
+            return UNKNOWN
+        if not is_copied:
             variables.note(variables.known, variable, made)
-        return variables.known[variable]
+        return made
 
     def _new_root(self, variable: Any) -> Any:
         if hasattr(variable, "data"):
@@ -207,7 +210,8 @@ class Conversion:
         """What stands for the outputs of a node; new inputs where it has no converter."""
         types = tuple(variables.tensor_type(y) for y in node.outputs)
         values = [done[x] for x in node.inputs]
-        convert = converter_of(type(node.op))
+        kind = type(node.op)
+        convert = self.overrides.get(kind.__name__) or converter_of(kind)
         try:
             if convert is None:
                 raise Refusal("it has no converter")

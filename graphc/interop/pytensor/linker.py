@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from graphc.compile.mode import Mode as GraphcMode, get_mode
 from graphc.compile.streams import key_from
 from graphc.interop.pytensor import forks, variables
 from graphc.interop.pytensor.convert import Conversion
-from graphc.site import mark_own
+from graphc.site import Site, here, mark_own, where
 
 EXCLUDED = {
     "cxx_only": "operations of C code",
@@ -44,6 +47,13 @@ EXCLUDED = {
 """Rewrites of PyTensor that make graphs which graphc would undo, and what they make."""
 
 
+@dataclass
+class Usage:
+    """Whether a linker, or a copy of it, has compiled anything."""
+
+    is_used: bool = False
+
+
 class GraphcLinker(JITLinker):  # type: ignore[misc]
     """A linker that makes one graphc function of a graph.
 
@@ -59,7 +69,13 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         for library in ("pytensor", "pymc"):
             if library in sys.modules:  # its frames are not the user's line
                 mark_own(str(Path(str(sys.modules[library].__file__)).parent) + os.sep)
+        self.usage = Usage()
         super().__init__(**kwargs)
+
+    def accept(self, *args: Any, **kwargs: Any) -> Any:
+        """Take a graph to compile."""
+        self.usage.is_used = True
+        return super().accept(*args, **kwargs)
 
     def fgraph_convert(self, fgraph: Any, *args: Any, **kwargs: Any) -> Callable[..., Any]:
         """A function of the values of the graph's inputs, shared variables among them."""
@@ -114,7 +130,8 @@ def mode(mode: str | GraphcMode | None = None, *, rewrites: bool = False) -> Any
 
     ``pytensor.function``, ``pm.sample(compile_kwargs={"mode": ...})`` and whatever else takes a
     mode of PyTensor take it. Shared variables stay PyTensor's. A random generator stays NumPy's:
-    a call draws its key from a copy, and leaves a new generator made of the last key.
+    a call draws its key from a copy, and leaves a new generator made of the last key. A mode in
+    which nothing was compiled warns when it is deleted, as something has ignored it.
 
     Args:
         mode: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode``; ``config.mode`` by default.
@@ -136,4 +153,22 @@ def mode(mode: str | GraphcMode | None = None, *, rewrites: bool = False) -> Any
         3.0
     """
     include = ["fast_run"] if rewrites else ["minimum_compile"]
-    return Mode(GraphcLinker(mode), RewriteDatabaseQuery(include=include))
+    linker = GraphcLinker(mode)
+    made = Mode(linker, RewriteDatabaseQuery(include=include))
+    weakref.finalize(made, _check_use, linker.usage, here())
+    return made
+
+
+def _check_use(usage: Usage, site: Site | None) -> None:
+    """Warn of a mode in which nothing was compiled: something has ignored it."""
+    if usage.is_used or site is None:
+        return
+    line = str(where(site)).rpartition(":")[2]
+    warnings.warn_explicit(
+        "Nothing was compiled in this mode of graphc. pm.sample ignores compile_kwargs with "
+        'nuts_sampler="nutpie", "numpyro" and "blackjax"; graphc.interop.pymc.sample runs these '
+        "samplers by graphc.",
+        UserWarning,
+        site[0].co_filename,
+        int(line),
+    )

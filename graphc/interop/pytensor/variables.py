@@ -138,7 +138,8 @@ def site_of(variable: Any) -> Site | None:
 def _folders() -> tuple[str, ...]:
     """Where the files are that are not the user's."""
     loaded = [sys.modules[name] for name in ("pytensor", "pymc") if name in sys.modules]
-    return tuple(str(Path(str(module.__file__)).parent) for module in loaded)
+    folders = [str(Path(str(module.__file__)).parent) for module in loaded]
+    return (*folders, str(functools.__file__))  # PyMC dispatches by functools.singledispatch
 
 
 @functools.lru_cache(4096)

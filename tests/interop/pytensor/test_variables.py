@@ -90,6 +90,14 @@ def test_a_copied_shared_variable_keeps_its_own_value() -> None:
     assert v is not from_pytensor(w)
 
 
+def test_a_variable_that_was_linked_before_can_be_copied() -> None:
+    w = pytensor.shared(np.ones(2), name="w")
+    linked, copied = (from_pytensor(w, shared=kind) for kind in ("linked", "copied"))
+    w.set_value(np.zeros(2))
+    f = graphc.function([], [linked, copied], mode="NUMPY")
+    assert [x.tolist() for x in f()] == [[0.0, 0.0], [1.0, 1.0]]
+
+
 def test_a_default_update_is_kept() -> None:
     n = pytensor.shared(np.int64(0), name="n")
     n.default_update = n + 1
