@@ -40,6 +40,13 @@ EXCLUDED = {
 """Rewrites of PyTensor that make graphs which graphc would undo, and what they make."""
 
 
+MINIMAL = ("minimum_compile", "canonicalize_db")
+"""The rewrites of ``mode``: the fewest, and those of ``canonicalize`` that are asked for by name.
+
+PyMC asks for one that makes the density ``-inf`` where a distribution's parameters are invalid.
+"""
+
+
 class GraphcLinker(JITLinker):  # type: ignore[misc]
     """A linker that makes one graphc function of a graph.
 
@@ -127,5 +134,5 @@ def mode(mode: str | GraphcMode | None = None, *, rewrites: bool = False) -> Any
         >>> float(f(np.zeros(3)))
         3.0
     """
-    include = ["fast_run"] if rewrites else ["minimum_compile"]
+    include = ["fast_run"] if rewrites else MINIMAL
     return Mode(GraphcLinker(mode), RewriteDatabaseQuery(include=include))

@@ -96,16 +96,18 @@ class LinkedStore(Store):
 
 def site_of(variable: Any) -> Site | None:
     """The user's line that made a variable, as far as PyTensor has noted it."""
+    others = _others(sys.modules.get("pytensor"), sys.modules.get("pymc"))
     for frame in reversed(next(iter(getattr(variable.tag, "trace", None) or ()), ())):
-        if not frame[0].startswith(_folders()):
+        if not frame[0].startswith(others):
             return _site(frame[0], frame[1])
     return None
 
 
-def _folders() -> tuple[str, ...]:
-    """Where the files are that are not the user's."""
-    loaded = [sys.modules[name] for name in ("pytensor", "pymc") if name in sys.modules]
-    return tuple(str(Path(str(module.__file__)).parent) for module in loaded)
+@functools.lru_cache
+def _others(*libraries: Any) -> tuple[str, ...]:
+    """How the names of files begin that are not the user's: of libraries, as far as loaded."""
+    folders = [str(Path(str(library.__file__)).parent) for library in libraries if library]
+    return functools.__file__, *folders  # PyMC's functions are called through it
 
 
 @functools.lru_cache(4096)
