@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,11 +43,18 @@ EXCLUDED = {
 """Rewrites of PyTensor that make graphs which graphc would undo, and what they make."""
 
 
-@dataclass
-class Usage:
-    """Whether a linker, or a copy of it, has compiled anything."""
+MINIMAL = ("minimum_compile", "canonicalize_db")
+"""The rewrites of ``mode``: the fewest, and those of ``canonicalize`` that are asked for by name.
 
-    is_used: bool = False
+PyMC asks for one that makes the density ``-inf`` where a distribution's parameters are invalid.
+"""
+
+
+class Usage:
+    """Whether a linker, or a copy of it, has compiled anything; it lives as long as they do."""
+
+    def __init__(self) -> None:
+        self.compiled: list[bool] = []
 
 
 class GraphcLinker(JITLinker):  # type: ignore[misc]
@@ -66,15 +69,14 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
 
     def __init__(self, mode: str | GraphcMode | None = None, **kwargs: Any) -> None:
         self.mode = mode
-        for library in ("pytensor", "pymc"):
-            if library in sys.modules:  # its frames are not the user's line
-                mark_own(str(Path(str(sys.modules[library].__file__)).parent) + os.sep)
+        for folder in variables.folders():  # its frames are not the user's line
+            mark_own(folder)
         self.usage = Usage()
         super().__init__(**kwargs)
 
     def accept(self, *args: Any, **kwargs: Any) -> Any:
         """Take a graph to compile."""
-        self.usage.is_used = True
+        self.usage.compiled[:] = [True]
         return super().accept(*args, **kwargs)
 
     def fgraph_convert(self, fgraph: Any, *args: Any, **kwargs: Any) -> Callable[..., Any]:
@@ -152,16 +154,16 @@ def mode(mode: str | GraphcMode | None = None, *, rewrites: bool = False) -> Any
         >>> float(f(np.zeros(3)))
         3.0
     """
-    include = ["fast_run"] if rewrites else ["minimum_compile"]
+    include = ["fast_run"] if rewrites else MINIMAL
     linker = GraphcLinker(mode)
-    made = Mode(linker, RewriteDatabaseQuery(include=include))
-    weakref.finalize(made, _check_use, linker.usage, here())
-    return made
+    # Not of the mode: mode.including(...) makes another, with this linker.
+    weakref.finalize(linker.usage, _check_use, linker.usage.compiled, here())
+    return Mode(linker, RewriteDatabaseQuery(include=include))
 
 
-def _check_use(usage: Usage, site: Site | None) -> None:
+def _check_use(compiled: list[bool], site: Site | None) -> None:
     """Warn of a mode in which nothing was compiled: something has ignored it."""
-    if usage.is_used or site is None:
+    if compiled or site is None:
         return
     line = str(where(site)).rpartition(":")[2]
     warnings.warn_explicit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -129,17 +130,21 @@ def named(variable: Any) -> str:
 
 def site_of(variable: Any) -> Site | None:
     """The user's line that made a variable, as far as PyTensor has noted it."""
+    others = functools.__file__, *folders()  # PyMC's functions are called through it
     for frame in reversed(next(iter(getattr(variable.tag, "trace", None) or ()), ())):
-        if not frame[0].startswith(_folders()):
+        if not frame[0].startswith(others):
             return _site(frame[0], frame[1])
     return None
 
 
-def _folders() -> tuple[str, ...]:
-    """Where the files are that are not the user's."""
-    loaded = [sys.modules[name] for name in ("pytensor", "pymc") if name in sys.modules]
-    folders = [str(Path(str(module.__file__)).parent) for module in loaded]
-    return (*folders, str(functools.__file__))  # PyMC dispatches by functools.singledispatch
+def folders() -> tuple[str, ...]:
+    """The folders of PyTensor and PyMC, as far as they are loaded."""
+    return _folders(sys.modules.get("pytensor"), sys.modules.get("pymc"))
+
+
+@functools.lru_cache
+def _folders(*libraries: Any) -> tuple[str, ...]:
+    return tuple(str(Path(str(x.__file__)).parent) + os.sep for x in libraries if x)
 
 
 @functools.lru_cache(4096)

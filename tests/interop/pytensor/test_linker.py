@@ -17,6 +17,7 @@ from graphc.errors import ModeError, UnsupportedOperationError
 from graphc.interop.pytensor import forks, mode as graphc_mode
 from tests.interop.pytensor.graphs import recurrence
 from tests.interop.pytensor.test_converters import Cubed
+from tests.work import python_calls
 
 # What PyTensor deprecates in one version is missing in another.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -125,3 +126,25 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["1"]
+
+
+def test_pytensor_rewrites_what_it_is_asked_to_by_name_and_nothing_else() -> None:
+    x = pt.vector("x")
+    asked = graphc_mode("NUMPY").including("local_neg_to_mul")
+    for mode, wanted in ((graphc_mode("NUMPY"), ["Neg"]), (asked, ["ExpandDims", "Mul"])):
+        f = pytensor.function([x], -x, mode=mode)
+        nodes = f.maker.fgraph.toposort()
+        found = [getattr(node.op, "scalar_op", None) or "ExpandDims" for node in nodes]
+        assert [x if isinstance(x, str) else type(x).__name__ for x in found] == wanted
+        assert f([2.0]).tolist() == [-2.0]
+
+
+def test_a_call_does_little_in_python_beside_pytensors_own_work() -> None:
+    x = pt.vector("x", shape=(3,))
+    f = pytensor.function([x], [x.sum(), x * 2, x + 1], mode=graphc_mode("JAX"))
+    compiled, values = f.vm.jit_fn, np.ones(3)
+    for _ in range(100):  # more than a new function counts
+        f(values)
+    # Seven of them are NumPy arrays made, and 64-bit dtypes turned on.
+    assert python_calls(lambda: compiled(values)) < 18
+    assert python_calls(lambda: f(values)) - python_calls(lambda: compiled(values)) < 12

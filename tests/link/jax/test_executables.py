@@ -32,6 +32,7 @@ from tests.link.executables import (
     same,
     square,
 )
+from tests.work import python_calls
 
 # What a graph is, and an argument for each of its inputs.
 
@@ -241,6 +242,16 @@ def test_each_shape_is_compiled_once(missed: list[str]) -> None:
         same(execute(np.ones(n, "float32")), np.full(n, 2, "float32"))
     assert context.kinds == ["compile"] * 3
     assert len(missed) == 3
+
+
+def test_calls_of_each_shape_are_dispatched_by_jax_in_cpp() -> None:
+    x = gt.vector("x", dtype="float32")
+    execute = made([x], [x * 2], Kept())
+    arrays = [np.ones(n, "float32") for n in (2, 3, 4)]
+    for array in arrays * 2:
+        execute(array)
+    for array in arrays:
+        assert python_calls(lambda array=array: execute(array)) < 8  # type: ignore[misc]
 
 
 @pytest.mark.exhaustive
