@@ -87,7 +87,7 @@ class Compressed(Sparse):
 
     def check_places(self) -> None:
         name, count = type(self).__name__, self.lengths[self.axis]
-        if lengths_of(self.indptr)[-1] != count + 1:
+        if lengths_of(self.indptr)[-1] not in {None, count + 1}:
             raise refuse(
                 f"{name}: indptr of shape {lengths_of(self.indptr)}, lengths {self.lengths}.",
                 f"Its length is one more than {count}.",
