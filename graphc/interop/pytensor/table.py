@@ -29,6 +29,7 @@ from graphc.interop.pytensor import (
 from graphc.interop.pytensor.elementwise import SCALARS, elemwise
 from graphc.interop.pytensor.pymc import PYMC
 from graphc.interop.pytensor.random import VARIABLES, generator
+from graphc.interop.pytensor.sparse import SPARSE
 
 Converter = Callable[..., Any]
 C = TypeVar("C", bound=Converter)
@@ -242,6 +243,8 @@ def _listed(op: type) -> Converter | None:
     """The converter in the tables for a class itself."""
     if is_dense(op):
         return CONVERTERS.get(op.__name__)
+    if op.__module__.startswith("pytensor.sparse"):
+        return SPARSE.get(op.__name__)
     return PYMC.get(op.__name__) if op.__module__.startswith("pymc.") else None
 
 
