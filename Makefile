@@ -9,10 +9,10 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz test-all test-part test-newest check docs bench clean
+.PHONY: help demo test fuzz fuzz-pytensor test-all test-part test-newest check docs bench clean
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.installed  ## fit nine models to real data on every backend, and draw them into build/
 	@$(BIN)/python examples/oring.py
@@ -40,6 +40,9 @@ test: $(VENV)/.installed  ## run the tests and every example of the documentatio
 fuzz: $(VENV)/.installed  ## run N random programs, from seed SEED on, on every backend
 	@GRAPHC_CACHE_DIR=off JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
 		$(BIN)/python -m tests.fuzz -n $(N) --seed $(SEED)
+
+fuzz-pytensor: $(VENV)/.installed  ## run N random graphs of PyTensor, from seed SEED on
+	@GRAPHC_CACHE_DIR=off $(BIN)/python -m tests.interop.pytensor -n $(N) --seed $(SEED)
 
 test-all: $(VENV)/.installed  ## run what `make test` leaves out: whole tables, long fuzzing, C++ kernels
 	@$(PYTEST) -m exhaustive

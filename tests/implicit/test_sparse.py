@@ -247,6 +247,15 @@ def test_what_is_left_out_spoils_nothing() -> None:
     assert w.sum() == 1
 
 
+@pytest.mark.parametrize("cls", [CSR, CSC])
+def test_a_shared_matrix_whose_fields_may_change_length_is_multiplied(cls: Any, mode: str) -> None:
+    x = scipy.sparse.csr_array(np.array([[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]]))
+    w, u, v = graphc.shared(cls.from_scipy(x)), gt.vector("u"), gt.vector("v")
+    f = graphc.function([u, v], [w @ u, v @ w], mode=uncompiled(mode), returns="numpy")
+    found = f([1.0, 2.0, 3.0], [1.0, 2.0])
+    assert [y.tolist() for y in found] == [[8.0, 3.0], [6.0, 1.0, 2.0]]
+
+
 # What does not fit.
 
 PLACES = np.array([[0, 0], [1, 1]])

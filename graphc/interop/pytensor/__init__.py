@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from graphc import lazy
 from graphc.interop.pytensor.application import Application, Refusal
 from graphc.interop.pytensor.convert import from_pytensor
-from graphc.interop.pytensor.subgraph import by_perform
+from graphc.interop.pytensor.perform import by_perform
 from graphc.interop.pytensor.table import register
 
 if TYPE_CHECKING:

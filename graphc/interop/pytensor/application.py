@@ -38,9 +38,13 @@ class Application:
     @property
     def type(self) -> TensorType:
         """The type of its first result, an array."""
-        (first, *_) = self.types
-        assert first is not None
-        return first
+        return self.type_of(0)
+
+    def type_of(self, i: int) -> TensorType:
+        """The type of a result, an array."""
+        type = self.types[i]
+        assert type is not None
+        return type
 
     @property
     def dtype(self) -> str:

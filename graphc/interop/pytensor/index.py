@@ -12,7 +12,7 @@ from graphc.ir import Node
 from graphc.tensor.core.tensor import Tensor
 
 
-def _index(entry: Any) -> Any:
+def index_of(entry: Any) -> Any:
     """One index: an array, an integer, a slice, or None for a new axis."""
     if isinstance(entry, slice):
         return slice(
@@ -34,7 +34,7 @@ def indices(op: Any, values: Sequence[Any]) -> tuple[Any, ...]:
     """
     entries = getattr(op, "idx_list", None)
     if entries is None:
-        return tuple(_index(x) for x in values)
+        return tuple(index_of(x) for x in values)
     left = iter(values)
     numbered = hasattr(op, "n_index_vars")
 
@@ -50,7 +50,7 @@ def indices(op: Any, values: Sequence[Any]) -> tuple[Any, ...]:
             return slice(value(entry.start), value(entry.stop), value(entry.step))
         return value(entry)
 
-    return tuple(_index(filled(entry)) for entry in entries)
+    return tuple(index_of(filled(entry)) for entry in entries)
 
 
 def subtensor(at: Application, x: Tensor, *values: Any) -> Tensor:

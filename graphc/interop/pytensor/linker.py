@@ -21,7 +21,9 @@ except ModuleNotFoundError as error:
 from graphc.compile.function import function
 from graphc.compile.mode import Mode as GraphcMode, get_mode
 from graphc.compile.streams import key_from
+from graphc.errors import UnsupportedOperationError
 from graphc.interop.pytensor import forks, variables
+from graphc.interop.pytensor.application import Refusal
 from graphc.interop.pytensor.convert import Conversion
 from graphc.site import Site, here, mark_own, where
 
@@ -81,7 +83,7 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
 
     def fgraph_convert(self, fgraph: Any, *args: Any, **kwargs: Any) -> Callable[..., Any]:
         """A function of the values of the graph's inputs, shared variables among them."""
-        ins = [variables.input_of(x) for x in fgraph.inputs]
+        ins = _inputs(fgraph)
         given = dict(zip(fgraph.inputs, ins, strict=True))
         outs = Conversion(closed=True).outputs(fgraph.outputs, given)
         compiled = function(
@@ -103,6 +105,28 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         """The function, which graphc has compiled, for one process."""
         backend = get_mode(self.mode).backend
         return fn if backend.eager else forks.checked(fn, backend.name)
+
+
+def _inputs(fgraph: Any) -> list[Any]:
+    """Inputs for those of a graph.
+
+    Raises:
+        UnsupportedOperationError: Some of them are no arrays, or a result is a sparse matrix.
+    """
+    for y in fgraph.outputs:
+        if variables.is_sparse(y):
+            raise UnsupportedOperationError(
+                f"mode: a result of the function is a sparse matrix, {y}: {y.type}.",
+                "Return pytensor.sparse.dense_from_sparse(y).",
+            )
+    try:
+        return [variables.input_of(x) for x in fgraph.inputs]
+    except Refusal as refusal:
+        shown = ", ".join(f"{x}: {x.type}" for x in fgraph.inputs)
+        raise UnsupportedOperationError(
+            f"mode: {refusal}. The inputs and shared variables are {shown}.",
+            "Use from_pytensor.",
+        ) from None
 
 
 def _with_state(

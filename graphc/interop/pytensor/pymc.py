@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 import graphc.random as gr
 import graphc.tensor as gt
-from graphc.interop.pytensor.application import Application
-from graphc.interop.pytensor.elementwise import in_result
-from graphc.interop.pytensor.random import draw, integers
-from graphc.interop.pytensor.subgraph import by_perform
+from graphc.interop.pytensor.application import Application, Refusal, length
+from graphc.interop.pytensor.elementwise import in_dtype, in_result
+from graphc.interop.pytensor.perform import by_perform
+from graphc.interop.pytensor.random import draw, integers, lengths_of
 from graphc.tensor import linalg
 from graphc.tensor.core.tensor import Tensor
 
@@ -63,6 +63,108 @@ def _moyal(mu: Tensor, sigma: Tensor, **options: Any) -> Any:
     return following, mu - sigma * gt.log(x**2)
 
 
+def _skew_student(a: Tensor, b: Tensor, mu: Tensor, sigma: Tensor, **options: Any) -> Any:
+    """Jones and Faddy's: 2 * B - 1 over 2 * sqrt(B * (1 - B)) for a beta draw B, times a root.
+
+    B is a ratio of gamma draws, so that neither B nor 1 - B rounds to zero.
+    """
+    a, b, *_ = gt.broadcast_arrays(a, b, mu, sigma)
+    following, x = gr.gamma(a, **options)
+    following, y = gr.gamma(b, **{**options, "rng": following})
+    return following, mu + sigma * gt.sqrt(a + b) * (x - y) / (2 * gt.sqrt(x * y))
+
+
+def _interpolated(at: Application, key: Tensor, size: Any, *tables: Tensor) -> tuple[Any, Any]:
+    """The inverse of a cumulative distribution that is quadratic between points."""
+    if any(n != 1 for table in tables for n in table.type.shape[:-1]):
+        raise Refusal("a batch of interpolated densities: draw them one by one, in a scan")
+    x, density, cumulative = (table.ravel() for table in tables)
+    following, u = gr.uniform(
+        size=lengths_of(size), rng=key, dtype=at.type_of(1).dtype, return_next_rng=True
+    )
+    i = gt.clip(gt.searchsorted(cumulative, u, side="right") - 1, 0, x.shape[0] - 2)
+    slope = (density[i + 1] - density[i]) / (x[i + 1] - x[i])
+    # The root of density * t + slope / 2 * t**2 = area, also where the slope is zero.
+    area = u - cumulative[i]
+    root = density[i] + gt.sqrt(gt.maximum(density[i] ** 2 + 2 * slope * area, 0))
+    return following, x[i] + gt.where(root > 0, 2 * area / gt.where(root > 0, root, 1), 0)
+
+
+def _standard(key: Tensor, size: Any, batch: Tensor, core: Sequence[Any], dtype: str) -> Any:
+    """The next key and standard normal draws: a batch, of a size or as long as an array, of each.
+
+    The array's axes are those of the batch.
+    """
+    own = lengths_of(size)
+    shape = list(batch.shape) if own is None else own
+    return gr.normal(size=[*shape, *core], rng=key, dtype=dtype, return_next_rng=True)
+
+
+def _matrix_normal(
+    at: Application, key: Tensor, size: Any, mu: Tensor, rows: Tensor, columns: Tensor
+) -> tuple[Any, Any]:
+    """Standard normal draws between the Cholesky factors of rows and columns."""
+    batch = mu[..., 0, 0] + rows[..., 0, 0] + columns[..., 0, 0]
+    core = (rows.shape[-2], columns.shape[-2])
+    following, z = _standard(key, size, batch, core, at.type_of(1).dtype)
+    return following, mu + rows @ z @ gt.swapaxes(columns, -1, -2)
+
+
+def _wishart(at: Application, key: Tensor, size: Any, nu: Tensor, scale: Tensor) -> tuple[Any, Any]:
+    """Bartlett's: A @ A.T, where A is a Cholesky factor of the scale times a triangular draw."""
+    n = scale.shape[-1]
+    dtype = at.type_of(1).dtype
+    nu = in_dtype(nu, dtype)
+    batch = nu + scale[..., 0, 0]
+    following, z = _standard(key, size, batch, (n, n), dtype)
+    degrees = nu[..., None] - gt.arange(n, dtype=dtype)
+    following, squares = gr.chisquare(
+        gt.broadcast_to(degrees, [*z.shape[:-2], n]), rng=following, return_next_rng=True
+    )
+    below = gt.tril(z, -1) + gt.eye(n, dtype=dtype) * gt.sqrt(squares)[..., None]
+    factor = linalg.cholesky(scale) @ below
+    return following, factor @ gt.swapaxes(factor, -1, -2)
+
+
+def _stick_breaking(
+    at: Application, key: Tensor, size: Any, alpha: Tensor, k: Tensor
+) -> tuple[Any, Any]:
+    """Each weight is a share of what the weights before it have left; the last one is the rest."""
+    own = lengths_of(size)
+    shape = list(alpha.shape) if own is None else own
+    following, shares = gr.beta(
+        1.0,
+        alpha[..., None],
+        size=[*shape, length(k.ravel()[0])],
+        rng=key,
+        dtype=at.type_of(1).dtype,
+        return_next_rng=True,
+    )
+    left = gt.cumprod(1 - shares, axis=-1)
+    one = gt.ones_like(left[..., :1])
+    before = gt.concatenate([one, left[..., :-1]], axis=-1)
+    return following, gt.concatenate([shares * before, left[..., -1:]], axis=-1)
+
+
+def _car(
+    at: Application, key: Tensor, size: Any, mu: Tensor, w: Tensor, *rest: Tensor
+) -> tuple[Any, Any]:
+    """A normal draw of the precision ``tau * (D - alpha * W)``, D being the sums of W's rows."""
+    dtype = at.type_of(1).dtype
+    alpha, tau = (in_dtype(x, dtype)[..., None, None] for x in rest[:2])
+    w = in_dtype(w, dtype)
+    precision = tau * (gt.eye(w.shape[-1], dtype=dtype) * w.sum(-1)[..., None] - alpha * w)
+    batch = mu[..., 0] + precision[..., 0, 0]
+    following, z = _standard(key, size, batch, (mu.shape[-1],), dtype)
+    upper = gt.swapaxes(linalg.cholesky(precision), -1, -2)
+    x = linalg.solve_triangular(upper, z[..., None], lower=False)
+    return following, mu + x[..., 0]
+
+
+def no_draws(at: Application, *given: Any) -> Any:
+    raise Refusal("it is no proper distribution, and PyMC does not draw from it either")
+
+
 def is_positive_definite(at: Application, x: Tensor) -> Tensor:
     return gt.all(gt.isfinite(linalg.cholesky(x)))
 
@@ -84,6 +186,20 @@ PYMC: dict[str, Callable[..., Any]] = {
     "SkewNormalRV": draw(_skew_normal),
     "RiceRV": draw(_rice),
     "MoyalRV": draw(_moyal),
+    "SkewStudentTRV": draw(_skew_student),
+    "InterpolatedRV": _interpolated,
+    "MatrixNormalRV": _matrix_normal,
+    "WishartRV": _wishart,
+    "StickBreakingWeightsRV": _stick_breaking,
+    "CARRV": _car,
+    "FlatRV": no_draws,
+    "HalfFlatRV": no_draws,
+    "ICARRV": no_draws,
+    # Draws by Python code.
+    "CustomDistRV": by_perform,
+    "SimulatorRV": by_perform,
+    "PolyaGammaRV": by_perform,
+    "_PolyaGammaLogDistFunc": by_perform,
     "I0e": in_result(gt.i0e),
     "I1e": in_result(gt.i1e),
     "SplineWrapper": by_perform,

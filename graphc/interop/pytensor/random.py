@@ -12,7 +12,7 @@ from graphc.ir import is_integer
 from graphc.tensor.core.tensor import Tensor
 
 
-def _size(size: Any) -> Any:
+def lengths_of(size: Any) -> Any:
     """The shape of the batch; None where the parameters say it."""
     return None if size is None else [length(n) for n in lengths(size)]
 
@@ -24,13 +24,11 @@ def draw(distribution: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def convert(at: Application, key: Tensor, size: Any, *parameters: Tensor) -> tuple[Any, Any]:
-        wanted = at.types[1]
-        assert wanted is not None
         found, y = distribution(
             *parameters,
-            size=_size(size),
+            size=lengths_of(size),
             rng=key,
-            dtype=wanted.dtype,
+            dtype=at.type_of(1).dtype,
             return_next_rng=True,
         )
         return found, y
@@ -55,7 +53,7 @@ def _gamma(shape: Tensor, scale: Tensor, **kwargs: Any) -> Any:
 def _choice(at: Application, key: Tensor, size: Any, *given: Tensor) -> tuple[Any, Any]:
     """Elements without replacement: of an array along its first axis, or of integers."""
     a, *p, core = given
-    if size is not None and _size(size):
+    if size is not None and lengths_of(size):
         raise Refusal("a batch of choices without replacement: draw them one by one, in a scan")
     found, y = gr.choice(
         a if a.ndim else length(a),
@@ -69,7 +67,7 @@ def _choice(at: Application, key: Tensor, size: Any, *given: Tensor) -> tuple[An
 
 
 def _permutation(at: Application, key: Tensor, size: Any, x: Tensor) -> tuple[Any, Any]:
-    if size is not None and _size(size):
+    if size is not None and lengths_of(size):
         raise Refusal("a batch of permutations: draw them one by one, in a scan")
     found, y = gr.permutation(x if x.ndim else length(x), rng=key, return_next_rng=True)
     return found, y
@@ -81,10 +79,10 @@ def _multivariate_normal(
     found, y = gr.multivariate_normal(
         mean,
         cov,
-        size=_size(size),
+        size=lengths_of(size),
         method=getattr(at.op, "method", "cholesky"),
         rng=key,
-        dtype=at.types[1].dtype,  # type: ignore[union-attr]
+        dtype=at.type_of(1).dtype,
         return_next_rng=True,
     )
     return found, y

@@ -1,19 +1,13 @@
-"""Graphs inside operations, choices between graphs, and operations of Python code."""
+"""Graphs inside operations, and choices between graphs."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 import graphc.tensor as gt
 from graphc.interop.pytensor.application import Application
-from graphc.interop.pytensor.elementwise import in_dtype
 from graphc.interop.wrap import wrap_jax
-from graphc.interop.wrap_py import PythonCall
-from graphc.ir import Node, TensorType, picks
 from graphc.loop.choices import ifelse as chosen
 from graphc.loop.from_graph import OpFromGraph
 from graphc.loop.step import stand_in
@@ -118,54 +112,3 @@ def default(at: Application, x: Any, otherwise: Any) -> Any:
 def jax_function(at: Application, *xs: Tensor) -> list[Any]:
     """A function written in JAX, as ``graphc.wrap_jax`` takes it."""
     return list(wrap_jax(at.op.jax_func)(*xs))
-
-
-class ResultShapes(ByOperation):
-    """The shapes of an operation's results, as far as PyTensor's ``infer_shape`` says."""
-
-    def __call__(self, *shapes: tuple[int | None, ...]) -> list[tuple[int | None, ...]]:
-        node = self.op.make_node(*[type() for type in self.types])
-        unknown = [y.type.shape for y in node.outputs]
-        infer = getattr(self.op, "infer_shape", None)
-        if infer is None:
-            return unknown
-        # Older versions pass the graph first. Lengths are symbolic there, and numbers here.
-        graph = [None] if len(inspect.signature(infer).parameters) > 2 else []
-        try:
-            found = infer(*graph, node, list(shapes))
-        except Exception:
-            return unknown
-        return [tuple(n if isinstance(n, int) else None for n in shape) for shape in found]
-
-
-class Performed(ByOperation):
-    """An operation's ``perform`` as a function of arrays."""
-
-    def __call__(self, *arrays: Any) -> list[Any]:
-        node = self.op.make_node(*[type() for type in self.types])
-        storage: list[list[Any]] = [[None] for _ in node.outputs]
-        self.op.perform(node, list(arrays), storage)
-        pairs = zip(storage, node.outputs, strict=True)
-        return [np.asarray(cell[0], y.type.dtype) for cell, y in pairs]
-
-
-def by_perform(at: Application, *xs: Tensor) -> Any:
-    """A converter that calls PyTensor's own Python code while the program runs, on every backend.
-
-    Its gradient is that which the operation defines. JAX needs to know the shapes of results: from
-    static shapes, or from the operation's ``infer_shape``.
-
-    Example:
-        ``graphc.interop.pytensor.register(MyOp)(graphc.interop.pytensor.by_perform)``
-    """
-    types = tuple(x.type for x in at.inputs)
-    takes = tuple(TensorType(x.dtype, (None,) * x.ndim) for x in xs)
-    gives = tuple(t for t in at.types if t is not None)
-    call = PythonCall(Performed(at.op, types), takes, gives, ResultShapes(at.op, types))
-
-    def build(parameters: Sequence[Tensor]) -> list[Any]:
-        pairs = zip(parameters, at.inputs, strict=True)
-        given = [in_dtype(x, variable.type.dtype) for x, variable in pairs]
-        return list(picks(Node.make(call, *given)))
-
-    return with_own_pullback(at, xs, build)

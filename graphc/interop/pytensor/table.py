@@ -17,6 +17,7 @@ from graphc.interop.pytensor import (
     linalg,
     loops,
     optimize,
+    perform,
     reduce,
     select,
     shape,
@@ -28,6 +29,7 @@ from graphc.interop.pytensor import (
 from graphc.interop.pytensor.elementwise import SCALARS, elemwise
 from graphc.interop.pytensor.pymc import PYMC
 from graphc.interop.pytensor.random import VARIABLES, generator
+from graphc.interop.pytensor.sparse import SPARSE
 
 Converter = Callable[..., Any]
 C = TypeVar("C", bound=Converter)
@@ -102,7 +104,7 @@ CONVERTERS: dict[str, Converter] = {
     "IfElse": subgraph.ifelse,
     "LazyIfElse": subgraph.lazy_ifelse,
     "OpFromGraph": subgraph.op_from_graph,
-    "FromFunctionOp": subgraph.by_perform,
+    "FromFunctionOp": perform.by_perform,
     "JAXOp": subgraph.jax_function,
     "Default": subgraph.default,
     # Identities.
@@ -181,7 +183,7 @@ CONVERTERS: dict[str, Converter] = {
 }
 """For the classes of PyTensor's operations on dense arrays, by name."""
 
-INHERITED = ("OpFromGraph", "CheckAndRaise")
+INHERITED = ("OpFromGraph", "CheckAndRaise", "CustomDistRV", "SimulatorRV")
 """Classes that are made to be subclassed: what converts them converts their subclasses."""
 
 OTHER_TYPES = ("pytensor.sparse", "pytensor.typed_list", "pytensor.xtensor")
@@ -233,14 +235,17 @@ def converter_of(op: type) -> Converter | None:
     """The converter of operations of a class; None where there is none."""
     if op in own:
         return own[op]
-    if is_dense(op) and op.__name__ in CONVERTERS:
-        return CONVERTERS[op.__name__]
-    if op.__module__.startswith("pymc.") and op.__name__ in PYMC:
-        return PYMC[op.__name__]
-    for base in op.__mro__:
-        if base.__name__ in INHERITED and is_dense(base):
-            return CONVERTERS[base.__name__]
-    return None
+    found = (_listed(cls) for cls in op.__mro__ if cls is op or cls.__name__ in INHERITED)
+    return next(filter(None, found), None)
+
+
+def _listed(op: type) -> Converter | None:
+    """The converter in the tables for a class itself."""
+    if is_dense(op):
+        return CONVERTERS.get(op.__name__)
+    if op.__module__.startswith("pytensor.sparse"):
+        return SPARSE.get(op.__name__)
+    return PYMC.get(op.__name__) if op.__module__.startswith("pymc.") else None
 
 
 def is_dense(op: type) -> bool:

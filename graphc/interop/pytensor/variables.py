@@ -12,14 +12,15 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
-from graphc.compile.shared import Shared, SharedInput, Store
+from graphc.compile.shared import Shared, SharedInput, Store, shared
 from graphc.compile.streams import shared_rng
 from graphc.interop.pytensor.application import Refusal
+from graphc.interop.pytensor.sparse import implicit_of
 from graphc.ir import Input, Node, TensorType
 from graphc.link import as_numpy
 from graphc.random.generator import rng
 from graphc.site import Site, frames_up
-from graphc.tensor.core.tensor import constant
+from graphc.tensor.core.tensor import as_tensor, constant
 
 known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 """What stands for variables, so that a variable is the same array in all conversions."""
@@ -62,9 +63,14 @@ def kinds(variable: Any) -> set[str]:
 
 def tensor_type(variable: Any) -> TensorType | None:
     """The type of an array; None for what is no dense array."""
-    if kinds(variable) & {"TensorType", "ScalarType"} and "SparseTensorType" not in kinds(variable):
+    if kinds(variable) & {"TensorType", "ScalarType"} and not is_sparse(variable):
         return TensorType(variable.type.dtype, getattr(variable.type, "shape", ()))
     return None
+
+
+def is_sparse(variable: Any) -> bool:
+    """Whether a variable stands for a sparse matrix."""
+    return "SparseTensorType" in kinds(variable)
 
 
 def is_generator(variable: Any) -> bool:
@@ -162,6 +168,8 @@ def constant_of(variable: Any) -> Any:
     if tensor_type(variable) is None:
         if data is None or isinstance(data, slice):
             return data
+        if is_sparse(variable):
+            return as_tensor(implicit_of(data))
         raise Refusal(f"a constant of the type {variable.type} is no array")
     return constant(np.asarray(data, variable.type.dtype), variable.name)
 
@@ -172,7 +180,12 @@ def input_of(variable: Any) -> Any:
         return rng(variable.name)
     type = tensor_type(variable)
     if type is None:
-        raise Refusal(f"a variable of the type {variable.type} is no array")
+        way = (
+            "; give it in givens=, as gt.implicit(graphc.implicit.CSR.from_scipy(matrix))"
+            if is_sparse(variable)
+            else ""
+        )
+        raise Refusal(f"a variable of the type {variable.type} is no array{way}")
     return type(variable.name)
 
 
@@ -181,9 +194,12 @@ def shared_of(variable: Any, linked: bool) -> Any:
     if is_generator(variable):
         return key_of(variable, variable.get_value(borrow=True))
     type = tensor_type(variable)
-    if type is None:
-        raise Refusal(f"a shared variable of the type {variable.type} is no array")
     value = variable.container.storage[0]
+    if is_sparse(variable) and not linked:
+        return shared(implicit_of(value), variable.name)
+    if type is None:
+        way = '; with shared="copied" it can be had' if is_sparse(variable) else ""
+        raise Refusal(f"a shared variable of the type {variable.type} is no array{way}")
     store = Store(value if linked else np.array(value), owned=not linked)
     if linked:
         link(store, variable.container)

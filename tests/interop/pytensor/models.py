@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor import scan
 
 from tests.interop.pytensor.graphs import recurrence
 
@@ -15,7 +16,9 @@ random = np.random.default_rng(0)
 MODELS: dict[str, Callable[[], Any]] = {}
 
 
-def case(build: Callable[[Any], None]) -> Callable[[Any], None]:
+def case(
+    build: Callable[[Any], None], into: dict[str, Callable[[], Any]] = MODELS
+) -> Callable[[], Any]:
     """A model, as a function of PyMC's module, which takes seconds to import."""
 
     def made() -> Any:
@@ -25,8 +28,19 @@ def case(build: Callable[[Any], None]) -> Callable[[Any], None]:
             build(pm)
         return found
 
-    MODELS[build.__name__] = made
+    into[build.__name__] = made
     return made
+
+
+def scan_of_states(step: Any, xs: Any, first: list[Any], constants: list[Any]) -> list[Any]:
+    """The outputs of a scan with several states."""
+    return scan(
+        step,
+        sequences=pt.as_tensor(xs),
+        outputs_info=first,
+        non_sequences=constants,
+        return_updates=False,
+    )
 
 
 @case

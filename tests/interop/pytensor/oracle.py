@@ -18,10 +18,16 @@ PYTHON = Mode(linker="py", optimizer=None)
 """PyTensor without rewrites, C and Numba."""
 
 
-def computed(inputs: Sequence[Any], outputs: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+REWRITTEN = Mode(linker="py", optimizer="fast_compile")
+"""The same after PyTensor's quick rewrites."""
+
+
+def computed(
+    inputs: Sequence[Any], outputs: Sequence[Any], values: Sequence[Any], mode: Any = PYTHON
+) -> list[Any]:
     """What PyTensor computes, in the dtypes that it declares; its Python code may give others."""
     with warnings.catch_warnings(action="ignore"):  # it uses what NumPy deprecates
-        f = pytensor.function(inputs, outputs, mode=PYTHON, on_unused_input="ignore")
+        f = pytensor.function(inputs, outputs, mode=mode, on_unused_input="ignore")
         found = f(*values)
     return [np.asarray(x).astype(y.type.dtype) for x, y in zip(found, outputs, strict=True)]
 
