@@ -12,6 +12,7 @@ from functools import reduce
 from itertools import islice
 from typing import Any, Literal, overload
 
+from graphc.absent import remedy_for
 from graphc.errors import ArgumentError, DisconnectedInputError, GradientError
 from graphc.grad.integers import readings
 from graphc.ir import (
@@ -156,7 +157,7 @@ def listed(wrt: Any) -> list[Tensor]:
         if not isinstance(x, Tensor):
             raise GradientError(
                 f"A derivative with respect to {x!r}, which is not a symbolic array.",
-                "Use the inputs, shared variables or other parts of the graph.",
+                remedy_for(x, "Use the inputs, shared variables or other parts of the graph."),
             )
     return xs
 

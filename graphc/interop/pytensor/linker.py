@@ -55,7 +55,7 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
     incompatible_rewrites = tuple(EXCLUDED)
 
     def __init__(self, mode: str | GraphcMode | None = None, **kwargs: Any) -> None:
-        self.mode = mode
+        self.mode = None if mode is None else get_mode(mode)
         for library in ("pytensor", "pymc"):
             if library in sys.modules:  # its frames are not the user's line
                 mark_own(str(Path(str(sys.modules[library].__file__)).parent) + os.sep)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
+import sysconfig
 import warnings
 from pathlib import Path
 from typing import Any
@@ -94,18 +96,29 @@ class LinkedStore(Store):
         """Nothing is kept."""
 
 
+PYTHON = (functools.__file__, contextlib.__file__)
+"""Files that call functions for others."""
+
+INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("purelib", "platlib", "stdlib"))
+"""Where installed packages are, and Python's own modules."""
+
+
 def site_of(variable: Any) -> Site | None:
     """The user's line that made a variable, as far as PyTensor has noted it."""
-    for frame in reversed(next(iter(getattr(variable.tag, "trace", None) or ()), ())):
-        if not frame[0].startswith(_folders()):
-            return _site(frame[0], frame[1])
+    frames = next(iter(getattr(variable.tag, "trace", None) or ()), ())
+    libraries = _folders()
+    # The user may be the author of an installed package, but seldom of the innermost one.
+    for others in ((*libraries, *INSTALLED), libraries):
+        for frame in reversed(frames):
+            if not frame[0].startswith(others):
+                return _site(frame[0], frame[1])
     return None
 
 
 def _folders() -> tuple[str, ...]:
     """Where the files are that are not the user's."""
     loaded = [sys.modules[name] for name in ("pytensor", "pymc") if name in sys.modules]
-    return tuple(str(Path(str(module.__file__)).parent) for module in loaded)
+    return (*(str(Path(str(module.__file__)).parent) for module in loaded), *PYTHON)
 
 
 @functools.lru_cache(4096)
