@@ -79,14 +79,6 @@ ATTRIBUTES = {
 PAGE = "docs/migrating.md says where PyTensor's names are, and why some are missing."
 
 
-CONVERT = "It is PyTensor's: graphc.interop.pytensor.from_pytensor gives graphc's array of it."
-
-
-def remedy_for(x: object, otherwise: str) -> str:
-    """What to do about something that is no array of graphc's; it may be PyTensor's variable."""
-    return CONVERT if type(x).__module__.partition(".")[0] == "pytensor" else otherwise
-
-
 def problem_of_name(path: str, name: str) -> str:
     """What is wrong with the use of a name that PyTensor's path of a module lacks."""
     remedy = f" {NAMES[name]}" if name in NAMES else ""

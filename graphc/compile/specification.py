@@ -9,12 +9,11 @@ from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 
-from graphc.absent import remedy_for
 from graphc.compile.arguments import In, Out, WrappedIn, goes_into, is_weak
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.pipeline import Signature, problems
 from graphc.compile.shared import Shared
-from graphc.errors import ArgumentError, DTypeError, GraphcError, UnusedInputError
+from graphc.errors import ArgumentError, DTypeError, GraphcError, UnusedInputError, remedy_for
 from graphc.implicit.expand import expanded
 from graphc.implicit.node import ImplicitTensor
 from graphc.ir import (

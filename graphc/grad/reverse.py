@@ -12,8 +12,7 @@ from functools import reduce
 from itertools import islice
 from typing import Any, Literal, overload
 
-from graphc.absent import remedy_for
-from graphc.errors import ArgumentError, DisconnectedInputError, GradientError
+from graphc.errors import ArgumentError, DisconnectedInputError, GradientError, remedy_for
 from graphc.grad.integers import readings
 from graphc.ir import (
     Node,

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from graphc.absent import remedy_for
 from graphc.config import config
-from graphc.errors import AxisError, DTypeError, ShapeError, SymbolicValueError
+from graphc.errors import AxisError, DTypeError, ShapeError, SymbolicValueError, remedy_for
 from graphc.ir import (
     TINY,
     Constant,
