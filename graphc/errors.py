@@ -41,6 +41,14 @@ __all__ = [
 ]
 
 
+CONVERT = "It is PyTensor's: graphc.interop.pytensor.from_pytensor gives graphc's array of it."
+
+
+def remedy_for(x: object, otherwise: str) -> str:
+    """What to do about something that is no array of graphc's; it may be PyTensor's variable."""
+    return CONVERT if type(x).__module__.partition(".")[0] == "pytensor" else otherwise
+
+
 class GraphcError(Exception):
     """The base class of all errors that graphc raises.
 

@@ -95,6 +95,14 @@ class Mode:
         """The backend."""
         return load(self.name)
 
+    def __getattr__(self, name: str) -> Any:
+        more = (
+            f", as it is no mode of PyTensor's. Use graphc.interop.pytensor.mode({self!r})."
+            if name in {"linker", "optimizer"}
+            else "."
+        )
+        raise AttributeError(f"graphc.Mode has no attribute {name!r}{more}", name=name, obj=self)
+
     def __repr__(self) -> str:
         setting = f", recompile={self.recompile!r}" if self.recompile else ""
         return f"Mode({self.written}{setting})"
@@ -185,7 +193,7 @@ def get_mode(mode: str | Mode | None) -> Mode:
         mode: A name, a mode, or None.
 
     Raises:
-        ModeError: No such backend.
+        ModeError: No such backend, or no mode of graphc's.
 
     Example:
         >>> import graphc, graphc.tensor as gt

@@ -13,7 +13,7 @@ from graphc.compile.arguments import In, Out, WrappedIn, goes_into, is_weak
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.pipeline import Signature, problems
 from graphc.compile.shared import Shared
-from graphc.errors import ArgumentError, DTypeError, GraphcError, UnusedInputError
+from graphc.errors import ArgumentError, DTypeError, GraphcError, UnusedInputError, remedy_for
 from graphc.implicit.expand import expanded
 from graphc.implicit.node import ImplicitTensor
 from graphc.ir import (
@@ -83,9 +83,9 @@ def as_in(x: Any, allow_downcast: bool | None) -> In:
     if not isinstance(variable, Tensor) or isinstance(variable.op, Constant | Leaf):
         is_array = hasattr(variable, "shape") and not isinstance(variable, Tensor)
         more = "; of a BlockMask, with mask.variables(name)" if is_array else ""
+        remedy = f"Make inputs with gt.scalar, gt.vector, gt.matrix, gt.tensor{more}."
         raise ArgumentError(
-            f"The input {variable!r} is no symbolic variable.",
-            f"Make inputs with gt.scalar, gt.vector, gt.matrix, gt.tensor{more}.",
+            f"The input {variable!r} is no symbolic variable.", remedy_for(variable, remedy)
         )
     if isinstance(variable, Shared):
         raise ArgumentError(

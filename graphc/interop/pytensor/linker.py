@@ -70,7 +70,7 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
     incompatible_rewrites = tuple(EXCLUDED)
 
     def __init__(self, mode: str | GraphcMode | None = None, **kwargs: Any) -> None:
-        self.mode = mode
+        self.mode = None if mode is None else get_mode(mode)
         for folder in variables.folders():  # its frames are not the user's line
             mark_own(folder)
         self.usage = Usage()

@@ -73,6 +73,14 @@ def test_what_cannot_be_converted_is_said_when_the_function_is_made() -> None:
         pytensor.function([x], Missing()(x), mode=graphc_mode("NUMPY"))
 
 
+def test_modes_are_told_apart_at_once() -> None:
+    with pytest.raises(ModeError, match="'TORCH' names no backend"):
+        graphc_mode("TORCH")
+    x = pt.vector("x")
+    with pytest.raises(AttributeError, match=r"no mode of PyTensor's.*interop.pytensor.mode"):
+        pytensor.function([x], x, mode=graphc.Mode("NUMPY"))
+
+
 def test_a_mode_of_graphc_keeps_its_options() -> None:
     x, i = pt.vector("x"), pt.lscalar("i")
     checked, unchecked = (
