@@ -74,7 +74,7 @@ def test_data_are_read_when_jax_traces_or_are_arguments() -> None:
     model = measured()
     density = jax_logp(model)
     x = np.array([0.1, 0.2, 0.3])
-    once, given = jax.jit(density), jax.jit(lambda x, data: density(x, data))
+    once = given = jax.jit(density)
     old = density.data()
     before = once(x)
     with model:

@@ -76,3 +76,15 @@ def test_a_mode_of_graphc_keeps_its_options() -> None:
     with pytest.raises(IndexError):
         checked([1.0, 2.0], 5)
     unchecked([1.0, 2.0], 5)
+
+
+def test_a_mode_in_which_nothing_was_compiled_warns_when_it_is_deleted() -> None:
+    made = graphc_mode("NUMPY")
+    with pytest.warns(UserWarning, match="Nothing was compiled in this mode") as found:
+        del made
+    assert found[0].filename == __file__
+    x = pt.vector("x")
+    used = graphc_mode("NUMPY")
+    f = pytensor.function([x], x * 2, mode=used.including("fusion"))
+    del used
+    assert f([1.0]).tolist() == [2.0]
