@@ -152,11 +152,14 @@ class Layout:
         """As ``unravel``, for vectors of the right length."""
         ends = list(accumulate(self.sizes))
         starts = [0, *ends[:-1]]
+        # Without 64 bits, JAX's arrays are what they can be.
+        kept = not isinstance(x, np.ndarray | Tensor)
+        found = {}
         rows = zip(self.names, starts, ends, self.shapes, self.dtypes, strict=True)
-        return {
-            name: x[..., a:b].reshape((*lead, *shape)).astype(dtype)
-            for name, a, b, shape, dtype in rows
-        }
+        for name, a, b, shape, dtype in rows:
+            part = x[..., a:b].reshape((*lead, *shape))
+            found[name] = part if kept and dtype.kind == "f" else part.astype(dtype)
+        return found
 
     def check_length(self, shape: tuple[int, ...], lead: int | None = None) -> None:
         """Raise if an array has no flat vectors along its last axis, or another rank."""
