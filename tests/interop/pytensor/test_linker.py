@@ -193,3 +193,15 @@ def test_results_are_packed_where_there_are_several_small_ones(
     packing = Packing.of(outputs, ())
     assert (packing and [i for i, _, _ in packing.parts]) == packed
     assert Packing.of(outputs, range(len(outputs))) is None
+
+
+def test_a_mode_in_which_nothing_was_compiled_warns_when_it_is_deleted() -> None:
+    made = graphc_mode("NUMPY")
+    with pytest.warns(UserWarning, match="Nothing was compiled in this mode") as found:
+        del made
+    assert found[0].filename == __file__
+    x = pt.vector("x")
+    used = graphc_mode("NUMPY")
+    f = pytensor.function([x], x * 2, mode=used.including("fusion"))
+    del used
+    assert f([1.0]).tolist() == [2.0]
