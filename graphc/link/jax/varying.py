@@ -7,11 +7,12 @@ primitives and residuals of derivatives are cast here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from jax import lax
+
+T = TypeVar("T")
 
 Axes = frozenset[Any]
 
@@ -47,8 +48,13 @@ def vary(x: Any, axes: Axes) -> Any:
     return pvary(x, missing)
 
 
-def varying_together(arrays: Iterable[Any]) -> list[Any]:
-    """The arrays, each cast to vary over what any of them varies over."""
-    given = list(arrays)
-    axes = varying_axes(*given)
-    return [vary(x, axes) for x in given] if axes else given
+def vary_as(tree: Any, *arrays: Any) -> Any:
+    """The arrays of a tree, cast to vary over what any of the arrays varies over."""
+    axes = varying_axes(*arrays)
+    return jax.tree.map(lambda x: vary(x, axes), tree) if axes else tree
+
+
+def varying_together(tree: T) -> T:
+    """The arrays of a tree, each cast to vary over what any of them varies over."""
+    found: T = vary_as(tree, *jax.tree.leaves(tree))
+    return found
