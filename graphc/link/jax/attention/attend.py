@@ -95,7 +95,9 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
     """
     q, k, v = (_array(*x) for x in (("query", query), ("key", key), ("value", value)))
     types = [TensorType(x.dtype, x.shape) for x in (q, k, v)]
-    if sequence_axis is not None:
+    if sequence_axis is None:
+        shards.check_ring(ring)
+    else:
         types = _of_sequence(types, sequence_axis, block_mask, ring)
     sizes = _checked(types, block_mask, enable_gqa)
     score, of_score = _score(score_mod)
@@ -262,7 +264,7 @@ def _results(spec: Spec, *given: Any) -> tuple[Any, Any]:
 @_results.defjvp
 def _results_tangent(spec: Spec, given: Any, tangents: Any) -> tuple[Any, Any]:
     def made(*given: Any) -> tuple[Any, Any]:
-        return plain.attention(spec, Operands(*given))
+        return plain.attention(spec, ring.with_all_keys(spec, Operands(*given)))
 
     return _results(spec, *given), jax.jvp(made, given, tangents)[1]
 
@@ -279,6 +281,7 @@ def _gradient_tangent(
     spec: Spec, wanted: Sequence[bool], given: Any, tangents: Any
 ) -> tuple[Any, Any]:
     def made(*given: Any) -> tuple[Any, ...]:
-        return plain.gradient(spec, wanted, Operands(*given))
+        found = plain.gradient(spec, wanted, ring.with_all_keys(spec, Operands(*given)))
+        return ring.of_own_keys(spec, found)
 
     return _gradient(spec, wanted, *given), jax.jvp(made, given, tangents)[1]

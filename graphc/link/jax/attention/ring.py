@@ -23,6 +23,7 @@ from graphc.attention.parts import paired
 from graphc.link.jax.attention import kernel
 from graphc.link.jax.attention.kernel import Spec
 from graphc.link.jax.attention.layout import wide
+from graphc.link.jax.attention.plain import Operands
 
 
 class _Ring:
@@ -164,3 +165,29 @@ def backward(  # noqa: PLR0913, PLR0917 (arrays of attention)
     like = (q, k, v, *captured)
     found = (by_q, by_k, by_v, *others)
     return tuple(y.astype(x.dtype) for y, x in zip(found, like, strict=True))
+
+
+# Derivatives of the gradient, which are those of plain JAX, take all keys.
+
+
+def with_all_keys(spec: Spec, given: Operands) -> Operands:
+    """The operands with the keys and values of all devices; tables and origins fit them."""
+    if not spec.ring:
+        return given
+
+    def gathered(x: Any) -> Any:
+        return lax.all_gather(x, spec.ring, axis=2, tiled=True)
+
+    return given._replace(k=gathered(given.k), v=gathered(given.v))
+
+
+def of_own_keys(spec: Spec, found: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The gradients with respect to a device's keys and values, given those of all keys."""
+    if not spec.ring:
+        return found
+
+    def summed(x: Any) -> Any:
+        return lax.psum_scatter(x, spec.ring, scatter_dimension=2, tiled=True)
+
+    by_q, by_k, by_v, *others = found
+    return (by_q, summed(by_k), summed(by_v), *others)

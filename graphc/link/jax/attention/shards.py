@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import PartitionSpec
+from jax.sharding import AxisType, PartitionSpec
 
 from graphc.errors import ArgumentError, ShapeError
 from graphc.link.jax.attention.kernel import Spec
@@ -115,6 +115,19 @@ def axis_size(axis: Any) -> int:
             "Call it within jax.shard_map, over a mesh with that axis. Arrays that are sharded over "
             "an explicit mesh need none.",
         ) from error
+
+
+def check_ring(ring: bool) -> None:
+    """Raise where keys are to rotate and it is not known along which axis.
+
+    Raises:
+        ArgumentError: Within ``jax.shard_map``.
+    """
+    if ring and AxisType.Manual in jax.sharding.get_abstract_mesh().axis_types:
+        raise ArgumentError(
+            "flex_attention(ring=True) within jax.shard_map: along which axis do keys rotate?",
+            "Give sequence_axis, the mesh axis over which sequences are sharded.",
+        )
 
 
 def own_rows(tables: Sequence[Any], axes: Entry) -> tuple[Any, ...]:
