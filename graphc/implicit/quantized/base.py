@@ -92,6 +92,10 @@ class Quantized(Stacked):
     def own_axes(self) -> Mapping[str, int]:
         return dict.fromkeys(fields_of(self), 2)
 
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        own = (columns, rows) if self.transposed else (rows, columns)
+        return dict.fromkeys(fields_of(self), own)
+
     @property
     def matrix(self) -> tuple[int | None, int | None]:
         rows, words = lengths_of(self.packed)[-2:]

@@ -1,6 +1,6 @@
-"""``shard_map`` with implicit operands, sharded as their arrays where that is known.
+"""``shard_map`` and constraints of shardings with implicit operands, whose fields are sharded.
 
-It is where every device has all of it, and where it is a stack, sharded along the leading axis.
+A function of shards gets implicit shards where shards of the fields are those.
 """
 
 from __future__ import annotations
@@ -10,22 +10,56 @@ from typing import Any
 
 import jax
 from jax.extend.core import JaxprEqn
-from jax.sharding import PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec
 
-from graphc.link.jax.implicit.avals import ImplicitAval, ImplicitAvals, flatten, unflatten
+from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, unflatten
 from graphc.link.jax.implicit.calls import placed
 from graphc.link.jax.implicit.interpreter import inline, materialized_for, rule, used_results
-from graphc.link.jax.implicit.stacks import element
+from graphc.link.jax.implicit.partition import (
+    Partition,
+    Sizes,
+    can_shard,
+    field_shardings,
+    joined,
+)
 from graphc.link.jax.implicit.transform import closed
+
+
+@rule("sharding_constraint", "reshard")
+def constrained(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+    """Shard the arrays of an implicit array as the whole is to be."""
+    is_reshard = eqn.primitive.name == "reshard"
+    wanted = _unconstrained(eqn.params["dst_sharding" if is_reshard else "sharding"], eqn)
+    if not can_shard(wanted):
+        operands = [materialized_for(x, eqn) for x in operands]
+    leaves, kinds = flatten(operands)
+    (kind,) = kinds
+    place: Any = jax.sharding.reshard if is_reshard else jax.lax.with_sharding_constraint
+    each = [wanted] if kind is None else field_shardings(kind, wanted)
+    return unflatten(kinds, [place(x, sharding) for x, sharding in zip(leaves, each, strict=True)])
+
+
+def _unconstrained(sharding: Any, eqn: JaxprEqn) -> Any:
+    """A sharding that says which axes may be sharded in any way."""
+    free = eqn.params.get("unconstrained_dims", frozenset())
+    if not free:
+        return sharding
+    named: Any = PartitionSpec
+    entries = [*sharding.spec, *[None] * (max(free) + 1 - len(sharding.spec))]
+    spec = [named.UNCONSTRAINED if i in free else entry for i, entry in enumerate(entries)]
+    return NamedSharding(sharding.mesh, named(*spec))
 
 
 @rule("shard_map")
 def shard_map(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run a function of shards on each device of a mesh."""
-    specs = eqn.params["in_specs"]
-    pairs = zip(operands, specs, strict=True)
-    leaves, kinds = flatten([_divisible(eqn, x, spec) for x, spec in pairs])
-    given = _spread(kinds, specs)
+    sizes = dict(eqn.params["mesh"].shape)
+    parts = [
+        _divided(eqn, x, spec, sizes)
+        for x, spec in zip(operands, eqn.params["in_specs"], strict=True)
+    ]
+    leaves, kinds = flatten([x for x, _ in parts])
+    given = tuple(spec for _, specs in parts for spec in specs)
     used = used_results(eqn)
     program = closed(eqn.params["jaxpr"])
 
@@ -44,14 +78,19 @@ def shard_map(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
 
     jax.eval_shape(_sharded(eqn, attempt, given, ()), *leaves)
     pairs = zip(tried[-1], out_specs, strict=True)
-    kept = tuple(kind if kind and _is_divisible(kind, spec) else None for kind, spec in pairs)
+    whole = [kind and joined(kind, spec, sizes) for kind, spec in pairs]
 
     def run(*values: Any) -> tuple[Any, ...]:
-        pairs = zip(kept, results(values), strict=True)
-        return tuple(flatten([y if kind else materialized_for(y, eqn) for kind, y in pairs])[0])
+        pairs = zip(whole, results(values), strict=True)
+        return tuple(flatten([y if part else materialized_for(y, eqn) for part, y in pairs])[0])
 
-    found = _sharded(eqn, run, given, _spread(kept, out_specs))(*leaves)
-    return placed(used, unflatten(kept, found))
+    found_specs = tuple(
+        said
+        for part, spec in zip(whole, out_specs, strict=True)
+        for said in ([spec] if part is None else part.partition_specs())
+    )
+    found = _sharded(eqn, run, given, found_specs)(*leaves)
+    return placed(used, unflatten(tuple(part and part.kind for part in whole), found))
 
 
 def _sharded(
@@ -71,27 +110,10 @@ def _sharded(
     return sharded
 
 
-def _divisible(eqn: JaxprEqn, x: Any, spec: Any) -> Any:
-    """Keep an operand implicit if its arrays shard as the whole does, else make it whole."""
+def _divided(eqn: JaxprEqn, x: Any, spec: Any, sizes: Sizes) -> tuple[Any, list[Any]]:
+    """An operand, whole if its arrays do not shard as it does, and the specs of its arrays."""
     (kind,) = flatten([x])[1]
-    return x if kind is None or _is_divisible(kind, spec) else materialized_for(x, eqn)
-
-
-def _is_divisible(kind: ImplicitAval, spec: Any) -> bool:
-    named = [axis for axis, name in enumerate(spec) if name is not None]
-    return not named or (named == [0] and _is_stack(kind))
-
-
-def _is_stack(kind: ImplicitAval) -> bool:
-    lengths = {aval.shape[:1] for aval in kind.avals}
-    (length, *others) = lengths or {()}
-    return bool(length) and not others and element(kind, *length) is not None
-
-
-def _spread(kinds: ImplicitAvals, specs: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the specs of the values' arrays; implicit ones shard along the leading axis."""
-    said: list[Any] = []
-    spec_of: Any = PartitionSpec
-    for kind, spec in zip(kinds, specs, strict=True):
-        said += [spec] if kind is None else [spec_of(*spec[:1])] * kind.count
-    return tuple(said)
+    if kind is None:
+        return x, [spec]
+    found = Partition.of(kind, spec, sizes)
+    return (x, found.partition_specs()) if found.is_exact() else (materialized_for(x, eqn), [spec])
