@@ -114,16 +114,18 @@ def _of_sequence(
 ) -> list[TensorType]:
     """The types of whole sequences, of which each device along an axis has a shard."""
     count = shards.axis_size(axis)
-    made = []
-    for x, what, is_shard in zip(types, ("queries", "keys", "keys"), (True, ring, ring)):
+
+    def whole(x: TensorType, what: str, is_shard: bool) -> TensorType:
         b, h, n, e = x.shape
         assert n is not None
-        length = n * count if is_shard else n
-        if is_shard and block_mask is not None:
-            block = block_mask.block_size[what == "keys"]
-            shards.check_blocks(length, count, block, what)
-        made.append(x.with_shape((b, h, length, e)))
-    return made
+        if not is_shard:
+            return x
+        if block_mask is not None:
+            shards.check_blocks(n * count, count, block_mask.block_size[what == "keys"], what)
+        return x.with_shape((b, h, n * count, e))
+
+    q, k, v = types
+    return [whole(q, "queries", True), whole(k, "keys", ring), whole(v, "keys", ring)]
 
 
 def _checked(types: Sequence[TensorType], block_mask: BlockMask | None, enable_gqa: bool) -> Sizes:
@@ -182,21 +184,19 @@ def _table(x: Any) -> Any:
     return x if isinstance(x, np.ndarray) and x.dtype == np.int32 else jnp.asarray(x, "int32")
 
 
-def _attention(
-    spec: Spec, how: Sharding, q: Any, k: Any, v: Any, tables: Any, of_score: Any, of_mask: Any
-) -> tuple[Any, Any]:
+def _attention(spec: Spec, how: Sharding, *arrays: Any) -> tuple[Any, Any]:
     """The result and the log-sum-exps of arrays that may be sharded."""
-    arrays = (q, k, v, tables, of_score, of_mask)
-    mesh = explicit_mesh((q, k, v))
+    mesh = explicit_mesh(arrays[:3])
     if mesh is not None:
         found = shards.sharding_of(mesh, spec, arrays, how.ring)
         results: tuple[Any, Any] = shards.over_mesh(_of_any_length, spec, mesh, found, arrays)
         return results
     if how.queries is None:
         return _of_any_length(spec, *arrays)
+    q, k, v, tables, *captured = arrays
     rows = shards.own_rows(tables, how.queries) if tables else ()
-    own, arrays = shards.Shard.of(spec, how, (q, k, v, rows, of_score, of_mask))
-    return _of_any_length(own, *arrays)
+    own = shards.Shard.of(spec, how, (q, k, v, rows, *captured))
+    return _of_any_length(own.spec, *own.arrays)
 
 
 def _of_any_length(spec: Spec, q: Any, k: Any, v: Any, *others: Any) -> tuple[Any, Any]:

@@ -77,7 +77,7 @@ class _Ring:
         return done, moving
 
 
-def forward(
+def forward(  # noqa: PLR0913, PLR0917 (arrays of attention)
     spec: Spec, q: Any, k: Any, v: Any, tables: Any, of_score: Any, of_mask: Any
 ) -> tuple[Any, Any]:
     """The result of attention and the log-sum-exps, as ``kernel.forward`` has them.

@@ -112,8 +112,8 @@ def axis_size(axis: Any) -> int:
     except NameError as error:
         raise ArgumentError(
             f"flex_attention(sequence_axis={axis!r}): there is no such axis here.",
-            "Call it within jax.shard_map, over a mesh with that axis. Arrays that are sharded over "
-            "an explicit mesh need none.",
+            "Call it within jax.shard_map, over a mesh with that axis. Arrays that are sharded "
+            "over an explicit mesh need none.",
         ) from error
 
 
@@ -176,7 +176,7 @@ def sharding_of(mesh: Any, spec: Spec, arrays: Arrays, ring: bool) -> Sharding:
 
 def over_mesh(attend: Attend, spec: Spec, mesh: Any, how: Sharding, arrays: Arrays) -> Any:
     """Attention of whole arrays, each device with its shards: the result and log-sum-exps."""
-    q, k, v, tables, *captured = arrays
+    k, tables, captured = arrays[1], arrays[3], arrays[4:]
     batch, heads, queries = how.batch, how.heads, how.queries
     of_keys = (batch, heads if k.shape[1] > 1 else None, queries if how.ring else None, None)
 

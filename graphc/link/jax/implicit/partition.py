@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -17,11 +18,12 @@ from jax.sharding import NamedSharding, PartitionSpec
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import is_implicit
 from graphc.implicit.partition import Spec, leaf_specs
+from graphc.implicit.policy import whole
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.link.jax.explicit import axes_of, entry_of, spec_of
 from graphc.link.jax.implicit.avals import ImplicitAval
 from graphc.link.jax.implicit.stacks import element
-from graphc.link.jax.varying import varying_axes
+from graphc.link.jax.varying import vary, varying_axes
 
 Sizes = Mapping[Any, int]
 """How many devices there are along each axis of a mesh."""
@@ -150,6 +152,34 @@ def joined(kind: ImplicitAval, spec: Sequence[Any], sizes: Sizes) -> Partition |
     return made if _shape(made.kind) == shape else None
 
 
+def aval_of(x: Any) -> Any:
+    """Return the type of an array, or of the one that an implicit array represents.
+
+    Its sharding over explicit axes of a mesh, and the axes that it varies over within
+    ``jax.shard_map``, follow from those of its arrays.
+    """
+    if not is_implicit(x):
+        return jax.typeof(x)
+    treedef, leaves = Treedef.of(x)
+    avals = [jax.typeof(leaf) for leaf in leaves]
+    on_mesh = [leaf for leaf, aval in zip(leaves, avals, strict=True) if not _is_plain(aval)]
+    if not on_mesh:
+        return jax.core.ShapedArray(x.shape, x.dtype)
+    spec = explicit_spec(ImplicitAval(treedef, tuple(avals)), x.ndim)
+    if spec is None:
+        # As the whole array has it where it is made.
+        (aval,) = jax.make_jaxpr(partial(whole))(x).out_avals
+        return aval
+    kind = jax.typeof(vary(on_mesh[0], varying_axes(*leaves)))
+    named: Any = PartitionSpec
+    sharding = NamedSharding(kind.sharding.mesh, named(*spec))
+    return kind.update(shape=x.shape, dtype=x.dtype, weak_type=False, sharding=sharding)
+
+
+def _is_plain(aval: Any) -> bool:
+    return bool(jax.core.ShapedArray(aval.shape, aval.dtype, aval.weak_type) == aval)
+
+
 def explicit_spec(kind: ImplicitAval, ndim: int) -> Spec | None:
     """How the whole is sharded over explicit axes of a mesh, as its arrays are.
 
@@ -169,7 +199,7 @@ def explicit_spec(kind: ImplicitAval, ndim: int) -> Spec | None:
 
 
 def _agree(said: Sequence[Spec], own: Sequence[Spec]) -> bool:
-    """Whether arrays are sharded where the specs of some axis say so, and there is such an array."""
+    """Whether arrays are sharded wherever the specs of an axis say so, and one is."""
     pairs = [
         (a, b)
         for spec, other in zip(said, own, strict=True)
@@ -201,8 +231,8 @@ def partition_specs(tree: Any, spec: Any, mesh: Any = None) -> Any:
         if not found.is_exact():
             raise ImplicitArrayError(
                 f"partition_specs: {x!r} sharded as {spec} over {sizes}.",
-                "Shards of its fields are not the fields of its shard. Shard other axes, or pass it "
-                "whole, with PartitionSpec().",
+                "Shards of its fields are not the fields of its shard. Shard other axes, or pass "
+                "it whole, with PartitionSpec().",
             )
         return found.partition_specs()
 

@@ -5,14 +5,20 @@ A function of shards gets implicit shards where shards of the fields are those.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
 from jax.extend.core import JaxprEqn
 from jax.sharding import NamedSharding, PartitionSpec
 
-from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, unflatten
+from graphc.link.jax.explicit import axes_of, explicit_mesh, resharded
+from graphc.link.jax.implicit.avals import ImplicitAval, ImplicitAvals, flatten, unflatten
 from graphc.link.jax.implicit.calls import placed
 from graphc.link.jax.implicit.interpreter import inline, materialized_for, rule, used_results
 from graphc.link.jax.implicit.partition import (
@@ -22,6 +28,7 @@ from graphc.link.jax.implicit.partition import (
     field_shardings,
     joined,
 )
+from graphc.link.jax.implicit.trace import called
 from graphc.link.jax.implicit.transform import closed
 
 
@@ -54,17 +61,19 @@ def _unconstrained(sharding: Any, eqn: JaxprEqn) -> Any:
 def shard_map(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run a function of shards on each device of a mesh."""
     sizes = dict(eqn.params["mesh"].shape)
+    leaves, kinds = flatten(operands)
     parts = [
-        _divided(eqn, x, spec, sizes)
-        for x, spec in zip(operands, eqn.params["in_specs"], strict=True)
+        _Operand.of(kind, spec, sizes)
+        for kind, spec in zip(kinds, eqn.params["in_specs"], strict=True)
     ]
-    leaves, kinds = flatten([x for x, _ in parts])
-    given = tuple(spec for _, specs in parts for spec in specs)
+    given = tuple(spec for part in parts for spec in part.specs)
+    leaves = [_placed(x, eqn, spec) for x, spec in zip(leaves, given, strict=True)]
     used = used_results(eqn)
     program = closed(eqn.params["jaxpr"])
 
     def results(values: Sequence[Any]) -> list[Any]:
-        found = inline(program, unflatten(kinds, values), used)
+        pairs = zip(parts, unflatten(kinds, values), strict=True)
+        found = inline(program, [part.shard(x) for part, x in pairs], used)
         return [y for y, is_used in zip(found, used, strict=True) if is_used]
 
     out_specs = [
@@ -110,10 +119,50 @@ def _sharded(
     return sharded
 
 
-def _divided(eqn: JaxprEqn, x: Any, spec: Any, sizes: Sizes) -> tuple[Any, list[Any]]:
-    """An operand, whole if its arrays do not shard as it does, and the specs of its arrays."""
-    (kind,) = flatten([x])[1]
-    if kind is None:
-        return x, [spec]
-    found = Partition.of(kind, spec, sizes)
-    return (x, found.partition_specs()) if found.is_exact() else (materialized_for(x, eqn), [spec])
+def _placed(x: Any, eqn: JaxprEqn, spec: Any) -> Any:
+    """An array, sharded over explicit axes of a mesh as the function of shards takes it."""
+    if explicit_mesh([x]) is None:
+        return x
+    entries = (*spec, *[None] * (x.ndim - len(spec)))
+    return resharded(x, eqn.params["mesh"], entries)
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """How an operand comes to a device.
+
+    Attributes:
+        specs: Of its arrays.
+        cut: The spec by which its shard is cut out of the whole there; None where it is there.
+        sizes: Of the mesh.
+    """
+
+    specs: Sequence[Any]
+    cut: Any
+    sizes: Sizes
+
+    @classmethod
+    def of(cls, kind: ImplicitAval | None, spec: Any, sizes: Sizes) -> _Operand:
+        """An operand that is to be sharded; as its arrays, if these shard as it does."""
+        if kind is None:
+            return cls([spec], None, sizes)
+        found = Partition.of(kind, spec, sizes)
+        if found.is_exact():
+            return cls(found.partition_specs(), None, sizes)
+        whole: Any = PartitionSpec
+        return cls([whole()] * kind.count, found.spec, sizes)
+
+    def shard(self, x: Any) -> Any:
+        """This device's shard: a slice, for which an implicit array may have a handler."""
+        if self.cut is None:
+            return x
+        lengths, starts = list(x.shape), [jnp.int32(0)] * x.ndim
+        for axis, entry in enumerate(self.cut):
+            if axes := axes_of(entry):
+                lengths[axis] //= math.prod(self.sizes[name] for name in axes)
+                starts[axis] = lax.axis_index(axes).astype("int32") * np.int32(lengths[axis])
+
+        def cut(x: Any, *starts: Any) -> Any:
+            return lax.dynamic_slice(x, starts, lengths)
+
+        return called(cut, (x, *starts), {})
