@@ -128,6 +128,8 @@ class ImplicitArray(ABC):
         stands_aside: Whether operations are those of the array in its field ``array``: its default
             handler goes before all handlers and passes that array on, and that array's class is
             reported and has the policy.
+        keeps_shardings: Whether handlers take fields as they are sharded over explicit axes of a
+            mesh of JAX's; for others those axes are automatic, and XLA shards what they compute.
 
     Example:
         >>> from dataclasses import dataclass
@@ -145,6 +147,7 @@ class ImplicitArray(ABC):
     materialize_policy: ClassVar[str | None] = None
     materialize_through: ClassVar[bool] = True
     stands_aside: ClassVar[bool] = False
+    keeps_shardings: ClassVar[bool] = False
     __graphc_implicit__: ClassVar[bool] = True
     # NumPy's operators leave the work to those below.
     __array_ufunc__: ClassVar[None] = None

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from graphc.implicit.array import ImplicitArray, fields_of, is_implicit, with_fields
 from graphc.implicit.namespace import numpy_like
@@ -27,6 +27,8 @@ class Quantized(Stacked):
 
     What changes each element alike changes the scales: they are rounded then, not the elements.
     """
+
+    keeps_shardings: ClassVar[bool] = True
 
     if TYPE_CHECKING:
         # Fields of each kind, which has its own between them.

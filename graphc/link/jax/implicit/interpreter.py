@@ -29,6 +29,7 @@ from graphc.implicit.policy import materialized, policy_of
 from graphc.implicit.registry import default_classes, generation, handlers_for
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.link.jax.explicit import explicit_mesh, resharded, spec_of
+from graphc.link.jax.implicit import automatic
 from graphc.link.jax.varying import vary, varying_axes
 from graphc.site import mark_own, user_line
 
@@ -265,18 +266,24 @@ def _array(variable: Any, x: Any) -> Any:
 
 def _handled(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     """Return the result of a handler, or of the operands' classes; else NotImplemented."""
+    several = eqn.primitive.multiple_results
+    avals = [x.aval for x in eqn.outvars]
     for name, handler in _candidates(eqn, operands):
+
+        def call(*operands: Any, handler: Any = handler) -> Any:
+            y = handler(*operands, **eqn.params)
+            return y if several or y is NotImplemented else [y]
+
         try:
             with _running(name, eqn, operands) as is_new:
-                found = handler(*operands, **eqn.params) if is_new else NotImplemented
+                found = automatic.handled(call, operands, avals) if is_new else NotImplemented
         except Exception as error:
             note = f"{name} handles {eqn.primitive}, at {where_of(eqn)}."
             if note not in getattr(error, "__notes__", ()):
                 error.add_note(note)
             raise
         if found is not NotImplemented:
-            several = eqn.primitive.multiple_results
-            return checked(eqn, found if several else [found], name)
+            return checked(eqn, found, name)
     return NotImplemented
 
 
