@@ -53,7 +53,8 @@ def resharded(x: Any, mesh: Any, spec: Sequence[Entry]) -> Any:
     if spec_of(x) == tuple(spec):
         return x
     named: Any = PartitionSpec
-    return jax.sharding.reshard(x, NamedSharding(mesh, named(*spec)))
+    place: Any = jax.sharding.reshard
+    return place(x, NamedSharding(mesh, named(*spec)))
 
 
 class Claims:

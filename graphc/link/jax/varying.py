@@ -42,19 +42,20 @@ def vary(x: Any, axes: Axes) -> Any:
     missing = tuple(sorted(axes - varying_axes(x), key=str))
     if not missing:
         return x
-    if hasattr(lax, "pcast"):
-        return lax.pcast(x, missing, to="varying")
-    pvary: Any = lax.pvary
-    return pvary(x, missing)
+    cast: Any = lax
+    # JAX up to 0.8 has one of the two.
+    if hasattr(cast, "pcast"):
+        return cast.pcast(x, missing, to="varying")
+    return cast.pvary(x, missing)
 
 
-def vary_as(tree: Any, *arrays: Any) -> Any:
+def vary_as(tree: T, *arrays: Any) -> T:
     """The arrays of a tree, cast to vary over what any of the arrays varies over."""
     axes = varying_axes(*arrays)
-    return jax.tree.map(lambda x: vary(x, axes), tree) if axes else tree
+    found: T = jax.tree.map(lambda x: vary(x, axes), tree) if axes else tree
+    return found
 
 
 def varying_together(tree: T) -> T:
     """The arrays of a tree, each cast to vary over what any of them varies over."""
-    found: T = vary_as(tree, *jax.tree.leaves(tree))
-    return found
+    return vary_as(tree, *jax.tree.leaves(tree))

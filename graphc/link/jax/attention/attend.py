@@ -201,11 +201,11 @@ def _attention(spec: Spec, how: Sharding, *arrays: Any) -> tuple[Any, Any]:
 
 def _of_any_length(spec: Spec, q: Any, k: Any, v: Any, *others: Any) -> tuple[Any, Any]:
     """The result and the log-sum-exps, where any length may be 0."""
-    q, k, v, *others = varying_together((q, k, v, *others))
+    q, k, v, *rest = varying_together((q, k, v, *others))
     if 0 in (*q.shape[:3], k.shape[2]):
         lse = jnp.full(q.shape[:3], -jnp.inf, jnp.promote_types(q.dtype, "float32"))
         return vary_as((jnp.zeros((*q.shape[:3], v.shape[3]), q.dtype), lse), q)
-    out, lse = _attended(spec, *map(_with_elements, (q, k, v)), *others)
+    out, lse = _attended(spec, *map(_with_elements, (q, k, v)), *rest)
     return out[..., : v.shape[3]], lse
 
 

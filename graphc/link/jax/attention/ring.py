@@ -37,7 +37,8 @@ class _Ring:
     def passed_on(self, tree: Any) -> Any:
         """The arrays of the device before this one."""
         to_next = [(i, (i + 1) % self.count) for i in range(self.count)]
-        return jax.tree.map(lambda x: lax.ppermute(x, self.axes, to_next), tree)
+        permute: Any = lax.ppermute
+        return jax.tree.map(lambda x: permute(x, self.axes, to_next), tree)
 
     def tables(self, step: Any) -> tuple[Any, ...]:
         """The tables of the keys that a device has after some steps."""
@@ -57,7 +58,7 @@ class _Ring:
         """The number of the shard of keys that this device has after some steps."""
         return jnp.mod(self.index - step, self.count).astype(jnp.int32)
 
-    def arrays(self, step: Any, of_score: Any, of_mask: Any) -> tuple[Any, ...]:
+    def arrays(self, step: Any, of_score: Any, of_mask: Any) -> tuple[Any, Any, Any]:
         """Tables and captured arrays at a step."""
         return (
             self.tables(step),
@@ -143,12 +144,11 @@ def backward(  # noqa: PLR0913, PLR0917 (arrays of attention)
         g_lse: The cotangent of the second.
         wanted: Which of the score function's arrays have gradients.
     """
-    ring, given = _Ring(spec, k, tables), (out, lse, g_out, g_lse)
+    ring = _Ring(spec, k, tables)
 
     def gradients(i: Any, k: Any, v: Any) -> Any:
-        found = kernel.backward(
-            ring.spec, q, k, v, *ring.arrays(i, of_score, of_mask), *given, wanted
-        )
+        own = ring.arrays(i, of_score, of_mask)
+        found = kernel.backward(ring.spec, q, k, v, *own, out, lse, g_out, g_lse, wanted)
         by_q, by_k, by_v, *others = [x.astype(wide(x.dtype)) for x in found]
         return (by_q, *others), (by_k, by_v)
 
@@ -187,7 +187,8 @@ def of_own_keys(spec: Spec, found: tuple[Any, ...]) -> tuple[Any, ...]:
         return found
 
     def summed(x: Any) -> Any:
-        return lax.psum_scatter(x, spec.ring, scatter_dimension=2, tiled=True)
+        scatter: Any = lax.psum_scatter
+        return scatter(x, spec.ring, scatter_dimension=2, tiled=True)
 
     by_q, by_k, by_v, *others = found
     return (by_q, summed(by_k), summed(by_v), *others)

@@ -62,7 +62,8 @@ def _automatic(
     call: Callable[..., Any], mesh: Any, operands: Sequence[Any], specs: Sequence[Any]
 ) -> Any:
     leaves, kinds = flatten(operands)
-    axes, named = tuple(explicit_axes(mesh)), PartitionSpec
+    axes = tuple(explicit_axes(mesh))
+    named: Any = PartitionSpec
     tried: list[ImplicitAvals | None] = []
 
     def attempt(*values: Any) -> Any:

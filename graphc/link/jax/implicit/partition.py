@@ -70,10 +70,11 @@ class Partition:
 
     def is_exact(self) -> bool:
         """Whether shards of the arrays are the fields of the shard of the whole."""
-        shape = lengths_of(self.kind.like())
+        shape: Any = lengths_of(self.kind.like())
         if any(n % _count(entry, self.sizes) for n, entry in zip(shape, self.spec, strict=True)):
             return False
-        return _shape(self.shard()) == _divided(shape, self.spec, self.sizes)
+        divided = _divided(shape, self.spec, self.sizes)
+        return bool(_shape(self.shard()) == divided)
 
     def partition_specs(self) -> list[Any]:
         """The specs of the arrays."""
@@ -147,8 +148,8 @@ def joined(kind: ImplicitAval, spec: Sequence[Any], sizes: Sizes) -> Partition |
         for aval, leaf in zip(kind.avals, leaves, strict=True)
     )
     made = Partition(ImplicitAval(kind.treedef, avals), wanted, leaves, sizes)
-    pairs = zip(lengths_of(shard), wanted, strict=True)
-    shape = tuple(n * _count(entry, sizes) for n, entry in pairs)
+    lengths: Any = lengths_of(shard)
+    shape = tuple(n * _count(entry, sizes) for n, entry in zip(lengths, wanted, strict=True))
     return made if _shape(made.kind) == shape else None
 
 
@@ -255,7 +256,7 @@ def field_shardings(kind: ImplicitAval, sharding: Any) -> list[Any]:
     """The shardings of the arrays of an implicit array."""
     if not isinstance(sharding, NamedSharding):
         return [sharding] * kind.count
-    found = Partition.of(kind, sharding.spec, dict(sharding.mesh.shape))
+    found = Partition.of(kind, tuple(sharding.spec), dict(sharding.mesh.shape))
     memory = sharding.memory_kind
     return [
         NamedSharding(sharding.mesh, spec, memory_kind=memory) for spec in found.partition_specs()

@@ -47,7 +47,7 @@ def matmul(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any) -
     mesh = explicit_mesh((x, packed, *parts))
     if mesh is not None:
         return quantized_shards.sharded(matmul, coding, transposed, mesh, (x, packed, *parts))
-    x, packed, *parts = varying_together([x, packed, *parts])
+    x, packed, *parts = varying_together([x, packed, *parts])  # type: ignore[assignment]
     if x.ndim > 2:
         one = partial(matmul, coding, transposed)
         n = packed.shape[-2] if transposed else packed.shape[-1] * coding.per_word

@@ -69,7 +69,7 @@ def sharded(
 
     def local(*shards: Any) -> Any:
         y = one(coding, transposed, *shards)
-        return lax.psum(y, place.summed) if place.summed else y
+        return lax.psum(y, place.summed) if place.summed else y  # type: ignore[no-untyped-call]
 
     run: Any = jax.shard_map(
         local,

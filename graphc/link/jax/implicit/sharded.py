@@ -87,7 +87,7 @@ def shard_map(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
 
     jax.eval_shape(_sharded(eqn, attempt, given, ()), *leaves)
     pairs = zip(tried[-1], out_specs, strict=True)
-    whole = [kind and joined(kind, spec, sizes) for kind, spec in pairs]
+    whole = [None if kind is None else joined(kind, spec, sizes) for kind, spec in pairs]
 
     def run(*values: Any) -> tuple[Any, ...]:
         pairs = zip(whole, results(values), strict=True)
@@ -99,7 +99,8 @@ def shard_map(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
         for said in ([spec] if part is None else part.partition_specs())
     )
     found = _sharded(eqn, run, given, found_specs)(*leaves)
-    return placed(used, unflatten(tuple(part and part.kind for part in whole), found))
+    made = tuple(None if part is None else part.kind for part in whole)
+    return placed(used, unflatten(made, found))
 
 
 def _sharded(
