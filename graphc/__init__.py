@@ -117,6 +117,7 @@ else:
             "graphc.draw.show": "show",
             "graphc.interop.wrap": "wrap_jax",
             "graphc.interop.wrap_py": "as_op wrap_py",
+            "graphc.link.jax.mesh": "mesh",
             "graphc.rewrite.explain": "explain",
         },
     )
@@ -282,6 +283,7 @@ __all__ = [
     "loop",
     "map",
     "mark_internal",
+    "mesh",
     "pp",
     "pprint",
     "printing",

@@ -316,7 +316,8 @@ def compiled(
     unwritten = _unwritten(signature.graph)
     backend = signature.mode.backend
     build = backend.build(signature.mode.options)
-    key = parts, unwritten, (build, len(backend.entered), len(RULES))
+    devices = backend.unwritten(signature.mode.options)
+    key = parts, unwritten, (build, devices, len(backend.entered), len(RULES))
     found = _find(key, leaves)
     if found is not None:
         return found, None

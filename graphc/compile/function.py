@@ -278,11 +278,11 @@ class Function(Generic[Result]):
         start = perf_counter()
         self._spec = spec
         self.name = spec.name
-        self.mode = spec.mode
         self._ins: list[In] = flatten(spec.inputs)
         self._shared, self._signature = signature_of(
             spec, [parameter.variable for parameter in self._ins]
         )
+        self.mode = self._signature.mode
         self.requested = self._signature.graph
         self.leaves = self._signature.leaves()
         self._compiled, self._lowered = compiled(self._signature, self.leaves)

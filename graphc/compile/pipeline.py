@@ -18,12 +18,13 @@ from graphc.implicit.expand import densified
 from graphc.ir import Graph, Leaf, Node, Slot, replaced
 from graphc.link import Host, Program
 from graphc.link.fuse import fuse
-from graphc.link.legalize import bake, inline, narrowed
+from graphc.link.legalize import bake, check_shardings, inline, narrowed, without
 from graphc.rewrite import optimize
 from graphc.rewrite.facts.lengths import lengths_of
 from graphc.rewrite.passes import PassReport, selected
 from graphc.site import derived_from
 from graphc.tensor.core.elementwise import Elementwise
+from graphc.tensor.core.sharding import Shard, shard
 
 
 @dataclass(frozen=True)
@@ -139,12 +140,19 @@ def _prepared(
     graph: Graph, mode: Mode
 ) -> tuple[Graph, tuple[PassReport, ...], tuple[CheckFailure, ...]]:
     """The graph rewritten, in terms of the backend's operations, with checks added."""
-    backend, options = mode.backend, mode.options
+    backend, options, axes = mode.backend, mode.options, mode.mesh_axes
     if options.get("check") is False:
         graph = without_checks(graph)
+    if axes is None:
+        graph = without(graph, Shard)
+    else:
+        check_shardings(graph, axes)
     graph, passes = _rewritten(graph, mode)
     graph = backend.prepared(inline(graph, backend))
     graph, failures = guarded(graph, backend, options)
+    if failures and axes is not None:
+        # Every process reads them.
+        graph = Graph(graph.inputs, [*graph.outputs[:-1], shard(graph.outputs[-1], ())])
     return inline(graph, backend) if failures else graph, passes, failures
 
 

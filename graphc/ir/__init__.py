@@ -42,6 +42,7 @@ from graphc.ir.node import (
 from graphc.ir.op import Check, Op, encode, is_own_class
 from graphc.ir.print import dprint, pprint, preview, tree
 from graphc.ir.reads import all_read, note_folded, note_reads, read_by
+from graphc.ir.sharding import MeshAxes, Sharding, declared_sharding, names_in, value_sharding
 from graphc.ir.slot import Slot
 from graphc.ir.types import Shape, TensorType, TupleType, Type
 from graphc.ir.walk import (
@@ -68,12 +69,14 @@ __all__ = [
     "Input",
     "Leaf",
     "MakeTuple",
+    "MeshAxes",
     "Node",
     "Op",
     "Owner",
     "Parameter",
     "Pick",
     "Shape",
+    "Sharding",
     "Slot",
     "TensorType",
     "TupleType",
@@ -83,6 +86,7 @@ __all__ = [
     "ancestors",
     "check",
     "check_same_interface",
+    "declared_sharding",
     "dependent",
     "dprint",
     "dtype_name",
@@ -99,6 +103,7 @@ __all__ = [
     "is_integer",
     "is_numeric",
     "is_own_class",
+    "names_in",
     "note_folded",
     "note_reads",
     "numpy_dtype",
@@ -121,6 +126,7 @@ __all__ = [
     "unwrapped_all",
     "unwrapped_pair",
     "value_class",
+    "value_sharding",
     "wholes",
     "wrapped",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphc.ir import Graph, TensorType
+from graphc.ir import Graph, Sharding, TensorType
 
 if TYPE_CHECKING:
     from graphc.link.host import Host
@@ -25,6 +25,7 @@ class CallSpec:
         counts: Those of them that decide numbers of steps alone.
         follows: Whether a shape follows from how many steps a loop does.
         facts: What the backend wants to know.
+        shardings: What is declared of each argument's sharding over a mesh.
     """
 
     arguments: tuple[TensorType, ...]
@@ -35,6 +36,7 @@ class CallSpec:
     counts: tuple[int, ...]
     follows: bool
     facts: Mapping[str, Any]
+    shardings: tuple[Sharding | None, ...]
 
     @classmethod
     def of(
@@ -50,4 +52,5 @@ class CallSpec:
             host.counts if host else (),
             host.follows if host else False,
             facts,
+            tuple(getattr(x.op, "sharding", None) for x in (*graph.inputs, *graph.leaves)),
         )

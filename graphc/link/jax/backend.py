@@ -7,7 +7,7 @@ that hold one are traced and called within ``jax.enable_x64(True)``, which is lo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -20,8 +20,8 @@ from jax.extend.backend import get_backend
 from graphc.errors import DynamicShapeError, ModeError
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import policy_of
-from graphc.ir import Check, Graph, Node, Op, Pick, TensorType, TupleType
-from graphc.link.backend import Backend, Executable
+from graphc.ir import Check, Graph, Leaf, MeshAxes, Node, Op, Pick, Sharding, TensorType, TupleType
+from graphc.link.backend import Backend, Executable, refuse_remote
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.jax.bounded import (
@@ -35,6 +35,7 @@ from graphc.link.jax.bounded import (
 from graphc.link.jax.call_key import KnownArguments
 from graphc.link.jax.executables import Executables, in_64_bits
 from graphc.link.jax.host import called_back
+from graphc.link.jax.mesh import Home, Layout, admitted, layout_of, on_mesh
 from graphc.link.jax.pure import in_own_dtype, transformable
 from graphc.link.jax.specialized import Specialized
 from graphc.link.jax.traced import TracedProgram
@@ -55,9 +56,15 @@ WIDENED: set[Op | type[Op]] = set()
 
 
 def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
-    """Convert to a JAX array of a dtype on the mode's device; NumPy arrays are copied."""
+    """Convert to a JAX array of a dtype on the mode's device; NumPy arrays are copied.
+
+    Over a mesh every device has it whole.
+    """
     if isinstance(value, jax.Array) and value.dtype == type.numpy_dtype:
         return value
+    layout = layout_of(options)
+    if layout is not None:
+        return layout.home(None).put(_copy(value, type.numpy_dtype), "An array")
     # An array that is kept is made at once, also where the user's code is being traced.
     with jax.enable_x64(True), jax.ensure_compile_time_eval():
         return jax.device_put(_copy(value, type.numpy_dtype), device_of(options))
@@ -85,6 +92,7 @@ def _copy(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 def to_numpy(value: Any) -> np.ndarray[Any, Any]:
     """Convert to a NumPy array, which may share memory and is then read-only."""
+    refuse_remote(value)
     return np.asarray(value)
 
 
@@ -109,6 +117,10 @@ def device_of(options: Mapping[str, Any]) -> Any:
 
 def describe(options: Mapping[str, Any]) -> str:
     """JAX's version and the device."""
+    layout = layout_of(options)
+    if layout is not None:
+        first = layout.mesh.devices.flat[0]
+        return f"JAX {jax.__version__}, on {layout.axes} of {first.platform} ({first.device_kind})"
     device = device_of(options) or jax.devices()[0]
     return f"JAX {jax.__version__}, on {device.platform}:{device.id} ({device.device_kind})"
 
@@ -148,7 +160,8 @@ def compile(
     context: CompileContext,
 ) -> Executable:
     """Return a function that runs the program and compiles executables on demand."""
-    traced = TracedProgram(spec, program)
+    layout = layout_of(options)
+    traced = TracedProgram(spec, program, layout)
     wide = spec.facts["wide"]
     device = device_of(options)
     execute: Executable
@@ -159,11 +172,13 @@ def compile(
         known = KnownArguments()
         made = Executables(traced.function, donated, context, known, pure=pure, foreign=foreign)
         if device is None and not traced.is_bounded:
-            return made.caller(wide=wide)
+            execute = made.caller(wide=wide)
+            return execute if layout is None else _on_mesh(execute, layout, spec, program)
         execute = traced.cut(made.caller()) if traced.is_bounded else made.caller()
     if device is not None:
         execute = _on_device(execute, device)
-    return in_64_bits(execute) if wide else execute
+    execute = in_64_bits(execute) if wide else execute
+    return execute if layout is None else _on_mesh(execute, layout, spec, program)
 
 
 def _on_device(execute: Executable, device: Any) -> Executable:
@@ -172,6 +187,17 @@ def _on_device(execute: Executable, device: Any) -> Executable:
             return execute(*jax.device_put(arguments, device))
 
     return call
+
+
+def _on_mesh(
+    execute: Executable, layout: Layout, spec: CallSpec, program: Callable[[], Program]
+) -> Executable:
+    def name(place: int) -> str:
+        x = program().arguments[place]
+        what = "captured array" if isinstance(x.op, Leaf) else "argument"
+        return f"{what} {x!r}"
+
+    return on_mesh(execute, layout, spec.shardings, spec.static, name)
 
 
 @cache
@@ -198,7 +224,33 @@ class JAXBackend(Backend):
 
     def build(self, options: Mapping[str, Any]) -> str:
         """Return the versions of JAX and XLA, the devices, and XLA's flags."""
-        return _build(options.get("device"))
+        layout = layout_of(options)
+        return _build(layout.mesh.devices.flat[0] if layout else options.get("device"))
+
+    def admitted(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The options, a mesh among them checked."""
+        return admitted(options)
+
+    def mesh_axes(self, options: Mapping[str, Any]) -> MeshAxes | None:
+        """The axes of the mode's mesh."""
+        layout = layout_of(options)
+        return None if layout is None else layout.axes
+
+    def unwritten(self, options: Mapping[str, Any]) -> Hashable:
+        """The mesh, whose text does not name its devices."""
+        return options.get("mesh")
+
+    def home(self, sharding: Sharding | None, options: Mapping[str, Any]) -> Home | None:
+        """Where arrays of a declared sharding are to be on the mode's mesh."""
+        layout = layout_of(options)
+        return None if layout is None else layout.home(sharding)
+
+    def copied(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
+        """A copy of an array; one on a mesh stays there."""
+        if len(value.sharding.device_set) == 1:
+            return super().copied(value, type, options)
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+            return value.copy()
 
     def free_array(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
         """A JAX array, of 32 bits without ``jax_enable_x64``."""
@@ -279,5 +331,5 @@ backend = JAXBackend(
     kinds=(np.ndarray, jax.Array, type(jax.device_put(np.zeros(0, np.float32)))),
     eager=False,
     describe=describe,
-    options={"device": (), "fallback": ("numpy",)},
+    options={"device": (), "fallback": ("numpy",), "logical_axes": (), "mesh": ()},
 )

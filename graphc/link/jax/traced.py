@@ -11,6 +11,7 @@ from graphc.implicit.policy import dense, materializing, policy_of, strictest
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.jax.bounded import LengthCheck, Ragged, checked, plain
+from graphc.link.jax.mesh import Layout, over
 from graphc.link.program import Program
 
 
@@ -18,12 +19,18 @@ class TracedProgram:
     """A program as a function that JAX traces; the program is made when that happens.
 
     Attributes:
+        layout: The mesh that it is traced for.
+        shardings: What is declared of its arguments.
         function: Gives the outputs, or the only one; where some are in buffers, as ``bounded``.
         is_bounded: Whether some are.
     """
 
-    def __init__(self, spec: CallSpec, program: Callable[[], Program]) -> None:
+    def __init__(
+        self, spec: CallSpec, program: Callable[[], Program], layout: Layout | None = None
+    ) -> None:
         self.program = program
+        self.layout = layout
+        self.shardings = spec.shardings
         self.policy = policy_of()
         self.single = spec.single
         self.dtypes = [type.numpy_dtype for type in spec.results]
@@ -49,8 +56,15 @@ class TracedProgram:
 
     def _traced(self, arguments: Sequence[Any]) -> list[Any]:
         """Return the outputs; implicit ones become whole as the policies allow."""
-        with materializing(strictest(self.policy, policy_of())):
-            return [dense(y, "the output") for y in self.program().trace(*arguments)]
+        with materializing(strictest(self.policy, policy_of())), over(self.layout):
+            program = self.program()
+            if self.layout is None:
+                return [dense(y, "the output") for y in program.trace(*arguments)]
+            pairs = zip(arguments, self.shardings, strict=True)
+            entered = [self.layout.entered(x, sharding) for x, sharding in pairs]
+            results = [dense(y, "the output") for y in program.trace(*entered)]
+            declared = [getattr(y.op, "sharding", None) for y in program.graph.outputs]
+            return [self.layout.left(y, s) for y, s in zip(results, declared, strict=True)]
 
     def cut(self, execute: Executable) -> Executable:
         """Turn a function that returns buffers into one that cuts them to length."""
