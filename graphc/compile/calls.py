@@ -110,6 +110,7 @@ def stateful(
     types = list(shared.values())
     own = [backend.own_dtype(type) for type in types]
     homes = [backend.home(sharding_of(x), options) for x in shared]
+    known = [() if home is None else home.known for home in homes]
     for i in count:
         foreign = f"v{i}.__class__ is not kind"
         # A function of the same library may have left it in another dtype.
@@ -142,7 +143,7 @@ def stateful(
             f"o{i}": own[i],
             f"acquire{i}": store.lock.acquire,
             f"release{i}": store.lock.release,
-            f"h{i}": () if homes[i] is None else homes[i].known,
+            f"h{i}": known[i],
             f"present{i}": _CurrentValue(x, types[i], homes[i], i in donated, backend, options),
         }
     exec(compiled_code(source, "state"), namespace)

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphc.config import RECOMPILE, config
 from graphc.errors import ModeError
-from graphc.ir import MeshAxes
+from graphc.ir.sharding import MeshAxes
 from graphc.link import Backend, load
 from graphc.rewrite.passes import EVERY, names_of, selected
 from graphc.rewrite.rule import RULES
@@ -37,11 +37,12 @@ class Mode:
             ``fallback="numpy"``, which runs operations that have no lowering by their NumPy
             reference. JAX has ``mesh=graphc.mesh(data=4)``, or a ``jax.sharding.Mesh``, over whose
             devices functions run as declared shardings say, and ``logical_axes={"batch": "data"}``,
-            other names for the axes of the mesh in those. MLX has ``compile=False``, which runs operations one by one, and
-            ``float64="downcast"``, which computes in float32 (and complex64) what is declared as
-            float64 (and complex128), as GPUs have neither. All have ``check=True``, which checks
-            indices when a program runs, ``check_nan=True`` and ``check_inf=True``, which refuse
-            such numbers, and ``check=False``, which leaves out ``graphc.Assert`` and its like.
+            other names for the axes of the mesh in those. MLX has ``compile=False``, which runs
+            operations one by one, and ``float64="downcast"``, which computes in float32 (and
+            complex64) what is declared as float64 (and complex128), as GPUs have neither. All have
+            ``check=True``, which checks indices when a program runs, ``check_nan=True`` and
+            ``check_inf=True``, which refuse such numbers, and ``check=False``, which leaves out
+            ``graphc.Assert`` and its like.
         recompile: What happens on needless compilations of functions of this mode: ``"warn"``,
             ``"raise"`` or ``"ignore"``; None stands for ``config.recompile``. ``graphc.recompile``
             overrides both.

@@ -13,7 +13,12 @@ from typing import Any
 
 from graphc.compile.guard import CheckFailure, guarded, without_checks
 from graphc.compile.mode import Mode
-from graphc.errors import DynamicShapeError, GraphcError, UnsupportedOperationError
+from graphc.errors import (
+    DynamicShapeError,
+    GraphcError,
+    ShardingError,
+    UnsupportedOperationError,
+)
 from graphc.implicit.expand import densified
 from graphc.ir import Graph, Leaf, Node, Slot, replaced
 from graphc.link import Host, Program
@@ -96,6 +101,7 @@ def lower_program(signature: Signature) -> LoweredProgram:
     leaves = signature.leaves()
     graph = _blank(signature.graph, leaves)
     graph = graph if backend.keeps_implicit else densified(graph)
+    check_shardings(graph, mode.mesh_axes)
     graph, passes, failures = _prepared(graph, mode)
     host = backend.analyse(graph)
     baked: list[Any] = []
@@ -122,8 +128,12 @@ def problems(signature: Signature) -> list[GraphcError]:
     mode = signature.mode
     graph = _blank(signature.graph, signature.leaves())
     graph = graph if mode.backend.keeps_implicit else densified(graph)
-    graph, _, _ = _prepared(graph, mode)
     found: list[GraphcError] = []
+    try:
+        check_shardings(graph, mode.mesh_axes)
+    except ShardingError as error:
+        found.append(error)
+    graph, _, _ = _prepared(graph, mode)
     host = None
     try:
         host = mode.backend.analyse(graph)
@@ -145,8 +155,6 @@ def _prepared(
         graph = without_checks(graph)
     if axes is None:
         graph = without(graph, Shard)
-    else:
-        check_shardings(graph, axes)
     graph, passes = _rewritten(graph, mode)
     graph = backend.prepared(inline(graph, backend))
     graph, failures = guarded(graph, backend, options)

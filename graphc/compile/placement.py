@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.errors import ArgumentError, DTypeError, ShardingError
-from graphc.ir import MeshAxes, Sharding, TensorType, value_sharding
-from graphc.ir.sharding import as_sharding
+from graphc.ir import Sharding, TensorType
+from graphc.ir.sharding import MeshAxes, as_sharding, value_sharding
 from graphc.link import load
 
 JAX = "JAX"
@@ -31,7 +31,9 @@ def declared(given: Any, value: Any, subject: str) -> tuple[Sharding | None, Any
         ShardingError: The sharding does not fit the value, or has no names of axes.
     """
     given = value.sharding if given is None and is_divided(value) else given
-    if given is None or not hasattr(given, "device_set"):
+    if given is None:
+        return None, None
+    if not hasattr(given, "device_set"):
         return value_sharding(given, value.shape, subject), None
     if not hasattr(given, "spec") or not hasattr(given, "mesh"):
         raise ShardingError(

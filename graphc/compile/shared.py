@@ -156,7 +156,7 @@ class Shared(Tensor):
             with op.store.lock:
                 value = self.get_value(borrow=is_divided(op.store.value))
             store = Store(value, owned=not is_divided(value))
-            made = SharedInput(op.given_type, self.name, store, op.sharding, op.mesh)
+            made = SharedInput(self.type, self.name, store, op.sharding, op.mesh)
             self._copied_to(Shared.make(made), memo)
         copied: Shared = memo[id(self)]
         return copied
@@ -298,7 +298,7 @@ def shared(
 ) -> Shared: ...
 
 
-def shared(
+def shared(  # noqa: PLR0913 (PyTensor's arguments)
     value: Any,
     name: str | None = None,
     strict: bool = False,
@@ -384,7 +384,8 @@ def _shared_array(
     own = TensorType(dtype_name(value.dtype), value.shape)
     type = _type_of(own, allow_downcast, shape)
     entries, mesh = declared(sharding, value, name or "shared")
-    found = on_mesh(divided(value.astype(type.numpy_dtype), type), type, entries, mesh)
+    cast = value if value.dtype == type.numpy_dtype else value.astype(type.numpy_dtype)
+    found = on_mesh(divided(cast, type), type, entries, mesh)
     return Shared.make(SharedInput(type, name, Store(found, owned=False), entries, mesh))
 
 

@@ -397,8 +397,9 @@ def check(outputs: Any, mode: str | Mode | None = None) -> list[GraphcError]:
         mode: The mode to compile for; ``config.mode`` by default.
 
     Returns:
-        A list of errors with the user's lines and remedies: one of all that the backend lacks, and
-        one where a shape depends on values that it does not have; empty if it can be compiled.
+        A list of errors with the user's lines and remedies: one of all that the backend lacks, one
+        where a shape depends on values that it does not have, and one of a sharding that does not
+        fit the mode's mesh; empty if it can be compiled.
 
     Raises:
         ArgumentError: An output is no symbolic array.

@@ -42,9 +42,8 @@ from graphc.ir.node import (
 from graphc.ir.op import Check, Op, encode, is_own_class
 from graphc.ir.print import dprint, pprint, preview, tree
 from graphc.ir.reads import all_read, note_folded, note_reads, read_by
-from graphc.ir.sharding import MeshAxes, Sharding, declared_sharding, names_in, value_sharding
 from graphc.ir.slot import Slot
-from graphc.ir.types import Shape, TensorType, TupleType, Type
+from graphc.ir.types import OPEN, Shape, Sharding, TensorType, TupleType, Type
 from graphc.ir.walk import (
     ancestors,
     dependent,
@@ -61,6 +60,7 @@ __all__ = [
     "DTYPES",
     "GATHERED",
     "GATHERERS",
+    "OPEN",
     "STATIC",
     "TINY",
     "Check",
@@ -69,7 +69,6 @@ __all__ = [
     "Input",
     "Leaf",
     "MakeTuple",
-    "MeshAxes",
     "Node",
     "Op",
     "Owner",
@@ -86,7 +85,6 @@ __all__ = [
     "ancestors",
     "check",
     "check_same_interface",
-    "declared_sharding",
     "dependent",
     "dprint",
     "dtype_name",
@@ -103,7 +101,6 @@ __all__ = [
     "is_integer",
     "is_numeric",
     "is_own_class",
-    "names_in",
     "note_folded",
     "note_reads",
     "numpy_dtype",
@@ -126,7 +123,6 @@ __all__ = [
     "unwrapped_all",
     "unwrapped_pair",
     "value_class",
-    "value_sharding",
     "wholes",
     "wrapped",
 ]

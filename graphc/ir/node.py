@@ -15,8 +15,7 @@ from graphc.errors import FrozenError, GraphcError, InvalidGraphError
 from graphc.ir.dtypes import dtype_name, numpy_dtype
 from graphc.ir.line import ATOM, NEGATIVE, Code, Writer
 from graphc.ir.op import Op, distinct, encode, is_plain, type_by_plain
-from graphc.ir.sharding import Sharding, value_sharding
-from graphc.ir.types import TensorType, TupleType, Type
+from graphc.ir.types import Sharding, TensorType, TupleType, Type
 from graphc.lazy import provided
 from graphc.site import Site, derived_from, here, where
 
@@ -122,7 +121,9 @@ class Node:
     def input(cls, type: Type, name: str | None = None, sharding: Any = None) -> Self:
         """Return a new input, distinct from every other one."""
         if sharding is not None:
-            sharding = value_sharding(sharding, type.shape, name or "an input")  # type: ignore[attr-defined]
+            # Most programs have none.
+            declared = provided(__name__, "value_sharding")
+            sharding = declared(sharding, type.shape, name or "an input")  # type: ignore[attr-defined]
         return cls.make(Input(type, name, sharding))
 
     def with_inputs(self, inputs: Sequence[Node]) -> Node:
@@ -324,8 +325,7 @@ class Input(Op):
         return self.name, ATOM
 
     def token(self) -> str:
-        where = "" if self.sharding is None else f" {self.sharding!r}"
-        return f"input {self.given_type!r}{where}"
+        return f"input {self.given_type!r}"
 
 
 class Parameter(Input):

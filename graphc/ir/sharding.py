@@ -15,16 +15,7 @@ from typing import Any
 
 from graphc.config import config
 from graphc.errors import ShardingError
-from graphc.ir.types import Shape
-
-Entry = str | tuple[str, ...] | None
-"""Axes of a mesh, by their names."""
-
-Sharding = tuple[Entry, ...]
-"""An entry for each axis of an array."""
-
-OPEN = "*"
-"""The entry of an axis that the compiler may divide."""
+from graphc.ir.types import OPEN, Entry, Shape, Sharding
 
 FORM = (
     'Give an entry for each axis: the name of an axis of the mesh, a tuple of names, None, or "*" '
@@ -53,7 +44,7 @@ def as_sharding(given: Any, ndim: int, subject: str) -> Sharding:
             f"{subject}: {given!r} has devices, and a graph has none.",
             "Give its axes, sharding=s.spec, and its mesh to the mode, Mode('JAX', mesh=s.mesh).",
         )
-    is_spec = type(given).__name__ == "PartitionSpec"
+    is_spec = hasattr(given, "UNCONSTRAINED")  # a PartitionSpec, which is no tuple
     if not (is_spec or isinstance(given, tuple | list)):
         raise ShardingError(f"{subject}: sharding={given!r} is no tuple.", FORM)
     found = tuple([_entry(x, subject) for x in given])
@@ -67,14 +58,14 @@ def as_sharding(given: Any, ndim: int, subject: str) -> Sharding:
     return (*found, *(None,) * (ndim - len(found)))
 
 
-def value_sharding(given: Any, shape: Shape, subject: str) -> Sharding | None:
+def value_sharding(given: Any, shape: Shape, subject: str) -> Sharding:
     """Return the sharding of values from outside, which leaves nothing open.
 
     Raises:
         ShardingError: As for ``declared_sharding``, or an entry is open.
     """
     found = declared_sharding(given, shape, subject)
-    if found is not None and OPEN in found:
+    if OPEN in found:
         raise ShardingError(
             f"{subject}: sharding={shown(found)} leaves an axis to the compiler, which does not "
             "choose where values come from.",
@@ -84,16 +75,14 @@ def value_sharding(given: Any, shape: Shape, subject: str) -> Sharding | None:
     return found
 
 
-def declared_sharding(given: Any, shape: Shape, subject: str) -> Sharding | None:
-    """Return a sharding as a graph keeps it; None where none is given.
+def declared_sharding(given: Any, shape: Shape, subject: str) -> Sharding:
+    """Return a sharding as a graph keeps it.
 
     Where the default mode has a mesh, the sharding has to fit it.
 
     Raises:
         ShardingError: As for ``as_sharding`` and ``MeshAxes.of``.
     """
-    if given is None:
-        return None
     found = as_sharding(given, len(shape), subject)
     axes: MeshAxes | None = getattr(config.mode, "mesh_axes", None)
     if axes is not None:

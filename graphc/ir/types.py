@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 Shape = tuple[int | None, ...]
 
+Entry = str | tuple[str, ...] | None
+"""The axes of a mesh of devices that divide an axis of an array, by their names."""
+
+Sharding = tuple[Entry, ...]
+"""An entry for each axis of an array."""
+
+OPEN = "*"
+"""The entry of an axis that the compiler may divide as it likes."""
+
 
 class OfInstance:
     """An attribute, such as ``__doc__``, that instances compute and their class has a value of.

@@ -26,7 +26,6 @@ from graphc.ir import (
     Constant,
     Graph,
     Input,
-    MeshAxes,
     Node,
     Op,
     Pick,
@@ -34,6 +33,7 @@ from graphc.ir import (
     TensorType,
     is_own_class,
 )
+from graphc.ir.sharding import MeshAxes
 from graphc.link.call_spec import CallSpec
 from graphc.link.checks import equal_lengths
 from graphc.link.compile_context import CompileContext
@@ -82,6 +82,9 @@ class Home(Protocol):
 
     def put(self, x: Any, subject: str) -> Any:
         """Bring an array there; the subject names it in messages."""
+
+    def told(self, x: Any, subject: str) -> Any:
+        """Bring an array there; where the library traces it, declare that it is there."""
 
 
 @dataclass(frozen=True)

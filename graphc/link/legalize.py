@@ -15,10 +15,10 @@ from graphc.ir import (
     Input,
     Leaf,
     MakeTuple,
-    MeshAxes,
     Node,
     Op,
     Pick,
+    Sharding,
     Slot,
     TensorType,
     TupleType,
@@ -27,6 +27,7 @@ from graphc.ir import (
     numpy_dtype,
     unfolded,
 )
+from graphc.ir.sharding import MeshAxes
 from graphc.link.backend import Backend
 from graphc.loop.step import Formal
 from graphc.site import derived_from
@@ -119,14 +120,20 @@ def any_node(graph: Graph, holds: Callable[[Node], bool]) -> bool:
     )
 
 
-def check_shardings(graph: Graph, axes: MeshAxes) -> None:
+def check_shardings(graph: Graph, axes: MeshAxes | None) -> None:
     """Raise where a declared sharding does not fit the mesh, with the line that declares it.
+
+    Args:
+        graph: Declares shardings.
+        axes: The mesh's; None where there is none, and shardings say nothing.
 
     Raises:
         ShardingError: The mesh has no such axis, or a length cannot be divided.
     """
+    if axes is None:
+        return
     for node in graph.nodes:
-        sharding = getattr(node.op, "sharding", None)
+        sharding = _sharding(node)
         if sharding is not None:
             try:
                 axes.of(sharding, node.type.shape, repr(node))
@@ -168,8 +175,15 @@ def _other_input(x: Node, dtypes: Mapping[str, str]) -> Node:
     with derived_from(x.site):
         # Equal steps of loops are one, and so they stay.
         return Node.make(
-            Formal(x.op.place, type) if isinstance(x.op, Formal) else Input(type, x.name, x.op.sharding)
+            Formal(x.op.place, type)
+            if isinstance(x.op, Formal)
+            else Input(type, x.name, _sharding(x))
         )
+
+
+def _sharding(x: Node) -> Sharding | None:
+    found: Sharding | None = getattr(x.op, "sharding", None)
+    return found
 
 
 def _other(node: Node, inputs: Sequence[Node], dtypes: Mapping[str, str]) -> Node:

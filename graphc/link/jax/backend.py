@@ -20,7 +20,8 @@ from jax.extend.backend import get_backend
 from graphc.errors import DynamicShapeError, ModeError
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import policy_of
-from graphc.ir import Check, Graph, Leaf, MeshAxes, Node, Op, Pick, Sharding, TensorType, TupleType
+from graphc.ir import Check, Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType
+from graphc.ir.sharding import MeshAxes
 from graphc.link.backend import Backend, Executable, refuse_remote
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
@@ -197,7 +198,7 @@ def _on_mesh(
         what = "captured array" if isinstance(x.op, Leaf) else "argument"
         return f"{what} {x!r}"
 
-    return on_mesh(execute, layout, spec.shardings, spec.static, name)
+    return on_mesh(execute, layout, spec.shardings, spec.static, backend.kinds[-1], name)
 
 
 @cache

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import numpy as np
 
+from graphc.errors import ShardingError
 from graphc.link.compile_context import as_python
 
 settings: Any = jax.config
@@ -33,6 +34,13 @@ SETTINGS = (
 
 PRECISION = SETTINGS.index("jax_default_matmul_precision")
 """The place of the precision of matrix products among them."""
+
+
+def listed(devices: Iterable[jax.Device]) -> str:
+    """Return the names of devices in messages."""
+    names = [f"{d.platform}:{d.id}" for d in sorted(devices, key=lambda d: d.id)]
+    few = names if len(names) <= 4 else [*names[:3], f"... ({len(names)} devices)"]
+    return ", ".join(few)
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,24 @@ class CallKey:
                 else jax.local_devices(backend=default)[0]
             }
         return places.pop() if len(places) == 1 and self.mesh.empty else None  # type: ignore[attr-defined]
+
+    def refuse_scattered(self) -> None:
+        """Raise where arguments are committed to other devices than each other.
+
+        Raises:
+            ShardingError: They are.
+        """
+        committed = [(i, x) for i, (*_, x) in enumerate(self.arguments) if x is not None]
+        for i, x in committed[1:]:
+            first, other = committed[0]
+            if x.device_set != other.device_set:
+                raise ShardingError(
+                    f"The array {first} of a call lies on {listed(other.device_set)}, and the "
+                    f"array {i} on {listed(x.device_set)}; arguments, shared variables and "
+                    "captured arrays are counted.",
+                    "Put both on one device by jax.device_put, pass NumPy arrays, or have the "
+                    "function run in one place: Mode('JAX', mesh=...) or Mode('JAX', device=...).",
+                )
 
     def text(self) -> str:
         """The key as text that is the same in every process; only of a key with a ``place``."""

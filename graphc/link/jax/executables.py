@@ -164,6 +164,7 @@ class Executables:
         if settings.jax_disable_jit or any(isinstance(x, jax.core.Tracer) for x in arguments):
             return self._inner(*arguments)
         key = CallKey.of(arguments)
+        key.refuse_scattered()
         entry = self._entries.get(key)
         is_absent = isinstance(failed, AbsentError)
         if entry is not None and not is_absent and entry is self._last_called(entry, arguments):

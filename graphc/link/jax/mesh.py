@@ -8,7 +8,7 @@ lose their shardings' types when they enter a program, and results get them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -20,9 +20,10 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from graphc.errors import ArgumentError, ModeError, ShardingError
-from graphc.ir import MeshAxes, Sharding
-from graphc.ir.sharding import OPEN
+from graphc.ir import OPEN, Sharding
+from graphc.ir.sharding import MeshAxes
 from graphc.link.backend import Executable
+from graphc.link.jax.call_key import listed
 
 MOST_KNOWN = 64
 """The number of shardings of one argument that are remembered as good."""
@@ -65,7 +66,8 @@ def mesh(*, devices: Sequence[jax.Device] | None = None, **axes: int) -> Mesh:
         others = -prod(lengths)
         lengths[lengths.index(-1)] = max(1, len(found) // others)
     count = prod(lengths)
-    if count > len(found) or (devices is not None or -1 in axes.values()) and count != len(found):
+    takes_all = devices is not None or -1 in axes.values()
+    if count > len(found) or (takes_all and count != len(found)):
         raise ArgumentError(
             f"{asked} has {count} devices, and there are {len(found)}.",
             "Give numbers whose product is that. A processor shows as several devices if "
@@ -86,41 +88,59 @@ class Home:
         self._layout = layout
         self._declared = sharding
         entries = () if sharding is None else layout.axes.of(sharding, (None,) * len(sharding), "")
-        self._named = NamedSharding(layout.given, PartitionSpec(*entries))
+        self._named = NamedSharding(layout.given, _spec(entries))
         self.known: set[Any] = {self._named}
 
     def put(self, x: Any, subject: str) -> Any:
-        """Bring an array here: from the host, a device that JAX chose, or the mesh itself.
+        """Bring an array here, from wherever it is.
 
         Args:
             x: An array of NumPy or JAX; what JAX traces is returned as it is.
             subject: What it is, in messages.
 
         Raises:
-            ShardingError: A length cannot be divided, or the user put the array on other devices.
+            ShardingError: A length cannot be divided.
         """
+        layout, declared = self._layout, self._declared
         is_array = isinstance(x, jax.Array)
         if isinstance(x, jax.core.Tracer) or (is_array and self._is_here(x)):
             return x
-        layout, declared = self._layout, self._declared
-        if is_array and x.committed and not layout.has(x.sharding):
-            raise ShardingError(
-                f"{subject} lies on {_listed(x.sharding.device_set)}, and the function runs over "
-                f"{layout.axes}, on {_listed(layout.mesh.devices.flat)}.",
-                "Pass np.asarray(x), or put it on the mesh: jax.device_put(x, "
-                "jax.sharding.NamedSharding(mesh, spec)).",
-            )
-        sharding = self._named
         if declared is not None:
+            if len(declared) != x.ndim:
+                return x  # the program says what it expected
             layout.axes.of(declared, x.shape, subject)
         # An array that is kept is made at once, also where the user's code is being traced.
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
-            if sharding.is_fully_addressable or (is_array and not x.is_fully_addressable):
+            if self._named.is_fully_addressable or (is_array and not x.is_fully_addressable):
                 # Memory of NumPy's may be written to while the program still runs.
-                return jax.device_put(x, sharding, may_alias=None if is_array else False)
+                return jax.device_put(x, self._named, may_alias=None if is_array else False)
             # Every process has the whole, of which it takes its part.
             whole = np.asarray(x)
-            return jax.make_array_from_callback(whole.shape, sharding, whole.__getitem__)
+            return jax.make_array_from_callback(whole.shape, self._named, whole.__getitem__)
+
+    def told(self, x: Any, subject: str) -> Any:
+        """Bring an array here; where JAX traces it, tell JAX that it is here."""
+        if not isinstance(x, jax.core.Tracer):
+            return self.put(x, subject)
+        if not jax.sharding.get_abstract_mesh().empty:
+            return x  # the user's code has told it
+        open_entries = (OPEN,) * x.ndim
+        return self._layout.constrained(x, self._declared or open_entries)
+
+    def refuse(self, x: Any, subject: str) -> None:
+        """Raise where the user put an array on other devices than those of the mesh.
+
+        Raises:
+            ShardingError: It lies elsewhere.
+        """
+        is_array = isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)
+        if is_array and x.committed and not self._layout.has(x.sharding):
+            raise ShardingError(
+                f"{subject} lies on {listed(x.sharding.device_set)}, and the function runs over "
+                f"{self._layout.axes}, on {listed(self._layout.mesh.devices.flat)}.",
+                "Pass np.asarray(x), or put it on the mesh: jax.device_put(x, "
+                "jax.sharding.NamedSharding(mesh, spec)).",
+            )
 
     def _is_here(self, x: jax.Array) -> bool:
         """Whether an array lies as declared; where nothing is declared, anyhow over the mesh."""
@@ -136,11 +156,6 @@ class Home:
             self.known.add(found)
             return True
         return False
-
-
-def _listed(devices: Any) -> str:
-    names = sorted(f"{d.platform}:{d.id}" for d in devices)
-    return ", ".join(names if len(names) <= 4 else [*names[:3], f"... ({len(names)} devices)"])
 
 
 class Layout:
@@ -174,12 +189,11 @@ class Layout:
         """A declared sharding as JAX's; an entry of the compiler's choice is open."""
         lengths = (None,) * len(sharding) if shape is None else shape
         found = self.axes.of(sharding, lengths, subject)
-        spec = [PartitionSpec.UNCONSTRAINED if entry == OPEN else entry for entry in found]
-        return NamedSharding(self.mesh, PartitionSpec(*spec))
+        return NamedSharding(self.mesh, _spec(found))
 
     def has(self, sharding: Any) -> bool:
         """Whether arrays of a sharding lie on the devices of the mesh."""
-        return self._devices == sharding.device_set
+        return bool(self._devices == sharding.device_set)
 
     def is_over(self, other: Any) -> bool:
         """Whether another mesh has the same devices in the same order."""
@@ -193,20 +207,22 @@ class Layout:
         """An argument as the program takes it: of no explicit sharding, and divided as declared."""
         own = getattr(jax.typeof(x), "sharding", None) if isinstance(x, jax.Array) else None
         if own is not None and AxisType.Explicit in own.mesh.axis_types:
-            x = jax.lax.with_sharding_constraint(x, NamedSharding(self.mesh, own.spec))
+            x = _constrained(x, NamedSharding(self.mesh, own.spec))
         return x if sharding is None else self.constrained(x, sharding)
 
     def constrained(self, x: Any, sharding: Sharding) -> Any:
         """An array that the compiled program divides so."""
+        if len(sharding) != x.ndim:
+            return x  # the program says what it expected
         named = self.named(sharding, shape=x.shape, subject="shard")
-        return jax.lax.with_sharding_constraint(x, named)
+        return _constrained(x, named)
 
     def left(self, y: Any, sharding: Sharding | None) -> Any:
         """A result over the user's own mesh, where its sharding is declared."""
         if self.mesh is self.given or sharding is None or OPEN in sharding:
             return y
         spec = self.named(sharding).spec
-        return jax.sharding.reshard(y, NamedSharding(self.given, spec))
+        return jax.sharding.reshard(y, NamedSharding(self.given, spec))  # type: ignore[no-untyped-call]
 
     # After a call.
 
@@ -218,6 +234,15 @@ class Layout:
         if isinstance(found, NamedSharding) and found.mesh == self.mesh:
             return jax.device_put(results, NamedSharding(self.given, found.spec))
         return results
+
+
+def _spec(sharding: Sharding) -> PartitionSpec:
+    entries = [PartitionSpec.UNCONSTRAINED if entry == OPEN else entry for entry in sharding]
+    return PartitionSpec(*entries)  # type: ignore[no-untyped-call]
+
+
+def _constrained(x: Any, sharding: NamedSharding) -> Any:
+    return jax.lax.with_sharding_constraint(x, sharding)  # type: ignore[no-untyped-call]
 
 
 def layout_of(options: Mapping[str, Any]) -> Layout | None:
@@ -298,7 +323,8 @@ def on_mesh(
     layout: Layout,
     shardings: Sequence[Sharding | None],
     static: Sequence[int],
-    name: Any,
+    kind: Any,
+    name: Callable[[int], str],
 ) -> Executable:
     """An executable whose arguments are brought to the mesh where they are not there yet.
 
@@ -307,22 +333,26 @@ def on_mesh(
         layout: The mesh.
         shardings: What is declared of each argument.
         static: The arguments whose values decide shapes, which stay on the host.
+        kind: The class of JAX's arrays.
         name: Names an argument in messages, given its place.
     """
     homes = [layout.home(sharding) for sharding in shardings]
     known = [home.known for home in homes]
     on_host = frozenset(static)
-    kind = type(jax.device_put(np.zeros(0, np.float32)))
     ambient = jax.sharding.get_abstract_mesh
     is_own = layout.mesh is layout.given
 
-    def placed(arguments: Sequence[Any]) -> list[Any]:
-        return [
-            _host(x) if i in on_host else home.put(x, f"The {name(i)}")
-            for i, (x, home) in enumerate(zip(arguments, homes, strict=True))
-        ]
+    def placed(arguments: Sequence[Any]) -> Iterator[Any]:
+        for i, (x, home) in enumerate(zip(arguments, homes, strict=True)):
+            if i in on_host:
+                yield _host(x)
+            else:
+                subject = f"The {name(i)}"
+                home.refuse(x, subject)
+                yield home.put(x, subject)
 
     def call(*arguments: Any) -> Any:
+        x: Any
         for x, good in zip(arguments, known, strict=True):
             if x.__class__ is not kind or x.sharding not in good:
                 arguments = tuple(placed(arguments))
@@ -346,6 +376,7 @@ def _host(x: Any) -> Any:
 @contextmanager
 def _instead(layout: Layout) -> Iterator[None]:
     """A context in which the mesh that the user's code has set is not JAX's, but this one."""
+    context: Any
     try:
         context = jax.set_mesh(layout.mesh)
     except ValueError:

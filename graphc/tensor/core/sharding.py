@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.ir import Node, Op, TensorType, declared_sharding
-from graphc.ir.sharding import OPEN
+from graphc.ir import OPEN, Node, Op, TensorType
+from graphc.lazy import provided
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor
 
 
@@ -71,5 +71,7 @@ def shard(x: TensorLike, sharding: Any) -> Tensor:
         [[0.0, 0.76]]
     """
     x = as_tensor(x)
-    found = declared_sharding(sharding, x.type.shape, f"shard({x!r})")
-    return x if found is None else Tensor.make(Shard(found), x)
+    if sharding is None:
+        return x
+    declared = provided(__name__, "declared_sharding")
+    return Tensor.make(Shard(declared(sharding, x.type.shape, f"shard({x!r})")), x)
