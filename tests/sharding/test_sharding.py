@@ -8,8 +8,10 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, ModeError, ShardingError
+from tests.sharding.two_processes import trained
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).name
@@ -45,6 +48,37 @@ def test_what_holds_on_eight_devices() -> None:
     pytest_of = ["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
     eight = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
     assert " passed" in run([*pytest_of, "tests/sharding/several_devices.py"], **eight)
+
+
+def test_two_processes_compute_what_one_device_does(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = str(free.getsockname()[1])
+    module = [sys.executable, "-m", "tests.sharding.two_processes"]
+    paths = [tmp_path / f"{i}.npz" for i in range(2)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [*module, str(i), port, str(path)],
+                    cwd=ROOT,
+                    env=environment,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
+            )
+            for i, path in enumerate(paths)
+        ]
+        for process in processes:
+            printed, _ = process.communicate()
+            assert process.returncode == 0, printed
+    wanted = [*map(np.asarray, trained("JAX"))]
+    for path in paths:
+        with np.load(path) as found:
+            for y, reference in zip(found.values(), wanted, strict=True):
+                np.testing.assert_allclose(y, reference, rtol=1e-12, atol=1e-12)
 
 
 def test_a_sharding_has_an_entry_for_each_axis() -> None:
