@@ -23,7 +23,7 @@ FORM = (
 )
 
 
-def as_sharding(given: Any, ndim: int, subject: str) -> Sharding:
+def as_sharding(given: Any, ndim: int, subject: object) -> Sharding:
     """Return what a user gave as a sharding of so many axes.
 
     Args:
@@ -58,7 +58,7 @@ def as_sharding(given: Any, ndim: int, subject: str) -> Sharding:
     return (*found, *(None,) * (ndim - len(found)))
 
 
-def value_sharding(given: Any, shape: Shape, subject: str) -> Sharding:
+def value_sharding(given: Any, shape: Shape, subject: object) -> Sharding:
     """Return the sharding of values from outside, which leaves nothing open.
 
     Raises:
@@ -75,7 +75,7 @@ def value_sharding(given: Any, shape: Shape, subject: str) -> Sharding:
     return found
 
 
-def declared_sharding(given: Any, shape: Shape, subject: str) -> Sharding:
+def declared_sharding(given: Any, shape: Shape, subject: object) -> Sharding:
     """Return a sharding as a graph keeps it.
 
     Where the default mode has a mesh, the sharding has to fit it.
@@ -90,7 +90,7 @@ def declared_sharding(given: Any, shape: Shape, subject: str) -> Sharding:
     return found
 
 
-def _entry(given: Any, subject: str) -> Entry:
+def _entry(given: Any, subject: object) -> Entry:
     if given is None or (isinstance(given, str) and given):
         return given
     if isinstance(given, tuple | list) and all(isinstance(x, str) for x in given):
@@ -107,7 +107,7 @@ def names_in(entry: Entry) -> tuple[str, ...]:
     return (entry,) if isinstance(entry, str) else entry
 
 
-def refuse_repeated(sharding: Sharding, subject: str) -> None:
+def refuse_repeated(sharding: Sharding, subject: object) -> None:
     """Raise where an axis of the mesh divides two axes of an array."""
     names = Counter(name for entry in sharding for name in names_in(entry))
     for name, times in names.items():
@@ -136,7 +136,7 @@ class MeshAxes:
     lengths: Mapping[str, int]
     logical: Mapping[str, Entry] = field(default_factory=dict)
 
-    def of(self, sharding: Sharding, shape: Shape, subject: str) -> Sharding:
+    def of(self, sharding: Sharding, shape: Shape, subject: object) -> Sharding:
         """Return a sharding in terms of the mesh's own axes.
 
         Args:
@@ -161,7 +161,7 @@ class MeshAxes:
                 )
         return found
 
-    def _entry(self, entry: Entry, sharding: Sharding, subject: str) -> Entry:
+    def _entry(self, entry: Entry, sharding: Sharding, subject: object) -> Entry:
         if entry == OPEN:
             return entry
         found = tuple([axis for name in names_in(entry) for axis in self._axes(name)])

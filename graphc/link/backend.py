@@ -80,10 +80,10 @@ class Home(Protocol):
     def known(self) -> Set[Any]:
         """Shardings of arrays that are there."""
 
-    def put(self, x: Any, subject: str) -> Any:
+    def put(self, x: Any, subject: object) -> Any:
         """Bring an array there; the subject names it in messages."""
 
-    def told(self, x: Any, subject: str) -> Any:
+    def told(self, x: Any, subject: object) -> Any:
         """Bring an array there; where the library traces it, declare that it is there."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 import graphc
 import graphc.tensor as gt
 from graphc.attention import flex_attention
+from graphc.compile.cache import PROGRAMS
 from graphc.errors import BoundsError, CheckError, ShardingError
 from graphc.implicit import LowRank
 
@@ -123,7 +125,7 @@ def implicit() -> Program:
     return [x], [x @ w, graphc.grad(((x @ w) ** 2).sum(), w.inputs[0])]
 
 
-PROGRAMS: dict[Callable[[], Program], list[Any]] = {
+CASES: dict[Callable[[], Program], list[Any]] = {
     step: [normal(8, 8, 6), normal(6, 6)],
     until: [np.arange(1.0, 9.0)],
     batched_linear_algebra: [normal(8, 3, 3)],
@@ -137,9 +139,9 @@ PROGRAMS: dict[Callable[[], Program], list[Any]] = {
 
 
 @pytest.mark.whole
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+@pytest.mark.parametrize("program", CASES, ids=lambda program: program.__name__)
 def test_numbers_are_the_same_over_a_mesh(program: Callable[[], Program]) -> None:
-    arguments = PROGRAMS[program]
+    arguments = CASES[program]
     found, wanted = (graphc.function(*program(), mode=mode)(*arguments) for mode in (MODE, "NUMPY"))
     for y, reference in zip(found, wanted, strict=True):
         assert len(y.devices()) == 8
@@ -324,6 +326,42 @@ def test_checks_hold_over_a_mesh() -> None:
         f(-np.ones(8), 3)
     with pytest.raises(BoundsError):
         f(np.ones(8), 30)
+
+
+# What is kept.
+
+
+@pytest.mark.parametrize("mesh", [MESH, EXPLICIT], ids=["automatic", "explicit"])
+def test_executables_are_kept_by_the_shape_of_the_mesh(mesh: Mesh, tmp_path: Path) -> None:
+    def step(mesh: Mesh, sharding: Any) -> tuple[Any, Any]:
+        PROGRAMS.clear()
+        x = gt.matrix("x", shape=(8, 4), sharding=sharding)
+        w = graphc.shared(np.ones((4, 4)), "w", sharding=(None, "model"))
+        factor = gt.linalg.cholesky(w.T @ w + gt.eye(4))
+        outputs = [(x @ w).sum(), graphc.Out(x @ w, sharding=("data",)), factor]
+        mode = graphc.Mode("JAX", mesh=mesh)
+        f = graphc.function([x], outputs, updates=[(w, w + 1)], mode=mode)
+        found = [f(np.ones((8, 4))) for _ in range(3)][-1]
+        assert float(found[0]) == 8 * 4 * 4 * 3
+        assert lies(found[1], "data", mesh=mesh)
+        assert lies(w.get_value(borrow=True), None, "model", mesh=mesh)
+        return f.stats.compiles, f.stats.loads
+
+    with graphc.config.change_flags(cache_dir=tmp_path):
+        assert step(mesh, ("data",)) == (1, 0)
+        assert step(mesh, ("data",)) == (0, 1)
+        assert step(mesh, (None, "data")) == (1, 0)
+        other = Mesh(mesh.devices.reshape(2, 4), mesh.axis_names, axis_types=mesh.axis_types)
+        assert step(other, ("data",)) == (1, 0)
+        assert step(other, ("data",)) == (0, 1)
+
+
+def test_programs_over_other_devices_are_others() -> None:
+    x = gt.vector("x", sharding=("data",))
+    halves = [graphc.mesh(data=4, devices=jax.devices()[i : i + 4]) for i in (0, 4)]
+    functions = [graphc.function([x], 2 * x, mode=graphc.Mode("JAX", mesh=m)) for m in halves]
+    for f, mesh in zip(functions, halves, strict=True):
+        assert f(np.arange(8.0)).sharding.device_set == {*mesh.devices.flat}
 
 
 # Beside JAX's own code.

@@ -36,7 +36,8 @@ from graphc.link.jax.bounded import (
 from graphc.link.jax.call_key import KnownArguments
 from graphc.link.jax.executables import Executables, in_64_bits
 from graphc.link.jax.host import called_back
-from graphc.link.jax.mesh import Home, Layout, admitted, layout_of, on_mesh
+from graphc.link.jax.mesh import Home, Layout, admitted, layout_of
+from graphc.link.jax.placed import on_mesh
 from graphc.link.jax.pure import in_own_dtype, transformable
 from graphc.link.jax.specialized import Specialized
 from graphc.link.jax.traced import TracedProgram
@@ -198,7 +199,7 @@ def _on_mesh(
         what = "captured array" if isinstance(x.op, Leaf) else "argument"
         return f"{what} {x!r}"
 
-    return on_mesh(execute, layout, spec.shardings, spec.static, backend.kinds[-1], name)
+    return on_mesh(execute, layout, spec, backend.kinds[-1], name)
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 
 from graphc.errors import ShardingError
 from graphc.link.compile_context import as_python
@@ -100,18 +101,19 @@ class CallKey:
         return cls(found, settings.jax_default_device, jax.sharding.get_abstract_mesh(), values)
 
     @property
-    def place(self) -> Any:
-        """The device of all arguments; None where there are several, or a mesh."""
-        committed = [x for *_, x in self.arguments if x is not None]
-        places = {device for x in committed for device in x.device_set}
+    def devices(self) -> tuple[jax.Device, ...] | None:
+        """The device of all arguments, or the devices of their mesh; None where these are several.
+
+        Executables of such calls can be kept.
+        """
+        if not self.mesh.empty:  # type: ignore[attr-defined]
+            return None
+        places = {_devices(x) for *_, x in self.arguments if x is not None}
         if not places:
             default = self.device
-            places = {
-                default
-                if default is not None and not isinstance(default, str)
-                else jax.local_devices(backend=default)[0]
-            }
-        return places.pop() if len(places) == 1 and self.mesh.empty else None  # type: ignore[attr-defined]
+            is_device = default is not None and not isinstance(default, str)
+            places = {(default if is_device else jax.local_devices(backend=default)[0],)}
+        return places.pop() if len(places) == 1 else None
 
     def refuse_scattered(self) -> None:
         """Raise where arguments are committed to other devices than each other.
@@ -132,10 +134,36 @@ class CallKey:
                 )
 
     def text(self) -> str:
-        """The key as text that is the same in every process; only of a key with a ``place``."""
-        at = self.place
+        """The key as text that is the same in every process; only of a key with ``devices``.
+
+        It has the numbers of the devices, as what JAX serializes has.
+        """
+        devices = self.devices
+        assert devices is not None
         arguments = [
-            (shape, str(dtype), weak, sharding and sharding.memory_kind)
+            (shape, str(dtype), weak, _text(sharding))
             for shape, dtype, weak, sharding in self.arguments
         ]
-        return f"{arguments}, {at.platform}:{at.id}, {self.settings}"
+        where = f"{devices[0].platform}:{','.join(str(d.id) for d in devices)}"
+        # Each process has its own part of a program of several.
+        part = (
+            f", {jax.process_index()} of {jax.process_count()}" if jax.process_count() > 1 else ""
+        )
+        return f"{arguments}, {where}{part}, {self.settings}"
+
+
+def _devices(sharding: Any) -> tuple[jax.Device, ...] | None:
+    """The devices of a sharding in its mesh's order; None where it has several and no mesh."""
+    if isinstance(sharding, NamedSharding):
+        return tuple(sharding.mesh.devices.flat)
+    found = tuple(sharding.device_set)
+    return found if len(found) == 1 else None
+
+
+def _text(sharding: Any) -> Any:
+    """A sharding without its devices."""
+    if sharding is None or len(sharding.device_set) == 1:
+        return sharding and sharding.memory_kind
+    mesh = sharding.mesh
+    types = [str(kind) for kind in mesh.axis_types]
+    return [*mesh.shape.items()], types, str(sharding.spec), sharding.memory_kind

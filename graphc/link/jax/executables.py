@@ -222,7 +222,7 @@ class Executables:
             if entry is None:
                 self.context.before_compile(self.known.shapes(arguments), self.known.items())
                 compile = partial(self._compile, arguments)
-                if key.place is None:
+                if key.devices is None:
                     entry, _ = compile()
                 else:
                     load = partial(self._load, key, arguments)
@@ -246,7 +246,7 @@ class Executables:
             return checks[number].error(a, b)  # type: ignore[no-any-return]
 
         try:
-            loaded = unpack(data, key.place, error)
+            loaded = unpack(data, key.devices or (), error)
         except Exception:  # whatever JAX does not accept, it can compile
             return None
         self._record("load", arguments, perf_counter() - start)

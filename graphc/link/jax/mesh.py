@@ -8,7 +8,7 @@ lose their shardings' types when they enter a program, and results get them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -22,7 +22,6 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from graphc.errors import ArgumentError, ModeError, ShardingError
 from graphc.ir import OPEN, Sharding
 from graphc.ir.sharding import MeshAxes
-from graphc.link.backend import Executable
 from graphc.link.jax.call_key import listed
 
 MOST_KNOWN = 64
@@ -91,7 +90,7 @@ class Home:
         self._named = NamedSharding(layout.given, _spec(entries))
         self.known: set[Any] = {self._named}
 
-    def put(self, x: Any, subject: str) -> Any:
+    def put(self, x: Any, subject: object) -> Any:
         """Bring an array here, from wherever it is.
 
         Args:
@@ -113,12 +112,13 @@ class Home:
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             if self._named.is_fully_addressable or (is_array and not x.is_fully_addressable):
                 # Memory of NumPy's may be written to while the program still runs.
-                return jax.device_put(x, self._named, may_alias=None if is_array else False)
+                found = jax.device_put(x, self._named, may_alias=None if is_array else False)
+                return found.block_until_ready() if layout.waits else found
             # Every process has the whole, of which it takes its part.
             whole = np.asarray(x)
             return jax.make_array_from_callback(whole.shape, self._named, whole.__getitem__)
 
-    def told(self, x: Any, subject: str) -> Any:
+    def told(self, x: Any, subject: object) -> Any:
         """Bring an array here; where JAX traces it, tell JAX that it is here."""
         if not isinstance(x, jax.core.Tracer):
             return self.put(x, subject)
@@ -127,7 +127,7 @@ class Home:
         open_entries = (OPEN,) * x.ndim
         return self._layout.constrained(x, self._declared or open_entries)
 
-    def refuse(self, x: Any, subject: str) -> None:
+    def refuse(self, x: Any, subject: object) -> None:
         """Raise where the user put an array on other devices than those of the mesh.
 
         Raises:
@@ -165,6 +165,7 @@ class Layout:
         given: The user's mesh.
         mesh: The same with automatic axes.
         axes: The lengths of its axes, and their logical names.
+        waits: Whether a call returns when its results are there.
     """
 
     def __init__(self, given: Mesh, logical: Mapping[str, Any]) -> None:
@@ -175,6 +176,8 @@ class Layout:
             given if is_automatic else Mesh(given.devices, given.axis_names, axis_types=automatic)
         )
         self.axes = MeshAxes(dict(given.shape), dict(logical))
+        # On one processor, programs that wait for each other's threads never end.
+        self.waits = given.size > 1 and given.devices.flat[0].platform == "cpu"
         self._homes: dict[Sharding | None, Home] = {}
         self._devices = frozenset(given.devices.flat)
 
@@ -185,7 +188,9 @@ class Layout:
             found = self._homes.setdefault(sharding, Home(self, sharding))
         return found
 
-    def named(self, sharding: Sharding, *, shape: Any = None, subject: str = "") -> NamedSharding:
+    def named(
+        self, sharding: Sharding, *, shape: Any = None, subject: object = ""
+    ) -> NamedSharding:
         """A declared sharding as JAX's; an entry of the compiler's choice is open."""
         lengths = (None,) * len(sharding) if shape is None else shape
         found = self.axes.of(sharding, lengths, subject)
@@ -316,71 +321,3 @@ def over(layout: Layout | None) -> Iterator[None]:
 def current() -> Layout | None:
     """The layout that a program is being traced for."""
     return _layouts.get()
-
-
-def on_mesh(
-    execute: Executable,
-    layout: Layout,
-    shardings: Sequence[Sharding | None],
-    static: Sequence[int],
-    kind: Any,
-    name: Callable[[int], str],
-) -> Executable:
-    """An executable whose arguments are brought to the mesh where they are not there yet.
-
-    Args:
-        execute: Takes arrays on the mesh.
-        layout: The mesh.
-        shardings: What is declared of each argument.
-        static: The arguments whose values decide shapes, which stay on the host.
-        kind: The class of JAX's arrays.
-        name: Names an argument in messages, given its place.
-    """
-    homes = [layout.home(sharding) for sharding in shardings]
-    known = [home.known for home in homes]
-    on_host = frozenset(static)
-    ambient = jax.sharding.get_abstract_mesh
-    is_own = layout.mesh is layout.given
-
-    def placed(arguments: Sequence[Any]) -> Iterator[Any]:
-        for i, (x, home) in enumerate(zip(arguments, homes, strict=True)):
-            if i in on_host:
-                yield _host(x)
-            else:
-                subject = f"The {name(i)}"
-                home.refuse(x, subject)
-                yield home.put(x, subject)
-
-    def call(*arguments: Any) -> Any:
-        x: Any
-        for x, good in zip(arguments, known, strict=True):
-            if x.__class__ is not kind or x.sharding not in good:
-                arguments = tuple(placed(arguments))
-                break
-        if ambient().empty:
-            found = execute(*arguments)
-        else:
-            with _instead(layout):
-                found = execute(*arguments)
-        return found if is_own else layout.returned(found)
-
-    return call
-
-
-def _host(x: Any) -> Any:
-    """A number that decides a shape, which may be on any device."""
-    is_value = isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)
-    return np.asarray(x) if is_value else x
-
-
-@contextmanager
-def _instead(layout: Layout) -> Iterator[None]:
-    """A context in which the mesh that the user's code has set is not JAX's, but this one."""
-    context: Any
-    try:
-        context = jax.set_mesh(layout.mesh)
-    except ValueError:
-        # JAX traces the call.
-        context = jax.sharding.use_abstract_mesh(layout.mesh.abstract_mesh)
-    with context:
-        yield
