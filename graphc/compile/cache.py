@@ -84,7 +84,8 @@ class CompiledProgram:
         if isinstance(of, LoweredProgram):
             facts = backend.facts(of.program)
             single = signature.single and not of.failures
-            spec = CallSpec.of(of.graph, of.host, single=single, facts=facts)
+            given = signature.arguments
+            spec = CallSpec.of(of.graph, of.host, single=single, facts=facts, given=given)
         else:
             spec = of.spec
         self.spec = spec

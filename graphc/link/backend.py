@@ -43,6 +43,7 @@ from graphc.tensor.core.elementwise import Elementwise
 from graphc.tensor.core.shape import Length, Shape
 
 if TYPE_CHECKING:
+    from graphc.link.placement import Placement
     from graphc.link.program import Program
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -271,6 +272,19 @@ class Backend:
 
     def home(self, sharding: Sharding | None, options: Mapping[str, Any]) -> Home | None:
         """Where arrays of a declared sharding are to be; None where any place will do."""
+        return None
+
+    def placement(
+        self, program: Program, options: Mapping[str, Any], arguments: Sequence[Any], given: int
+    ) -> Placement | None:
+        """How a compiled program lies on the mesh that the options name; None without one.
+
+        Args:
+            program: The program.
+            options: Of the mode.
+            arguments: The type of each argument, or its value where that decides a shape.
+            given: How many of the arguments are a call's own.
+        """
         return None
 
     def copied(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:

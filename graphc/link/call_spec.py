@@ -26,6 +26,7 @@ class CallSpec:
         follows: Whether a shape follows from how many steps a loop does.
         facts: What the backend wants to know.
         shardings: What is declared of each argument's sharding over a mesh.
+        given: How many of the inputs are a call's own arguments; others are shared variables.
     """
 
     arguments: tuple[TensorType, ...]
@@ -37,12 +38,22 @@ class CallSpec:
     follows: bool
     facts: Mapping[str, Any]
     shardings: tuple[Sharding | None, ...]
+    given: int
 
     @classmethod
     def of(
-        cls, graph: Graph, host: Host | None, *, single: bool, facts: Mapping[str, Any]
+        cls,
+        graph: Graph,
+        host: Host | None,
+        *,
+        single: bool,
+        facts: Mapping[str, Any],
+        given: int | None = None,
     ) -> CallSpec:
-        """That of a graph, given what of it is computed on the host."""
+        """That of a graph, given what of it is computed on the host.
+
+        By default all of its inputs are a call's own arguments.
+        """
         return cls(
             tuple(x.type for x in (*graph.inputs, *graph.leaves)),
             tuple(y.type for y in graph.outputs),
@@ -53,4 +64,5 @@ class CallSpec:
             host.follows if host else False,
             facts,
             tuple(getattr(x.op, "sharding", None) for x in (*graph.inputs, *graph.leaves)),
+            len(graph.inputs) if given is None else given,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,14 @@ from graphc.link.jax.bounded import (
     unequal,
 )
 from graphc.link.jax.call_key import KnownArguments
-from graphc.link.jax.executables import Executables, in_64_bits
+from graphc.link.jax.executables import Executables, Inspect, in_64_bits
 from graphc.link.jax.host import called_back
 from graphc.link.jax.mesh import Home, Layout, admitted, layout_of
 from graphc.link.jax.placed import on_mesh
 from graphc.link.jax.pure import in_own_dtype, transformable
 from graphc.link.jax.specialized import Specialized
 from graphc.link.jax.traced import TracedProgram
+from graphc.link.placement import Placement
 from graphc.link.program import Program
 from graphc.link.transformable import Transformable
 from graphc.rewrite.loops.windows import windowed
@@ -167,12 +168,14 @@ def compile(
     wide = spec.facts["wide"]
     device = device_of(options)
     execute: Executable
+    inspect = None if layout is None else _inspect(spec, program)
     if spec.static:
-        execute = Specialized(traced, spec, donated, context)
+        execute = Specialized(traced, spec, donated, context, inspect)
     else:
         pure, foreign = spec.single, spec.facts["foreign"]
         known = KnownArguments()
         made = Executables(traced.function, donated, context, known, pure=pure, foreign=foreign)
+        made.inspect = inspect
         if device is None and not traced.is_bounded:
             execute = made.caller(wide=wide)
             return execute if layout is None else _on_mesh(execute, layout, spec, program)
@@ -189,6 +192,17 @@ def _on_device(execute: Executable, device: Any) -> Executable:
             return execute(*jax.device_put(arguments, device))
 
     return call
+
+
+def _inspect(spec: CallSpec, program: Callable[[], Program]) -> Inspect | None:
+    """What warns of declared shardings that an executable does not keep; None where it need not."""
+    declared = [x for x in spec.shardings[: spec.given] if x is not None]
+    if not any(entry is not None for sharding in declared for entry in sharding):
+        return None
+    # Most programs are for one device.
+    from graphc.link.jax.collectives import warn_of_gathered  # noqa: PLC0415
+
+    return partial(warn_of_gathered, program, spec)
 
 
 def _on_mesh(
@@ -246,6 +260,22 @@ class JAXBackend(Backend):
         """Where arrays of a declared sharding are to be on the mode's mesh."""
         layout = layout_of(options)
         return None if layout is None else layout.home(sharding)
+
+    def placement(
+        self,
+        program: Program,
+        options: Mapping[str, Any],
+        arguments: Sequence[Any],
+        given: int,
+    ) -> Placement | None:
+        """How a program lies on the mode's mesh; None without one."""
+        layout = layout_of(options)
+        if layout is None:
+            return None
+        from graphc.link.jax.collectives import placement  # noqa: PLC0415 (few programs need it)
+
+        spec = CallSpec.of(program.graph, program.host, single=False, facts={}, given=given)
+        return placement(program, spec, layout, arguments, wide=wide(program))
 
     def copied(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
         """A copy of an array; one on a mesh stays there."""

@@ -62,6 +62,11 @@ class KnownArguments:
         places = range(len(passed) + len(values))
         return [values[i].shape if i in values else next(left).shape for i in places]
 
+    def places(self, passed: Sequence[Any]) -> dict[int, tuple[int, ...]]:
+        """The places, among all arguments, and shapes of those that are passed."""
+        left = [i for i in range(len(passed) + len(self.values)) if i not in self.values]
+        return {i: x.shape for i, x in zip(left, passed, strict=True)}
+
     def items(self) -> dict[int, Any]:
         """The values as Python integers, and tuples of them."""
         return {i: as_python(x) for i, x in self.values.items()}

@@ -43,6 +43,9 @@ with jax.ensure_compile_time_eval():
     """The state of a thread in which nothing is being traced."""
 
 
+Inspect = Callable[[jax.stages.Compiled, Mapping[int, tuple[int, ...]]], None]
+
+
 class AbsentError(Exception):
     """There is no executable for such arguments yet."""
 
@@ -70,7 +73,12 @@ class Executables:
         known: The arguments that the function is specialized for.
         pure: Whether a call gives values while JAX traces other code.
         foreign: Whether it runs the user's code, which may depend on any setting of JAX.
+
+    Attributes:
+        inspect: Looks at what was compiled, given the places and shapes of its arguments.
     """
+
+    inspect: Inspect | None = None
 
     def __init__(
         self,
@@ -259,6 +267,8 @@ class Executables:
             lowered = self.lower(*arguments)
             tell("XLA compiles")
             compiled = lowered.compile()
+        if self.inspect is not None:
+            self.inspect(compiled, self.known.places(arguments))
         self._record("compile", arguments, perf_counter() - start)
 
         def serialized() -> bytes | None:

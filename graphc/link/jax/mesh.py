@@ -80,6 +80,7 @@ class Home:
     """Where arrays of one sharding are to be.
 
     Attributes:
+        sharding: Theirs; every device has the whole where none is declared.
         known: Shardings that are as good; what has one of them is taken as it is.
     """
 
@@ -87,8 +88,8 @@ class Home:
         self._layout = layout
         self._declared = sharding
         entries = () if sharding is None else layout.axes.of(sharding, (None,) * len(sharding), "")
-        self._named = NamedSharding(layout.given, _spec(entries))
-        self.known: set[Any] = {self._named}
+        self.sharding = NamedSharding(layout.given, _spec(entries))
+        self.known: set[Any] = {self.sharding}
 
     def put(self, x: Any, subject: object) -> Any:
         """Bring an array here, from wherever it is.
@@ -110,13 +111,13 @@ class Home:
             layout.axes.of(declared, x.shape, subject)
         # An array that is kept is made at once, also where the user's code is being traced.
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
-            if self._named.is_fully_addressable or (is_array and not x.is_fully_addressable):
+            if self.sharding.is_fully_addressable or (is_array and not x.is_fully_addressable):
                 # Memory of NumPy's may be written to while the program still runs.
-                found = jax.device_put(x, self._named, may_alias=None if is_array else False)
+                found = jax.device_put(x, self.sharding, may_alias=None if is_array else False)
                 return found.block_until_ready() if layout.waits else found
             # Every process has the whole, of which it takes its part.
             whole = np.asarray(x)
-            return jax.make_array_from_callback(whole.shape, self._named, whole.__getitem__)
+            return jax.make_array_from_callback(whole.shape, self.sharding, whole.__getitem__)
 
     def told(self, x: Any, subject: object) -> Any:
         """Bring an array here; where JAX traces it, tell JAX that it is here."""
@@ -150,7 +151,7 @@ class Home:
         if not (isinstance(found, NamedSharding) and self._layout.is_over(found.mesh)):
             return False
         declared = self._declared
-        if declared is None or found.is_equivalent_to(self._named, x.ndim):
+        if declared is None or found.is_equivalent_to(self.sharding, x.ndim):
             if len(self.known) >= MOST_KNOWN:
                 self.known.clear()
             self.known.add(found)

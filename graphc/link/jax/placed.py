@@ -72,7 +72,7 @@ def on_mesh(
                 break
         if ambient().empty:
             return finish(execute(*arguments))
-        with _instead(layout):
+        with within(layout):
             found = execute(*arguments)
         return finish(found)
 
@@ -100,8 +100,11 @@ def _each(results: Any) -> Sequence[Any]:
 
 
 @contextmanager
-def _instead(layout: Layout) -> Iterator[None]:
-    """A context in which the mesh that the user's code has set is not JAX's, but this one."""
+def within(layout: Layout) -> Iterator[None]:
+    """A context in which JAX has this mesh where the user's code has set another one."""
+    if jax.sharding.get_abstract_mesh().empty:
+        yield
+        return
     context: Any
     try:
         context = jax.set_mesh(layout.mesh)
