@@ -18,10 +18,13 @@ import graphc
 import graphc.tensor as gt
 from graphc.attention import flex_attention
 from graphc.compile.cache import PROGRAMS
-from graphc.errors import BoundsError, CheckError, ShardingError
+from graphc.errors import BoundsError, CheckError, ShardingError, ShardingWarning
 from graphc.implicit import LowRank
 
 HERE = "several_devices.py"
+GATHERED = pytest.mark.filterwarnings("ignore::graphc.errors.ShardingWarning")
+"""For programs that need an argument whole: a sort of it, or an element by an index."""
+
 MESH = graphc.mesh(data=4, model=2)
 EXPLICIT = jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Explicit,) * 2)
 MODE = graphc.Mode("JAX", mesh=MESH)
@@ -138,6 +141,7 @@ CASES: dict[Callable[[], Program], list[Any]] = {
 }
 
 
+@GATHERED
 @pytest.mark.whole
 @pytest.mark.parametrize("program", CASES, ids=lambda program: program.__name__)
 def test_numbers_are_the_same_over_a_mesh(program: Callable[[], Program]) -> None:
@@ -189,6 +193,7 @@ def test_shared_variables_and_outputs_lie_as_declared() -> None:
     trained(MODE, mesh=MESH)
 
 
+@GATHERED
 def test_a_mesh_with_explicit_axes_is_taken_as_it_is() -> None:
     mode = graphc.Mode("JAX", mesh=EXPLICIT)
     trained(mode, mesh=EXPLICIT)
@@ -317,6 +322,7 @@ def test_variables_on_two_meshes_need_a_mode_that_says_which() -> None:
         graphc.function([], w.sum() + v.sum())
 
 
+@GATHERED
 def test_checks_hold_over_a_mesh() -> None:
     x, i = gt.vector("x", sharding=("data",)), gt.lscalar("i")
     positive = graphc.Assert("x is to be positive")(x, x > 0)
@@ -362,6 +368,86 @@ def test_programs_over_other_devices_are_others() -> None:
     functions = [graphc.function([x], 2 * x, mode=graphc.Mode("JAX", mesh=m)) for m in halves]
     for f, mesh in zip(functions, halves, strict=True):
         assert f(np.arange(8.0)).sharding.device_set == {*mesh.devices.flat}
+
+
+# What a plan tells.
+
+
+def exchanged(f: Any, *arguments: Any) -> list[Any]:
+    """The collectives of a function, in the order of their kinds."""
+    return sorted(f.plan(*arguments).placement.collectives, key=lambda made: made.kind)
+
+
+def test_a_pair_of_layers_divided_by_columns_and_rows_needs_one_all_reduce() -> None:
+    x = gt.matrix("x", sharding=("data", None))
+    w = graphc.shared(normal(16, 32), "w", sharding=(None, "model"))
+    v = graphc.shared(normal(32, 4), "v", sharding=("model", None))
+    hidden = gt.shard(gt.tanh(x @ w), ("data", "model"))
+    y = hidden @ v
+    f = graphc.function([x], graphc.Out(y, sharding=("data",)), mode=MODE)
+    (made,) = exchanged(f, normal(8, 16))
+    assert (made.kind, made.count, made.bytes, made.loop) == ("all-reduce", 1, 2 * 4 * 8, None)
+    assert [node.where for node in made.nodes] == [y.where]
+    assert f.plan(normal(8, 16)).placement.results == ("('data', None)",)
+
+
+def test_the_gradient_of_a_divided_batch_needs_one_all_reduce_a_weight() -> None:
+    x, t = gt.matrix("x", sharding=("data", None)), gt.matrix("t", sharding=("data", None))
+    weights = [graphc.shared(normal(16, 32), "w"), graphc.shared(normal(32, 4), "v")]
+    loss = ((gt.tanh(x @ weights[0]) @ weights[1] - t) ** 2).mean()
+    f = graphc.function([x, t], graphc.grad(loss, weights), mode=MODE)
+    shapes = [jax.ShapeDtypeStruct((8, n), np.float32) for n in (16, 4)]
+    found = exchanged(f, *shapes)
+    assert {made.kind for made in found} == {"all-reduce"}
+    assert sum(made.count for made in found) in {1, 2}  # XLA may merge both
+    assert sum(made.bytes for made in found) == (16 * 32 + 32 * 4) * 8
+    assert f.plan(*shapes).placement.results == ("(None, None)",) * 2
+
+
+def test_a_collective_in_a_loop_is_one_of_each_step() -> None:
+    x = gt.tensor3("x", sharding=(None, "data", None))
+    w = graphc.shared(normal(6, 32), "w", sharding=(None, "model"))
+    v = graphc.shared(normal(32, 6), "v", sharding=("model", None))
+
+    def step(row: Any, h: Any) -> Any:
+        return gt.shard(gt.tanh(gt.shard(h @ w, ("data", "model"))) @ v + row, ("data",))
+
+    states = graphc.scan(step, x, gt.zeros((8, 6)))
+    f = graphc.function([x], graphc.Out(states, sharding=(None, "data")), mode=MODE)
+    (made,) = exchanged(f, normal(5, 8, 6))
+    assert (made.kind, made.count, made.bytes) == ("all-reduce", 1, 2 * 6 * 8)
+    assert made.loop is not None
+    assert "each step of the loop of several_devices.py" in str(f.plan(normal(5, 8, 6)))
+
+
+def test_a_declared_sharding_that_is_not_kept_warns() -> None:
+    a = gt.matrix("a", sharding=("data", None))
+    y = gt.linalg.cholesky(a)
+    f = graphc.function([a], y, mode=MODE)
+    value = np.eye(8)
+    problem = r"argument a: float64.* sharding=\('data', None\), is gathered whole.*512 bytes"
+    with pytest.warns(ShardingWarning, match=problem):
+        f(value)
+    f(value)
+    text = str(f.plan(value))
+    assert "warning: the argument a" in text
+    assert f"for cholesky   {y.where}" in text
+    (told,) = f.plan(value).placement.gathered
+    assert (told.bytes, [node.op.name for node in told.nodes]) == (512, ["cholesky"])
+    # It is meant where the graph says so.
+    graphc.function([a], gt.linalg.cholesky(gt.shard(a, ())), mode=MODE)(value)
+
+
+def test_a_plan_says_which_lengths_it_lacks() -> None:
+    x = gt.matrix("x", sharding=("data", None))
+    f = graphc.function([x], x.sum(0), mode=MODE)
+    assert f.plan().placement is None
+    assert "over mesh(data=4, model=2): call plan(*args)" in str(f.plan())
+    assert "x: float64[?, ?]   (sharding=('data', None))" in str(f.plan())
+    assert "all-reduce" in str(f.plan(x=normal(8, 4)))
+    y = gt.matrix("y", shape=(8, 4), sharding=(None, "model"))
+    assert "no collectives" in str(graphc.function([y], y.sum(0), mode=MODE).plan())
+    assert graphc.function([x], x.sum(0), mode="JAX").plan(normal(8, 4)).placement is None
 
 
 # Beside JAX's own code.

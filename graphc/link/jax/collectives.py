@@ -174,7 +174,7 @@ def placement(
     nodes = scoped.nodes
     return Placement(
         str(layout.axes),
-        tuple(_written(s) for s in jax.tree.leaves(compiled.output_shardings)),
+        tuple(map(_written, jax.tree.leaves(compiled.output_shardings), program.graph.outputs)),
         tuple(_grouped(text, nodes)),
         tuple(
             Gathered(
@@ -215,9 +215,12 @@ def _described(layout: Layout, type: TensorType, sharding: Any) -> jax.ShapeDtyp
     return jax.ShapeDtypeStruct(type.shape, type.numpy_dtype, sharding=where)  # type: ignore[no-untyped-call]
 
 
-def _written(sharding: Any) -> str:
-    """A sharding as users write it."""
-    return repr(tuple(sharding.spec)) if isinstance(sharding, NamedSharding) else str(sharding)
+def _written(sharding: Any, y: Node) -> str:
+    """A result's sharding as users write it."""
+    if not isinstance(sharding, NamedSharding):
+        return str(sharding)
+    entries = tuple(sharding.spec)
+    return repr((*entries, *(None,) * (y.type.ndim - len(entries))))
 
 
 def _grouped(text: ProgramText, nodes: Sequence[Node]) -> Iterator[Collective]:
