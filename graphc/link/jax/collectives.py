@@ -14,7 +14,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from graphc.errors import ShardingWarning
-from graphc.ir import Node, TensorType
+from graphc.ir import Graph, Node, TensorType
 from graphc.link.call_spec import CallSpec
 from graphc.link.jax.hlo import ProgramText, Scoped, Scopes
 from graphc.link.jax.mesh import Layout
@@ -24,6 +24,7 @@ from graphc.link.placement import Collective, Gathered, Placement
 from graphc.link.program import Program, observed
 from graphc.loop import Loop
 from graphc.site import frames_up
+from graphc.tensor.core.sharding import Shard
 
 KINDS = frozenset(
     {
@@ -32,6 +33,9 @@ KINDS = frozenset(
     }
 )
 """The instructions in which devices exchange data; some begin with one, and end with another."""
+
+REDUCTIONS = frozenset({"all-reduce", "reduce-scatter"})
+"""Those that compute what an operation gives; others bring an operation what it takes."""
 
 START = "-start"
 """How the name of one that begins ends."""
@@ -72,8 +76,7 @@ def gathered(
     """
     for name in text.entry:
         kind, operands = text.call(name)
-        is_gather = kind.removesuffix(START) == "all-gather"
-        if not is_gather or text.written(name).endswith(DECLARED):
+        if kind.removesuffix(START) != "all-gather":
             continue
         for x in operands:
             place = _argument(text, x)
@@ -100,6 +103,25 @@ def _argument(text: ProgramText, name: str) -> int | None:
     return None
 
 
+def causes(text: ProgramText, name: str, kind: str) -> list[Scopes]:
+    """The scopes of the operations that need a collective.
+
+    XLA names some of those that move an array after what made it, and not after what takes it.
+    """
+    own = text.scopes(name)
+    if kind in REDUCTIONS or text.written(name).endswith(DECLARED):
+        return own
+    seen, left, found = {name}, [name], list[Scopes]()
+    while left:
+        for user in text.users.get(left.pop(), ()):
+            scopes = [path for path in text.scopes(user) if path not in own]
+            found += scopes
+            if not scopes and user not in seen:
+                seen.add(user)
+                left.append(user)
+    return [*dict.fromkeys(found)] or own
+
+
 def warn_of_gathered(
     program: Callable[[], Program],
     spec: CallSpec,
@@ -114,7 +136,7 @@ def warn_of_gathered(
         compiled: The executable.
         passed: The places of the arguments that it takes, and their shapes.
     """
-    divided = _divided(spec, dict(enumerate(passed.items())))
+    divided = _divided(spec, program().graph, dict(enumerate(passed.items())))
     if not divided:
         return
     text = ProgramText(compiled.as_text() or "")
@@ -130,13 +152,16 @@ def warn_of_gathered(
 
 
 def _divided(
-    spec: CallSpec, passed: Mapping[int, tuple[int, Sequence[int]]]
+    spec: CallSpec, graph: Graph, passed: Mapping[int, tuple[int, Sequence[int]]]
 ) -> dict[int, tuple[int, Sequence[int]]]:
-    """Of what is passed, the arguments of a call that are declared as divided."""
+    """Of what is passed, a call's arguments that are divided, and that the graph leaves so."""
+    declared = {x for node in graph.nodes if isinstance(node.op, Shard) for x in node.inputs}
     return {
         i: (place, shape)
         for i, (place, shape) in passed.items()
-        if place < spec.given and any(entry is not None for entry in spec.shardings[place] or ())
+        if place < spec.given
+        and any(entry is not None for entry in spec.shardings[place] or ())
+        and graph.inputs[place] not in declared
     }
 
 
@@ -169,7 +194,8 @@ def placement(
         compiled = _compiled(traced, spec, layout, arguments, wide=wide)
     text = ProgramText(compiled.as_text() or "")
     passed = [i for i in range(len(arguments)) if i not in spec.static]
-    divided = _divided(spec, {k: (i, arguments[i].shape) for k, i in enumerate(passed)})
+    places = {k: (i, arguments[i].shape) for k, i in enumerate(passed)}
+    divided = _divided(spec, program.graph, places)
     shapes = {k: shape for k, (_, shape) in divided.items()}
     nodes = scoped.nodes
     return Placement(
@@ -180,7 +206,7 @@ def placement(
             Gathered(
                 program.arguments[divided[k][0]],
                 size,
-                _innermost([path for name in names for path in text.scopes(name)], nodes),
+                _innermost([p for name in names for p in causes(text, name, "all-gather")], nodes),
             )
             for k, (size, names) in _by_argument(text, shapes).items()
         ),
@@ -227,7 +253,7 @@ def _grouped(text: ProgramText, nodes: Sequence[Node]) -> Iterator[Collective]:
     """Yield the collectives, those of one kind that one line needs together."""
     groups: dict[Any, list[int]] = {}
     for name, kind, size in collectives(text):
-        paths = text.scopes(name)
+        paths = causes(text, name, kind)
         loops = [nodes[k] for path in paths for k in path[:-1] if isinstance(nodes[k].op, Loop)]
         key = kind, _innermost(paths, nodes), loops[0] if loops else None
         groups.setdefault(key, []).append(size)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -85,6 +86,15 @@ class ProgramText:
     def held(self, name: str) -> list[str]:
         """The instructions of the computations that an instruction applies."""
         return [x for held in _HELD.findall(self.lines[name]) for x in self.members.get(held, ())]
+
+    @cached_property
+    def users(self) -> dict[str, list[str]]:
+        """The instructions that take the result of each."""
+        found: dict[str, list[str]] = {}
+        for name in self.lines:
+            for x in self.call(name)[1]:
+                found.setdefault(x, []).append(name)
+        return found
 
     def size(self, name: str) -> int:
         """The bytes of an instruction's result."""

@@ -123,10 +123,13 @@ class Home:
         """Bring an array here; where JAX traces it, tell JAX that it is here."""
         if not isinstance(x, jax.core.Tracer):
             return self.put(x, subject)
-        if not jax.sharding.get_abstract_mesh().empty:
-            return x  # the user's code has told it
-        open_entries = (OPEN,) * x.ndim
-        return self._layout.constrained(x, self._declared or open_entries)
+        # Where the user's code has set a mesh, JAX knows of one.
+        return self.constrained(x) if jax.sharding.get_abstract_mesh().empty else x
+
+    def constrained(self, x: Any) -> Any:
+        """Return what JAX traces as an array that lies here."""
+        layout = self._layout
+        return layout.constrained(layout.entered(x), self._declared or (OPEN,) * x.ndim)
 
     def refuse(self, x: Any, subject: object) -> None:
         """Raise where the user put an array on other devices than those of the mesh.
@@ -209,12 +212,12 @@ class Layout:
 
     # While JAX traces.
 
-    def entered(self, x: Any, sharding: Sharding | None) -> Any:
-        """An argument as the program takes it: of no explicit sharding, and divided as declared."""
+    def entered(self, x: Any) -> Any:
+        """Return an argument without the explicit sharding that its type may have."""
         own = getattr(jax.typeof(x), "sharding", None) if isinstance(x, jax.Array) else None
         if own is not None and AxisType.Explicit in own.mesh.axis_types:
-            x = _constrained(x, NamedSharding(self.mesh, own.spec))
-        return x if sharding is None else self.constrained(x, sharding)
+            return _constrained(x, NamedSharding(self.mesh, own.spec))
+        return x
 
     def constrained(self, x: Any, sharding: Sharding) -> Any:
         """An array that the compiled program divides so."""

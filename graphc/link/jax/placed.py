@@ -37,11 +37,12 @@ class _Argument:
         Raises:
             ShardingError: The user put it on other devices, or a length cannot be divided.
         """
-        if not self.is_static:
-            self.home.refuse(x, self)
-            return self.home.put(x, self)
-        is_value = isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer)
-        return np.asarray(x) if is_value else x
+        if isinstance(x, jax.core.Tracer):
+            return x if self.is_static else self.home.constrained(x)
+        if self.is_static:
+            return np.asarray(x) if isinstance(x, jax.Array) else x
+        self.home.refuse(x, self)
+        return self.home.put(x, self)
 
 
 def on_mesh(
@@ -57,8 +58,7 @@ def on_mesh(
         name: Names an argument in messages, given its place.
     """
     homes = [layout.home(sharding) for sharding in spec.shardings]
-    pairs = enumerate(homes)
-    taken = [_Argument(i, home, name, i in spec.static) for i, home in pairs]
+    taken = [_Argument(i, home, name, i in spec.static) for i, home in enumerate(homes)]
     known = [home.known for home in homes]
     finish = _finish(layout, kind)
     ambient = jax.sharding.get_abstract_mesh
@@ -68,7 +68,9 @@ def on_mesh(
         x: Any
         for x, good in zip(arguments, known, strict=True):
             if x.__class__ is not kind or x.sharding not in good:
-                arguments = tuple([a.placed(x) for a, x in zip(taken, arguments, strict=True)])
+                with within(layout):
+                    pairs = zip(taken, arguments, strict=True)
+                    arguments = tuple([argument.placed(x) for argument, x in pairs])
                 break
         if ambient().empty:
             return finish(execute(*arguments))

@@ -19,8 +19,7 @@ class TracedProgram:
     """A program as a function that JAX traces; the program is made when that happens.
 
     Attributes:
-        layout: The mesh that it is traced for.
-        shardings: What is declared of its arguments.
+        layout: The mesh that it is traced for, on which its arguments lie.
         function: Gives the outputs, or the only one; where some are in buffers, as ``bounded``.
         is_bounded: Whether some are.
     """
@@ -30,7 +29,6 @@ class TracedProgram:
     ) -> None:
         self.program = program
         self.layout = layout
-        self.shardings = spec.shardings
         self.policy = policy_of()
         self.single = spec.single
         self.dtypes = [type.numpy_dtype for type in spec.results]
@@ -60,8 +58,7 @@ class TracedProgram:
             program = self.program()
             if self.layout is None:
                 return [dense(y, "the output") for y in program.trace(*arguments)]
-            pairs = zip(arguments, self.shardings, strict=True)
-            entered = [self.layout.entered(x, sharding) for x, sharding in pairs]
+            entered = map(self.layout.entered, arguments)
             results = [dense(y, "the output") for y in program.trace(*entered)]
             declared = [getattr(y.op, "sharding", None) for y in program.graph.outputs]
             return [self.layout.left(y, s) for y, s in zip(results, declared, strict=True)]
