@@ -18,6 +18,11 @@ def is_divided(value: Any) -> bool:
     return len(getattr(getattr(value, "sharding", None), "device_set", ())) > 1
 
 
+def is_on_mesh(value: Any) -> bool:
+    """Whether an array of JAX's lies on a mesh, if only on one of a single device."""
+    return hasattr(getattr(value, "sharding", None), "mesh")
+
+
 def declared(given: Any, value: Any, subject: str) -> tuple[Sharding | None, Any]:
     """The sharding of a shared variable, and the mesh that it is over where that is known.
 

@@ -10,7 +10,14 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from graphc.compile.arguments import goes_into, is_weak
-from graphc.compile.placement import declared, divided, is_divided, on_mesh, refuse_shape
+from graphc.compile.placement import (
+    declared,
+    divided,
+    is_divided,
+    is_on_mesh,
+    on_mesh,
+    refuse_shape,
+)
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError, ShardingError
 from graphc.implicit.array import ImplicitArray
@@ -182,7 +189,7 @@ class Shared(Tensor):
 
         Args:
             borrow: Return the array itself, not a copy, where it is NumPy's, or where it is JAX's
-                and divided over a mesh of devices.
+                and lies on a mesh of devices.
             return_internal_type: Return the backend's array.
 
         Returns:
@@ -194,7 +201,7 @@ class Shared(Tensor):
         """
         store = self.op.store
         with store.lock:
-            if return_internal_type or (borrow and is_divided(store.value)):
+            if return_internal_type or (borrow and is_on_mesh(store.value)):
                 store.owned = False
                 return store.value
             if borrow:

@@ -244,6 +244,16 @@ def test_a_shared_variable_keeps_the_sharding_of_its_array() -> None:
     assert lies(placed.get_value(borrow=True), "data", "model")
 
 
+def test_an_update_reuses_the_memory_of_a_divided_value() -> None:
+    w = graphc.shared(np.ones(8), "w", sharding=("data",))
+    f = graphc.function([], [], updates=[(w, 2 * w)], mode=MODE)
+    f()
+    before = w.op.store.value
+    f()
+    assert before.is_deleted()
+    np.testing.assert_array_equal(w.get_value(), np.full(8, 4.0))
+
+
 def test_a_variable_without_a_sharding_warns_of_the_one_that_it_does_not_keep() -> None:
     w = graphc.shared(np.zeros((8, 4)))
     with pytest.warns(UserWarning, match="keeps a value of 8 devices as one whole array"):
@@ -312,6 +322,12 @@ def test_arrays_that_the_user_put_on_other_devices_are_refused() -> None:
     first, second = (jax.device_put(value, device) for device in jax.devices()[:2])
     with pytest.raises(ShardingError, match=r"array 0 .* lies on cpu:0, and the array 1 on cpu:1"):
         plain(first, second)
+
+
+def test_results_of_no_array_are_on_the_mesh_too() -> None:
+    n = gt.lscalar("n")
+    f = graphc.function([n], [gt.arange(n), gt.ones(8)], mode=MODE)
+    assert all(len(y.devices()) == 8 for y in f(5))
 
 
 def test_variables_on_two_meshes_need_a_mode_that_says_which() -> None:
@@ -463,6 +479,19 @@ def test_a_function_over_a_mesh_is_transformed_by_jax() -> None:
         assert len(slopes.devices()) == 8
         with jax.set_mesh(EXPLICIT):
             np.testing.assert_allclose(f(value), np.sin(value).sum(), rtol=1e-12)
+
+
+def test_the_state_of_a_pure_function_lies_as_declared() -> None:
+    x = gt.matrix("x", sharding=("data", None))
+    w = graphc.shared(np.ones((4, 6)), "w", sharding=(None, "model"))
+    step = graphc.function([x], (x @ w).sum(), updates=[(w, w + 1)], mode=MODE).pure
+    with jax.enable_x64(True):
+        state = step.state()
+        assert lies(state["w"], None, "model")
+        total, state = jax.jit(step)(state, np.ones((8, 4)))
+    assert float(total) == 8 * 4 * 6
+    assert lies(state["w"], None, "model")
+    np.testing.assert_array_equal(state["w"], np.full((4, 6), 2.0))
 
 
 def test_an_argument_may_be_written_to_after_a_call() -> None:

@@ -128,8 +128,9 @@ class Home:
 
     def constrained(self, x: Any) -> Any:
         """Return what JAX traces as an array that lies here."""
-        layout = self._layout
-        return layout.constrained(layout.entered(x), self._declared or (OPEN,) * x.ndim)
+        layout, declared = self._layout, self._declared
+        x = layout.entered(x)
+        return layout.anyhow(x) if declared is None else layout.constrained(x, declared)
 
     def refuse(self, x: Any, subject: object) -> None:
         """Raise where the user put an array on other devices than those of the mesh.
@@ -225,6 +226,11 @@ class Layout:
             return x  # the program says what it expected
         named = self.named(sharding, shape=x.shape, subject="shard")
         return _constrained(x, named)
+
+    def anyhow(self, x: Any) -> Any:
+        """An array on the mesh, divided as the compiler likes."""
+        is_array = isinstance(x, jax.Array | np.ndarray)
+        return self.constrained(x, (OPEN,) * x.ndim) if is_array else x
 
     def left(self, y: Any, sharding: Sharding | None) -> Any:
         """A result over the user's own mesh, where its sharding is declared."""

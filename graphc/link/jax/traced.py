@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from graphc.implicit.policy import dense, materializing, policy_of, strictest
@@ -60,6 +61,9 @@ class TracedProgram:
                 return [dense(y, "the output") for y in program.trace(*arguments)]
             entered = map(self.layout.entered, arguments)
             results = [dense(y, "the output") for y in program.trace(*entered)]
+            if not any(isinstance(x, jax.Array) for x in arguments):
+                # Nothing else says where the program runs.
+                results = [self.layout.anyhow(y) for y in results]
             declared = [getattr(y.op, "sharding", None) for y in program.graph.outputs]
             return [self.layout.left(y, s) for y, s in zip(results, declared, strict=True)]
 
