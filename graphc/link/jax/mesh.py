@@ -229,8 +229,7 @@ class Layout:
 
     def anyhow(self, x: Any) -> Any:
         """An array on the mesh, divided as the compiler likes."""
-        is_array = isinstance(x, jax.Array | np.ndarray)
-        return self.constrained(x, (OPEN,) * x.ndim) if is_array else x
+        return self.constrained(x, (OPEN,) * x.ndim) if isinstance(x, jax.Array) else x
 
     def left(self, y: Any, sharding: Sharding | None) -> Any:
         """A result over the user's own mesh, where its sharding is declared."""

@@ -40,6 +40,7 @@ class TracedProgram:
         """Return the outputs where all lengths are known."""
         found = self._traced(arguments)
         results = [jnp.asarray(plain(y), d) for y, d in zip(found, self.dtypes, strict=True)]
+        results = self._placed(results, arguments)
         return results[0] if self.single else results
 
     def bounded(self, *arguments: Any) -> tuple[list[Any], list[LengthCheck]]:
@@ -51,21 +52,24 @@ class TracedProgram:
             y if isinstance(y, Ragged) else jnp.asarray(plain(y), d)
             for y, d in zip(found, self.dtypes, strict=True)
         ]
-        return results, pending
+        return self._placed(results, arguments), pending
 
     def _traced(self, arguments: Sequence[Any]) -> list[Any]:
         """Return the outputs; implicit ones become whole as the policies allow."""
+        given = arguments if self.layout is None else map(self.layout.entered, arguments)
         with materializing(strictest(self.policy, policy_of())), over(self.layout):
-            program = self.program()
-            if self.layout is None:
-                return [dense(y, "the output") for y in program.trace(*arguments)]
-            entered = map(self.layout.entered, arguments)
-            results = [dense(y, "the output") for y in program.trace(*entered)]
-            if not any(isinstance(x, jax.Array) for x in arguments):
-                # Nothing else says where the program runs.
-                results = [self.layout.anyhow(y) for y in results]
-            declared = [getattr(y.op, "sharding", None) for y in program.graph.outputs]
-            return [self.layout.left(y, s) for y, s in zip(results, declared, strict=True)]
+            return [dense(y, "the output") for y in self.program().trace(*given)]
+
+    def _placed(self, results: list[Any], arguments: Sequence[Any]) -> list[Any]:
+        """The outputs on the mesh, where there is one."""
+        layout = self.layout
+        if layout is None:
+            return results
+        if not any(isinstance(x, jax.Array) for x in arguments):
+            # Nothing else says where the program runs.
+            results = [layout.anyhow(y) for y in results]
+        declared = [getattr(y.op, "sharding", None) for y in self.program().graph.outputs]
+        return [layout.left(y, s) for y, s in zip(results, declared, strict=True)]
 
     def cut(self, execute: Executable) -> Executable:
         """Turn a function that returns buffers into one that cuts them to length."""
