@@ -34,6 +34,8 @@ __all__ = [
     "RecompileWarning",
     "RuntimeShapeError",
     "ShapeError",
+    "ShardingError",
+    "ShardingWarning",
     "SymbolicValueError",
     "UnsupportedOperationError",
     "UnusedInputError",
@@ -139,6 +141,10 @@ class VerificationError(GraphcError, AssertionError):
     """A derivative that disagrees with finite differences, or a backend with NumPy."""
 
 
+class ShardingError(GraphcError, ValueError):
+    """A sharding that does not fit an array or the mesh, or an array on other devices than that."""
+
+
 class OperationError(GraphcError, RuntimeError):
     """An operation that failed in a call of a compiled function, or while JAX traced it."""
 
@@ -177,6 +183,10 @@ class RecompileError(GraphcError, RuntimeError):
 
 class MaterializeWarning(UserWarning):
     """An implicit array that was materialized, as no handler kept its structure."""
+
+
+class ShardingWarning(UserWarning):
+    """An argument that was declared as sharded, and that the compiled program makes whole."""
 
 
 class CapturedConstantWarning(UserWarning):

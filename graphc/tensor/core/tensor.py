@@ -397,7 +397,8 @@ class Tensor(Methods):
         """
         if isinstance(self.op, Constant | Leaf) or getattr(self.op, "is_shared", False):
             return self
-        return Tensor.input(self.type, name or self.name)
+        sharding = getattr(self.op, "sharding", None)
+        return Tensor.input(self.type, name or self.name, sharding)
 
     def dprint(self, **options: Any) -> str | None:
         """Print the graph as a tree; options as for ``graphc.dprint``."""
