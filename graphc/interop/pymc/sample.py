@@ -15,7 +15,7 @@ from graphc.compile.mode import Mode, get_mode
 from graphc.errors import ArgumentError, ModeError
 from graphc.interop.pymc.dataset import dataset, inference_data
 from graphc.interop.pymc.density import check_continuous, logp
-from graphc.interop.pymc.model import Layout, converted, model_of, pymc
+from graphc.interop.pymc.model import Layout, converted, model_of
 from graphc.interop.pytensor.linker import mode as pytensor_mode
 from graphc.ir import TensorType
 from graphc.tensor.arrays.vectorize import vectorize_graph
@@ -136,7 +136,9 @@ def _by_pymc(model: Any, mode: Mode, options: dict[str, Any]) -> Any:
     if mode.backend.name != "NUMPY" and "mp_ctx" not in options:
         options.setdefault("cores", 1)  # JAX and MLX cannot run in processes that are forked
     compiling = {"mode": pytensor_mode(mode)}
-    return pymc.sample(model=model, nuts_sampler="pymc", compile_kwargs=compiling, **options)
+    return import_module("pymc").sample(
+        model=model, nuts_sampler="pymc", compile_kwargs=compiling, **options
+    )
 
 
 def _results(
@@ -229,7 +231,8 @@ def _by_nutpie(settings: Settings) -> Draws:
 
     def start(seed: int) -> np.ndarray[Any, Any]:
         one = replace(settings, seed=seed, chains=1)
-        return starts(one, lambda x: [np.stack([y]) for y in f(x[0])])[0]
+        (found,) = starts(one, lambda x: [np.stack([y]) for y in f(x[0])])
+        return np.asarray(found)
 
     start(settings.seed)  # so that an error is raised here, not in a thread of nutpie's
     model = compiled_pyfunc.from_pyfunc(
