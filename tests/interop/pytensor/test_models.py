@@ -17,7 +17,7 @@ from tests.interop.pytensor.zoo import ZOO
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # PyMC uses what PyTensor and NumPy deprecate
 
-FEW = {"hidden_markov", "varying_slopes", "hilbert_space_process", "missing_with_dims"}
+FEW = {"kalman_filter", "varying_slopes", "hilbert_space_process", "missing_with_dims"}
 """What ``make test`` runs; importing PyMC takes longer than each of them."""
 
 NAMES = [pytest.param(x, marks=[] if x in FEW else [pytest.mark.exhaustive]) for x in ZOO]
