@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/.installed  ## fit eight models to real data on every backend, and draw them into build/
+demo: $(VENV)/.installed  ## fit nine models to real data on every backend, and draw them into build/
 	@$(BIN)/python examples/oring.py
 	@echo
 	@$(BIN)/python examples/oring_posterior.py
@@ -28,6 +28,8 @@ demo: $(VENV)/.installed  ## fit eight models to real data on every backend, and
 	@$(BIN)/python examples/packed.py
 	@echo
 	@$(BIN)/python examples/earthquakes.py
+	@echo
+	@$(BIN)/python examples/earthquakes_posterior.py
 	@echo
 	@$(BIN)/python examples/sunspot_cycle.py
 
@@ -45,10 +47,13 @@ fuzz-pytensor: $(VENV)/.installed  ## run N random graphs of PyTensor, from seed
 test-all: $(VENV)/.installed  ## run what `make test` leaves out: whole tables, long fuzzing, C++ kernels
 	@$(PYTEST) -m exhaustive
 
-test-part: $(VENV)/.installed  ## run what a release of Python or JAX may break, in three minutes
+test-part: $(VENV)/.installed  ## run what a release of Python, JAX or PyMC may break, in five minutes
+	@$(BIN)/python -m graphc doctor | grep -E '^(python|packages) '
 	@$(PYTEST) -m "not exhaustive" tests/capture tests/compile tests/interop \
 		tests/loop/test_unpacking.py tests/test_site.py
 	@$(PYTEST) -m "not exhaustive" --one-in 10 tests/contract
+	@$(PYTEST) -m exhaustive --one-in 4 tests/interop
+	@$(PYTEST) -m exhaustive -k pymc tests/interop
 
 test-newest: $(VENV)/.installed  ## run test-part on the newest Python of this machine
 	@.ci/test-newest $(BIN)/python

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from opcode import opmap
@@ -180,7 +181,8 @@ class AbsentFinder:
 
 
 def load_all() -> None:
-    """Import what every module is provided with."""
-    for module, sources in SOURCES.items():
+    """Import what every module is provided with, without what needs libraries that are not here."""
+    for module, sources in [*SOURCES.items()]:  # what is imported may add others
         for name in sources:
-            provided(module, name)
+            with suppress(ModuleNotFoundError):
+                provided(module, name)

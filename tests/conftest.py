@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from graphc.link import names
 
-settings.register_profile("graphc", deadline=None, derandomize=True, database=None)
+# A check of the speed at which examples are made would judge what else the machine does.
+settings.register_profile(
+    "graphc",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("graphc")
 
 

@@ -164,6 +164,40 @@ def test_hidden_states_are_what_hmmlearn_finds(mode: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.exhaustive
+def test_pymc_draws_the_published_posterior_of_the_earthquakes(tmp_path: Path) -> None:
+    text = ran(ROOT / "examples" / "earthquakes_posterior.py", tmp_path)
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[2:11]}
+    assert list(rows) == [f"{x}[{i}]" for x in ("means", "stays", "shares") for i in range(3)]
+    for mean, _spread, wanted, spread_wanted, worth, likeness in (
+        map(float, row) for row in rows.values()
+    ):
+        assert abs(mean - wanted) < 5 * spread_wanted / min(worth, 2000) ** 0.5
+        assert likeness < 1.02
+    assert (tmp_path / "build" / "earthquakes_posterior.png").stat().st_size > 10_000
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_the_likelihood_in_pymc_is_what_hmmlearn_finds(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graphc.interop.pytensor import from_pytensor  # noqa: PLC0415
+
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    quakes = importlib.import_module("earthquakes_posterior")
+    source = ROOT / "examples" / "data" / "earthquakes.csv"
+    counts = np.loadtxt(source, delimiter=",", skiprows=1, dtype=int)[:, 1]
+    model = quakes.hidden_markov(counts)
+    moves = [[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.02, 0.18, 0.8]]
+    likelihood = from_pytensor(
+        model["likelihood"],
+        givens={model["means"]: np.array([13.0, 20.0, 30.0]), model["moves"]: np.array(moves)},
+    )
+    # What hmmlearn 0.3.3 gives for these parameters.
+    assert float(likelihood.eval(mode=uncompiled(mode))) == pytest.approx(-331.5398531415828)
+
+
+@pytest.mark.exhaustive
 def test_the_cycle_of_the_sun_is_the_same_on_every_backend(tmp_path: Path) -> None:
     text = ran(ROOT / "examples" / "sunspot_cycle.py", tmp_path)
     rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:5]}

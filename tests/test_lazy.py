@@ -126,6 +126,19 @@ def test_a_name_is_imported_once_and_kept() -> None:
     assert attribute("tau") == namespace["tau"] == import_module("math").tau
 
 
+def test_an_unknown_name_of_an_operation_is_refused_where_pytensor_is_missing() -> None:
+    script = """
+import sys
+sys.modules["pytensor"] = None
+import graphc.implicit, graphc.interop.pytensor
+try:
+    graphc.implicit.register("SolveTriangles")
+except graphc.errors.ImplicitArrayError as error:
+    print("SolveTriangular" in str(error))
+"""
+    assert run(script) == "True\n"
+
+
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_an_unknown_name_is_an_ordinary_error(module: ModuleType) -> None:
     with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'exq'"):

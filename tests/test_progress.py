@@ -109,9 +109,9 @@ def test_the_thread_waits_draws_and_ends(monkeypatch: pytest.MonkeyPatch) -> Non
     line = Line(screen=lambda: shown, spawn=spawn)
     line.enter("XLA compiles")
     line.watch()
-    assert drawn.wait(10)
+    assert drawn.wait(60)
     line.leave()
-    assert ended.wait(10)
+    assert ended.wait(60)
     assert shown.getvalue().startswith("\rgraphc: XLA compiles ... 0 s")
     assert shown.shown == ""
 

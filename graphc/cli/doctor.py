@@ -34,7 +34,7 @@ sys.exit(main())
 """
 """The script that probes one backend, with the modules of this process."""
 
-PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "mlx", "filelock")
+PACKAGES = ("numpy", "scipy", "jax", "jaxlib", "mlx", "pytensor", "pymc", "filelock")
 
 
 def run(backend: str | None, *, json: bool) -> int:

@@ -387,8 +387,8 @@ class Function(Generic[Result]):
             return numpy
         if isinstance(outputs, Tensor):
             return lambda results: numpy(results[0]) if numpy else results[0]
-        if isinstance(outputs, list) and all(isinstance(y, Tensor) for y in outputs) and not numpy:
-            return None
+        if isinstance(outputs, list) and all(isinstance(y, Tensor) for y in outputs):
+            return (lambda results: [numpy(y) for y in results]) if numpy else None
         return lambda results: rebuild(outputs, [numpy(y) for y in results] if numpy else results)
 
     # Calling.

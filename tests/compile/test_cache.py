@@ -350,7 +350,7 @@ def test_what_is_dropped_may_ask_for_a_program_on_its_way_out() -> None:
     found: list[Any] = []
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert found == [None]
     PROGRAMS.clear()
 

@@ -321,19 +321,28 @@ def test_the_plan_says_what_is_checked() -> None:
     assert "2 conditions" in str(f.plan())
 
 
+@pytest.mark.parametrize("kind", [ValueError, OwnError])
 def test_a_program_from_disk_tells_what_is_wrong(
-    mode: str, disk: DiskCache, monkeypatch: pytest.MonkeyPatch
+    mode: str, kind: type[Exception], disk: DiskCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cache, "WORTH_SAVING", 0.0)
     with graphc.config.change_flags(cache_dir=disk.directory):
         for _ in range(2):
             PROGRAMS.clear()
-            y = gt.log(graphc.CheckAndRaise(ValueError, "wrong")(x, ~(x <= 0)))
+            y = gt.log(graphc.CheckAndRaise(kind, "wrong")(x, ~(x <= 0)))
             f = graphc.function([x], y.sum() * 7, uncompiled(mode, check_nan=True))
             is_loaded = f._lowered is None
             assert float(f([1.0])) == 0.0
             with pytest.raises(NaNError, match="argument x"):
                 f([np.nan])
-            with pytest.raises(ValueError, match="wrong"):
+            with pytest.raises(kind, match="wrong"):
                 f([-0.0])
     assert is_loaded
+
+
+def test_an_exception_that_no_module_has_is_known_to_its_process_alone() -> None:
+    class LocalError(Exception):
+        """Another process may have another one of the name."""
+
+    assert graphc.CheckAndRaise(LocalError).unwritten() is LocalError
+    assert graphc.CheckAndRaise(OwnError).unwritten() is None

@@ -360,3 +360,21 @@ def test_functions_of_the_stored_values_alone_are_functions_of_a_field() -> None
     np.testing.assert_allclose(found, stored @ value)
     _, i, j = array.entries()
     np.testing.assert_allclose(slope, stored[i, j] * value.sum(1)[j])
+
+
+@pytest.mark.parametrize(("cls", "theirs"), [(BCOO, "coo"), (CSR, "csr"), (CSC, "csc")])
+def test_a_shared_matrix_may_get_more_values_and_is_multiplied_from_both_sides(
+    cls: Any, theirs: str, mode: str
+) -> None:
+    def sparse(whole: Any) -> Any:
+        return cls.from_scipy(scipy.sparse.coo_array(whole).asformat(theirs))
+
+    _, whole = make_rows(np.random.default_rng(0))
+    s = graphc.shared(sparse(whole), "s")
+    x, y = gt.vector("x"), gt.vector("y")
+    f = graphc.function([x, y], [s @ x, y @ s], uncompiled(mode), returns="numpy")
+    a, b = np.arange(4.0), np.arange(6.0)
+    for matrix in (whole, whole + np.eye(6, 4)):
+        s.set_value(sparse(matrix))
+        for found, expected in zip(f(a, b), (matrix @ a, b @ matrix), strict=True):
+            np.testing.assert_allclose(found, expected, 1e-12)

@@ -40,6 +40,10 @@ NORMAL_FORMS = {
         gt.log(gt.exp(m) / gt.sum(gt.exp(m), 1, keepdims=True)),
         gt.log_softmax(m, 1),
     ),
+    "softmax of columns, weighted": (
+        gt.exp(m) * (x / gt.sum(gt.exp(m), 0)),
+        x * gt.softmax(m, 0),
+    ),
     "sqrt(x ** 2)": (gt.sqrt(x**2), gt.abs(x)),
     "sqrt(x * x)": (gt.sqrt(x * x), gt.abs(x)),
     "x * ones_like(x)": (x * gt.ones_like(x), x),

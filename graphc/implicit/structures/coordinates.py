@@ -119,7 +119,7 @@ class BCOO(Sparse):
         return {"data": 1, "indices": 2}
 
     def check_places(self) -> None:
-        if lengths_of(self.indices)[-1] != 2:
+        if lengths_of(self.indices)[-1] not in {None, 2}:
             raise refuse(
                 f"BCOO: indices of shape {lengths_of(self.indices)}.",
                 "The last axis has a row and a column.",

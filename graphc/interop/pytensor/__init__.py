@@ -9,10 +9,25 @@ from graphc.interop.pytensor.perform import by_perform
 from graphc.interop.pytensor.table import register
 
 if TYPE_CHECKING:
+    from graphc.interop.pytensor.export import to_pytensor as to_pytensor
     from graphc.interop.pytensor.linker import mode as mode
 else:
-    # It imports PyTensor, which takes a second or two.
-    lazy.provide(__name__, names={"graphc.interop.pytensor.linker": "mode"})
+    # They import PyTensor, which takes a second or two.
+    lazy.provide(
+        __name__,
+        names={
+            "graphc.interop.pytensor.export": "to_pytensor",
+            "graphc.interop.pytensor.linker": "mode",
+        },
+    )
     __getattr__, __dir__ = lazy.attributes(globals())
 
-__all__ = ["Application", "Refusal", "by_perform", "from_pytensor", "mode", "register"]
+__all__ = [
+    "Application",
+    "Refusal",
+    "by_perform",
+    "from_pytensor",
+    "mode",
+    "register",
+    "to_pytensor",
+]

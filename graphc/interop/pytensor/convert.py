@@ -106,12 +106,14 @@ class Conversion:
     Attributes:
         linked: Whether shared variables share their value with PyTensor.
         closed: Whether no inputs are allowed but those that are given.
+        overrides: Converters to use in place of others, by the names of PyTensor's classes.
         missing: What has no converter, with the reason.
         default_updates: Shared variables that have one, of both libraries.
     """
 
     linked: bool = True
     closed: bool = False
+    overrides: Mapping[str, Any] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
     default_updates: dict[Any, Any] = field(default_factory=dict)
 
@@ -134,7 +136,7 @@ class Conversion:
         is_free = variable.owner is None and not variables.has_value(variable)
         made = variables.known if is_free else variables.cut
         if variable not in made:
-            made[variable] = variables.input_of(variable)
+            variables.note(made, variable, variables.input_of(variable))
         return made[variable]
 
     def inner(self, graph: Any, values: Sequence[Any]) -> list[Any]:
@@ -176,16 +178,17 @@ class Conversion:
 
     def _root(self, variable: Any) -> Any:
         """What stands for a variable that nothing computes."""
-        if variable not in variables.known:
-            try:
-                made = self._new_root(variable)
-            except Refusal as refusal:
-                self.missing[f"{_named(variable)}: {refusal}"] = None
-                return UNKNOWN
-            if hasattr(variable, "container") and not self.linked:
-                return made
-            variables.known[variable] = made
-        return variables.known[variable]
+        is_copied = hasattr(variable, "container") and not self.linked
+        if not is_copied and variable in variables.known:
+            return variables.known[variable]
+        try:
+            made = self._new_root(variable)
+        except Refusal as refusal:
+            self.missing[f"{variables.named(variable)}: {refusal}"] = None
+            return UNKNOWN
+        if not is_copied:
+            variables.note(variables.known, variable, made)
+        return made
 
     def _new_root(self, variable: Any) -> Any:
         if hasattr(variable, "data"):
@@ -197,7 +200,8 @@ class Conversion:
             return made
         if self.closed:
             raise MissingInputError(
-                f"from_pytensor: {_named(variable)} has no value and is not among the inputs.",
+                f"from_pytensor: {variables.named(variable)} has no value and is not among the "
+                "inputs.",
                 "Add it to inputs=, or give it a value: givens={variable: value}.",
             )
         return variables.input_of(variable)
@@ -206,7 +210,8 @@ class Conversion:
         """What stands for the outputs of a node; new inputs where it has no converter."""
         types = tuple(variables.tensor_type(y) for y in node.outputs)
         values = [done[x] for x in node.inputs]
-        convert = converter_of(type(node.op))
+        kind = type(node.op)
+        convert = self.overrides.get(kind.__name__) or converter_of(kind)
         try:
             if convert is None:
                 raise Refusal("it has no converter")
@@ -216,7 +221,7 @@ class Conversion:
             several = list(found) if isinstance(found, list | tuple) else [found]
             return [_declared(y, x) for y, x in zip(several, node.outputs, strict=True)]
         except (Refusal, DTypeError) as refused:
-            shown = ", ".join(_named(x) for x in node.inputs)
+            shown = ", ".join(variables.named(x) for x in node.inputs)
             why = refused.problem if isinstance(refused, DTypeError) else str(refused)
             line = where(variables.site_of(node.outputs[0]))
             self.missing[f"{node.op}({shown}): {why}" + (f"   {line}" if line else "")] = None
@@ -242,13 +247,6 @@ def _needs(variable: Any) -> Sequence[Any]:
     return () if variable.owner is None else variable.owner.inputs
 
 
-def _named(variable: Any) -> str:
-    """A variable with its type."""
-    type = variables.tensor_type(variable)
-    shown = repr(type) if type is not None else str(variable.type)
-    return f"{variable.name}: {shown}" if variable.name else shown
-
-
 def _unknown(type: Any) -> Any:
     return UNKNOWN if type is None else type()
 
@@ -263,7 +261,7 @@ def _declared(y: Any, variable: Any) -> Any:
     if y.ndim != wanted.ndim:
         raise InvalidGraphError(
             f"from_pytensor: the converter of {variable.owner.op} gave {y!r} for "
-            f"{_named(variable)}.",
+            f"{variables.named(variable)}.",
             "It must give an array of that rank.",
         )
     y = _specified(cast(y, wanted.dtype), variable)
@@ -301,7 +299,7 @@ def _given(variable: Any, value: Any) -> Any:
     )
     if type is not None and (made.dtype != type.dtype or made.ndim != type.ndim):
         raise ArgumentError(
-            f"from_pytensor: givens has {made!r} for {_named(variable)}.",
+            f"from_pytensor: givens has {made!r} for {variables.named(variable)}.",
             "Give a value of that dtype and rank.",
         )
     return made

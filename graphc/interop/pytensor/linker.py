@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,12 +19,13 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 from graphc.compile.function import function
-from graphc.compile.mode import Mode as GraphcMode
+from graphc.compile.mode import Mode as GraphcMode, get_mode
 from graphc.compile.streams import key_from
 from graphc.errors import UnsupportedOperationError
-from graphc.interop.pytensor import variables
+from graphc.interop.pytensor import forks, variables
 from graphc.interop.pytensor.application import Refusal
 from graphc.interop.pytensor.convert import Conversion
+from graphc.site import Site, here, mark_own, where
 
 EXCLUDED = {
     "cxx_only": "operations of C code",
@@ -42,6 +45,20 @@ EXCLUDED = {
 """Rewrites of PyTensor that make graphs which graphc would undo, and what they make."""
 
 
+MINIMAL = ("minimum_compile", "canonicalize_db")
+"""The rewrites of ``mode``: the fewest, and those of ``canonicalize`` that are asked for by name.
+
+PyMC asks for one that makes the density ``-inf`` where a distribution's parameters are invalid.
+"""
+
+
+class Usage:
+    """Whether a linker, or a copy of it, has compiled anything; it lives as long as they do."""
+
+    def __init__(self) -> None:
+        self.compiled: list[bool] = []
+
+
 class GraphcLinker(JITLinker):  # type: ignore[misc]
     """A linker that makes one graphc function of a graph.
 
@@ -54,7 +71,15 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
 
     def __init__(self, mode: str | GraphcMode | None = None, **kwargs: Any) -> None:
         self.mode = mode
+        for folder in variables.folders():  # its frames are not the user's line
+            mark_own(folder)
+        self.usage = Usage()
         super().__init__(**kwargs)
+
+    def accept(self, *args: Any, **kwargs: Any) -> Any:
+        """Take a graph to compile."""
+        self.usage.compiled[:] = [True]
+        return super().accept(*args, **kwargs)
 
     def fgraph_convert(self, fgraph: Any, *args: Any, **kwargs: Any) -> Callable[..., Any]:
         """A function of the values of the graph's inputs, shared variables among them."""
@@ -77,8 +102,9 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         return [storage_map[x] for x in self.fgraph.inputs]
 
     def jit_compile(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        """The function itself: graphc has compiled it."""
-        return fn
+        """The function, which graphc has compiled, for one process."""
+        backend = get_mode(self.mode).backend
+        return fn if backend.eager else forks.checked(fn, backend.name)
 
 
 def _inputs(fgraph: Any) -> list[Any]:
@@ -130,7 +156,8 @@ def mode(mode: str | GraphcMode | None = None, *, rewrites: bool = False) -> Any
 
     ``pytensor.function``, ``pm.sample(compile_kwargs={"mode": ...})`` and whatever else takes a
     mode of PyTensor take it. Shared variables stay PyTensor's. A random generator stays NumPy's:
-    a call draws its key from a copy, and leaves a new generator made of the last key.
+    a call draws its key from a copy, and leaves a new generator made of the last key. A mode in
+    which nothing was compiled warns when it is deleted, as something has ignored it.
 
     Args:
         mode: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode``; ``config.mode`` by default.
@@ -151,5 +178,23 @@ def mode(mode: str | GraphcMode | None = None, *, rewrites: bool = False) -> Any
         >>> float(f(np.zeros(3)))
         3.0
     """
-    include = ["fast_run"] if rewrites else ["minimum_compile"]
-    return Mode(GraphcLinker(mode), RewriteDatabaseQuery(include=include))
+    include = ["fast_run"] if rewrites else MINIMAL
+    linker = GraphcLinker(mode)
+    # Not of the mode: mode.including(...) makes another, with this linker.
+    weakref.finalize(linker.usage, _check_use, linker.usage.compiled, here())
+    return Mode(linker, RewriteDatabaseQuery(include=include))
+
+
+def _check_use(compiled: list[bool], site: Site | None) -> None:
+    """Warn of a mode in which nothing was compiled: something has ignored it."""
+    if compiled or site is None:
+        return
+    line = str(where(site)).rpartition(":")[2]
+    warnings.warn_explicit(
+        "Nothing was compiled in this mode of graphc. pm.sample ignores compile_kwargs with "
+        'nuts_sampler="nutpie", "numpyro" and "blackjax"; graphc.interop.pymc.sample runs these '
+        "samplers by graphc.",
+        UserWarning,
+        site[0].co_filename,
+        int(line),
+    )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import warnings
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from graphc.compile.shared import Shared, SharedInput, Store, shared
 from graphc.compile.streams import shared_rng
 from graphc.interop.pytensor.application import Refusal
 from graphc.interop.pytensor.sparse import implicit_of
-from graphc.ir import TensorType
+from graphc.ir import Input, Node, TensorType
 from graphc.link import as_numpy
 from graphc.random.generator import rng
 from graphc.site import Site, frames_up
@@ -26,6 +27,22 @@ known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 cut: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 """The inputs that stand for computed variables and shared ones, where the user asks for it."""
+
+_counterparts: WeakKeyDictionary[Node, ref[Any]] = WeakKeyDictionary()
+"""For inputs and shared variables of graphc, PyTensor's variables that they stand for."""
+
+
+def note(made: WeakKeyDictionary[Any, Any], variable: Any, x: Any) -> None:
+    """Note what stands for a variable; where both are arrays, each for the other."""
+    made[variable] = x
+    if isinstance(x, Node) and isinstance(x.op, Input) and tensor_type(variable) is not None:
+        _counterparts[x] = ref(variable)
+
+
+def counterpart(x: Node) -> Any:
+    """PyTensor's variable for an input or a shared variable; None where there is none."""
+    found = _counterparts.get(x)
+    return None if found is None else found()
 
 
 def is_variable(x: Any) -> bool:
@@ -61,20 +78,23 @@ def is_generator(variable: Any) -> bool:
     return "RandomType" in kinds(variable)
 
 
+_OWN: Any = Store.__dict__["value"]
+"""The slot of a store that has its value, and of a linked one PyTensor's container."""
+
+
 class LinkedStore(Store):
     """The value of a shared variable of PyTensor, which both libraries read and write.
 
     It is read at each call, as PyTensor's functions write into arrays. No backend's array is kept.
-
-    Attributes:
-        container: PyTensor's, which has the value.
     """
 
-    __slots__ = ("container",)
+    # None of its own: the store of a variable that was graphc's alone becomes one.
+    __slots__ = ()
 
-    def __init__(self, container: Any) -> None:
-        self.container = container
-        super().__init__(container.storage[0], owned=False)
+    @property
+    def container(self) -> Any:
+        """PyTensor's container, which has the value."""
+        return _OWN.__get__(self)
 
     @property
     def value(self) -> Any:
@@ -100,18 +120,37 @@ class LinkedStore(Store):
         """Nothing is kept."""
 
 
+def link(store: Store, container: Any) -> None:
+    """Let a store have PyTensor's value instead of its own, for all functions that refer to it."""
+    with store.lock:
+        _OWN.__set__(store, container)
+        store.__class__ = LinkedStore
+
+
+def named(variable: Any) -> str:
+    """A variable with its type."""
+    type = tensor_type(variable)
+    shown = repr(type) if type is not None else str(variable.type)
+    return f"{variable.name}: {shown}" if variable.name else shown
+
+
 def site_of(variable: Any) -> Site | None:
     """The user's line that made a variable, as far as PyTensor has noted it."""
+    others = functools.__file__, *folders()  # PyMC's functions are called through it
     for frame in reversed(next(iter(getattr(variable.tag, "trace", None) or ()), ())):
-        if not frame[0].startswith(_folders()):
+        if not frame[0].startswith(others):
             return _site(frame[0], frame[1])
     return None
 
 
-def _folders() -> tuple[str, ...]:
-    """Where the files are that are not the user's."""
-    loaded = [sys.modules[name] for name in ("pytensor", "pymc") if name in sys.modules]
-    return tuple(str(Path(str(module.__file__)).parent) for module in loaded)
+def folders() -> tuple[str, ...]:
+    """The folders of PyTensor and PyMC, as far as they are loaded."""
+    return _folders(sys.modules.get("pytensor"), sys.modules.get("pymc"))
+
+
+@functools.lru_cache
+def _folders(*libraries: Any) -> tuple[str, ...]:
+    return tuple(str(Path(str(x.__file__)).parent) + os.sep for x in libraries if x)
 
 
 @functools.lru_cache(4096)
@@ -161,7 +200,9 @@ def shared_of(variable: Any, linked: bool) -> Any:
     if type is None:
         way = '; with shared="copied" it can be had' if is_sparse(variable) else ""
         raise Refusal(f"a shared variable of the type {variable.type} is no array{way}")
-    store = LinkedStore(variable.container) if linked else Store(np.array(value), owned=True)
+    store = Store(value if linked else np.array(value), owned=not linked)
+    if linked:
+        link(store, variable.container)
     return Shared.make(SharedInput(type, variable.name, store))
 
 

@@ -90,17 +90,23 @@ class Executables:
         self.foreign = foreign
         self._entries: OrderedDict[CallKey, CacheEntry] = OrderedDict()
         self._by_shapes: dict[tuple[Any, ...], CacheEntry] = {}
-        self._loaded = 0
         self._lock = threading.RLock()
         self._thread = threading.local()
+
+    def _new_jit(self) -> Any:
+        """``jax.jit`` of the function, which only traces it where this thread may.
+
+        Each entry has one of its own: once its dispatch in C++ has met an error for arguments of
+        some shapes, it leaves such calls to Python, which takes several times as long.
+        """
 
         def program(*arguments: Any) -> Any:
             if not (getattr(self._thread, "may_trace", False) or settings.jax_disable_jit):
                 raise AbsentError
             self._thread.traced = True
-            return function(*arguments)
+            return self.function(*arguments)
 
-        self._jitted = jax.jit(program, donate_argnums=donated)
+        return jax.jit(program, donate_argnums=self.donated)
 
     @cached_property
     def _inner(self) -> Executable:
@@ -109,8 +115,11 @@ class Executables:
 
     def lower(self, *arguments: Any) -> jax.stages.Lowered:
         """Lower the program for such arguments."""
+        return self._lowered(self._new_jit(), arguments)
+
+    def _lowered(self, jitted: Any, arguments: Sequence[Any]) -> jax.stages.Lowered:
         with self._tracing():
-            return self._jitted.lower(*arguments)
+            return jitted.lower(*arguments)  # type: ignore[no-any-return]
 
     # Calls.
 
@@ -173,11 +182,11 @@ class Executables:
         self._by_shapes[_shapes(arguments)] = entry
         if entry.loaded and not self._applies():
             return self._inner(*arguments)
-        return entry.run(*arguments) if entry.loaded else self._jit(arguments)
+        return entry.run(*arguments) if entry.loaded else self._jit(entry, arguments)
 
     def _last_called(self, entry: CacheEntry, arguments: Sequence[Any]) -> CacheEntry | None:
         """The entry that a call went to, where ``entry`` is the right one."""
-        if not self._loaded or len(self._entries) == 1:
+        if len(self._entries) == 1:
             return entry
         return self._by_shapes.get(_shapes(arguments))
 
@@ -191,11 +200,11 @@ class Executables:
         """Whether a loaded executable does what ``jax.jit`` would."""
         return self.pure or trace_state() == UNTRACED
 
-    def _jit(self, arguments: tuple[Any, ...]) -> Any:
+    def _jit(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
         """Call ``jax.jit``, which compiles again where the user cleared its caches."""
         start = perf_counter()
         with self._tracing():
-            results = self._jitted(*arguments)
+            results = entry.run(*arguments)
             traced = self._thread.traced
         if traced:
             self._record("compile", arguments, perf_counter() - start)
@@ -255,7 +264,8 @@ class Executables:
     def _compile(self, arguments: tuple[Any, ...]) -> tuple[CacheEntry, Callable[[], bytes | None]]:
         start = perf_counter()
         with stage("JAX traces", blocking=True):
-            lowered = self.lower(*arguments)
+            jitted = self._new_jit()
+            lowered = self._lowered(jitted, arguments)
             tell("XLA compiles")
             compiled = lowered.compile()
         self._record("compile", arguments, perf_counter() - start)
@@ -265,7 +275,7 @@ class Executables:
             cached = settings.jax_enable_compilation_cache and settings.jax_compilation_cache_dir
             return None if cached else pack(lowered, compiled)
 
-        return CacheEntry(self._jitted, loaded=False), serialized
+        return CacheEntry(jitted, loaded=False), serialized
 
     def _record(self, kind: Any, arguments: tuple[Any, ...], seconds: float) -> None:
         self.context.record(kind, self.known.shapes(arguments), self.known.items(), seconds)
@@ -277,13 +287,7 @@ class Executables:
         if len(entries) > MAX_ENTRIES:
             entries.popitem(last=False)
             self._by_shapes.clear()
-        self._loaded = sum(entry.loaded for entry in entries.values())
-        if not self._loaded:
-            self._choose(self._jitted)
-        elif len(entries) == 1:
-            self._choose(entry.run)
-        else:
-            self._choose(_among(self._by_shapes))
+        self._choose(entry.run if len(entries) == 1 else _among(self._by_shapes))
 
 
 def in_64_bits(execute: Executable) -> Executable:

@@ -7,13 +7,14 @@ another graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -152,3 +153,46 @@ def _batch(
 
 
 batching.primitive_batchers[call] = _batch
+
+
+def with_gradient(value: Callable[..., Any], both: Callable[..., Any]) -> Callable[..., Any]:
+    """A scalar function whose gradient is computed together with its value, as one program.
+
+    Args:
+        value: A function of a state and a place, two pytrees, to a real scalar.
+        both: Of the same, to the scalar and its gradient with respect to the floating arrays of
+            the place, a pytree of these alone.
+
+    Returns:
+        ``value``, with derivatives of any order. Those with respect to the state are its own.
+    """
+    function = jax.custom_jvp(value)
+
+    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        state, place = primals
+        y, slopes = both(state, place)
+        given = [t for t in jax.tree.leaves(tangents[1], is_leaf=_is_zero) if not _is_discrete(t)]
+        pairs = zip(jax.tree.leaves(slopes), given, strict=True)
+        moved = [jnp.vdot(g, t) for g, t in pairs if not _is_zero(t)]
+        if not all(map(_is_zero, jax.tree.leaves(tangents[0], is_leaf=_is_zero))):
+            by_state = jax.tree.map(_instantiated, tangents[0], is_leaf=_is_zero)
+            moved.append(jax.jvp(lambda s: value(s, place), (state,), (by_state,))[1])
+        return y, _as(sum(moved, jnp.zeros((), y.dtype)), y.dtype)
+
+    function.defjvp(rule, symbolic_zeros=True)
+    return function
+
+
+def _is_zero(t: Any) -> bool:
+    return isinstance(t, SymbolicZero)
+
+
+def _is_discrete(t: Any) -> bool:
+    """Whether a tangent is one of integers."""
+    return getattr(t, "dtype", None) == jax.dtypes.float0
+
+
+def _instantiated(t: Any) -> Any:
+    if not _is_zero(t):
+        return t
+    return np.zeros(t.shape, t.dtype) if _is_discrete(t) else jnp.zeros(t.shape, t.dtype)

@@ -91,13 +91,13 @@ def less_logsumexp(node: Node, op: object) -> Node | None:
 
 
 def _sum_of(f: Factor) -> tuple[Node, tuple[int, ...]] | None:
-    """Return the summand and axes of a sum whose axes are restored, or are all."""
+    """Return the summand and axes of a sum whose axes are restored, or are the first ones."""
     total, restored = summed(f.node)
     if total is None:
         return None
     axes: tuple[int, ...] = total.op.axes  # type: ignore[attr-defined]
     (x,) = total.inputs
-    return (x, axes) if axes == (restored or tuple(range(x.type.ndim))) else None
+    return (x, axes) if axes == (restored or tuple(range(len(axes)))) else None
 
 
 @together(exp, Sum)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -94,8 +95,15 @@ class CheckAndRaise(Op):
         return f"CheckAndRaise({kind},{self.msg!r})"
 
     def unwritten(self) -> Any:
-        kind = self.exc_type
-        return None if kind.__module__ == "builtins" or issubclass(kind, GraphcError) else kind
+        return None if _is_importable(self.exc_type) else self.exc_type
+
+
+def _is_importable(cls: type) -> bool:
+    """Whether a class's module has it under its name, and is one in every process."""
+    found: Any = sys.modules.get(cls.__module__)
+    for part in cls.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is cls and cls.__module__ != "__main__"
 
 
 @cache

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 import pytest
 
 import graphc
-from graphc.errors import UnsupportedOperationError
-from graphc.interop.pytensor import mode as graphc_mode
+from graphc.errors import ModeError, UnsupportedOperationError
+from graphc.interop.pytensor import forks, mode as graphc_mode
 from tests.interop.pytensor.graphs import recurrence
 from tests.interop.pytensor.test_converters import Cubed
+from tests.work import python_calls
 
 # What PyTensor deprecates in one version is missing in another.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -76,3 +82,69 @@ def test_a_mode_of_graphc_keeps_its_options() -> None:
     with pytest.raises(IndexError):
         checked([1.0, 2.0], 5)
     unchecked([1.0, 2.0], 5)
+
+
+def test_a_forked_process_fails_instead_of_waiting_for_ever(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x = pt.vector("x")
+    f = pytensor.function([x], x * 2, mode=graphc_mode(mode))
+    f([1.0])
+    with monkeypatch.context() as forked:
+        forked.setattr(forks, "_forks", forks._forks + 1)
+        if mode == "NUMPY":
+            assert f([1.0]).tolist() == [2.0]
+        else:
+            with pytest.raises(ModeError, match=r'mp_ctx="forkserver"') as error:
+                f([1.0])
+            assert Path(__file__).name in str(error.value)
+            with pytest.raises(ModeError, match="forked"):
+                pytensor.function([x], x * 3, mode=graphc_mode(mode))
+    assert f([1.0]).tolist() == [2.0]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_fork_is_noticed() -> None:
+    script = """
+import os, warnings, pytensor, pytensor.tensor as pt
+from graphc.interop.pytensor import mode
+warnings.simplefilter("ignore")
+x = pt.vector("x")
+f, g = (pytensor.function([x], x * 2, mode=mode(name)) for name in ("JAX", "NUMPY"))
+f([1.0])
+child = os.fork()
+if not child:
+    try:
+        f([1.0])
+    except ValueError:
+        os._exit(g([1.0]).tolist() == [2.0])
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1"]
+
+
+def test_pytensor_rewrites_what_it_is_asked_to_by_name_and_nothing_else() -> None:
+    x = pt.vector("x")
+    asked = graphc_mode("NUMPY").including("local_neg_to_mul")
+    for mode, wanted in ((graphc_mode("NUMPY"), ["Neg"]), (asked, ["ExpandDims", "Mul"])):
+        f = pytensor.function([x], -x, mode=mode)
+        nodes = f.maker.fgraph.toposort()
+        found = [getattr(node.op, "scalar_op", None) or "ExpandDims" for node in nodes]
+        assert [x if isinstance(x, str) else type(x).__name__ for x in found] == wanted
+        assert f([2.0]).tolist() == [-2.0]
+
+
+def test_a_call_does_little_in_python_beside_pytensors_own_work() -> None:
+    x = pt.vector("x", shape=(3,))
+    f = pytensor.function([x], [x.sum(), x * 2, x + 1], mode=graphc_mode("JAX"))
+    compiled, values = f.vm.jit_fn, np.ones(3)
+    for _ in range(100):  # more than a new function counts
+        f(values)
+    # Seven of them are NumPy arrays made, and 64-bit dtypes turned on.
+    assert python_calls(lambda: compiled(values)) < 18
+    assert python_calls(lambda: f(values)) - python_calls(lambda: compiled(values)) < 12

@@ -198,3 +198,21 @@ def test_graphcs_gradient_of_a_scan_that_stops_goes_through_the_steps_done(mode:
     y = scan(lambda y: (y * 2, until(y > 10)), outputs_info=[x], n_steps=20)[-1]
     a, b = from_pytensor([x, y])
     assert float(graphc.function([a], graphc.grad(b, a), mode=mode)(1.0)) == 32.0
+
+
+def test_the_gradient_of_a_hidden_markov_model_knows_no_underflow(mode: str) -> None:
+    log_pmf, log_moves = pt.matrix("log_pmf"), pt.matrix("log_moves")
+    last = scan(
+        lambda now, before, moves: pt.logsumexp(before[:, None] + moves, axis=0) + now,
+        sequences=log_pmf,
+        outputs_info=[pt.zeros(2)],
+        non_sequences=[log_moves],
+    )[-1]
+    inputs = [log_pmf, log_moves]
+    ins, slopes = from_pytensor([inputs, grad(pt.logsumexp(last), inputs)])
+    f = graphc.function(ins, slopes, mode=mode, returns="numpy")
+    values, moves = random.normal(size=(5, 2)), np.log([[0.9, 0.1], [0.2, 0.8]])
+    # What is added to every state changes the likelihood by as much, and none of its slopes.
+    for found, wanted in zip(f(values - 400, moves), f(values, moves), strict=True):
+        assert np.isfinite(wanted).all()
+        np.testing.assert_allclose(found, wanted, 1e-10)

@@ -90,6 +90,14 @@ def test_a_copied_shared_variable_keeps_its_own_value() -> None:
     assert v is not from_pytensor(w)
 
 
+def test_a_variable_that_was_linked_before_can_be_copied() -> None:
+    w = pytensor.shared(np.ones(2), name="w")
+    linked, copied = (from_pytensor(w, shared=kind) for kind in ("linked", "copied"))
+    w.set_value(np.zeros(2))
+    f = graphc.function([], [linked, copied], mode="NUMPY")
+    assert [x.tolist() for x in f()] == [[0.0, 0.0], [1.0, 1.0]]
+
+
 def test_a_default_update_is_kept() -> None:
     n = pytensor.shared(np.int64(0), name="n")
     n.default_update = n + 1
@@ -154,20 +162,24 @@ def test_a_chain_of_thousands_of_operations_converts() -> None:
 
 ALONE = """
 import sys
+import graphc.tensor
 import graphc.interop.pytensor as gp
 assert "pytensor" not in sys.modules
 sys.modules["pytensor"] = None
-try:
-    gp.mode
-except ModuleNotFoundError as error:
-    assert "pip install 'graphc[pymc]'" in str(error)
-else:
-    raise AssertionError
+for name in ("mode", "to_pytensor"):
+    try:
+        getattr(gp, name)
+    except ModuleNotFoundError as error:
+        assert "pip install 'graphc[pymc]'" in str(error)
+    else:
+        raise AssertionError
 del sys.modules["pytensor"]
 gp.mode("NUMPY")
 assert "pytensor" in sys.modules
+gp.to_pytensor(graphc.tensor.zeros(3) + 1, mode="NUMPY").eval()
+assert "jax" not in sys.modules
 """
 
 
-def test_pytensor_is_loaded_by_its_mode_alone_which_says_where_it_is_missing() -> None:
+def test_pytensor_is_loaded_where_it_is_needed_alone_which_says_where_it_is_missing() -> None:
     subprocess.run([sys.executable, "-c", ALONE], check=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -215,11 +216,13 @@ def test_a_chunk_of_a_loop_takes_what_its_steps_captured_once(
 @pytest.mark.parametrize("mode", ["MLX", Mode("MLX", compile=False)], ids=["compiled", "eager"])
 def test_compilations_are_recorded_once_for_each_set_of_shapes(mode: Any) -> None:
     context = Recorder()
+    before = time.perf_counter()
     run = executable([x], gt.tanh(x) * 2 + x, context, mode)
     for rows in (2, 3, 2, 3, 3):
         run(np.ones((rows, 4)))
+    passed = time.perf_counter() - before
     assert context.records == [([(2, 4)], {}), ([(3, 4)], {})]
-    assert all(0 < seconds < 60 for seconds in context.seconds)
+    assert all(0 < seconds < passed for seconds in context.seconds)
 
 
 def test_the_record_has_values_that_decide_shapes() -> None:

@@ -1,0 +1,138 @@
+"""A model's log-density as a JAX function, for samplers written in JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.compile.function import function
+from graphc.compile.pure import Pure
+from graphc.compile.shared import Shared
+from graphc.errors import UnsupportedOperationError
+from graphc.interop.pymc.density import Expression, check_continuous, expressed
+from graphc.interop.pymc.model import Layout, OnPoints, model_of
+from graphc.ir import graph_inputs
+
+
+def jax_logp(
+    model: Any = None, *, flat: bool = True, jacobian: bool = True, vars: Any = None
+) -> JaxLogDensity:
+    """A model's log-density as a JAX function, to differentiate, batch and compile.
+
+    ``jax.value_and_grad`` computes the value and graphc's gradient in one program; derivatives of
+    any order and batches exist too, also where JAX has none. It is a potential function for
+    NumPyro, with its sign changed, and a ``logdensity_fn`` for BlackJAX. Without
+    ``jax_enable_x64``, places and results have 32 bits; between them, the numbers have the dtypes
+    of the model.
+
+    Args:
+        model: A PyMC model; the one of the context by default.
+        flat: Take a vector of all values, one variable after the other; else a dict by name.
+        jacobian: Add the logarithms of the transforms' determinants, as samplers need.
+        vars: Only the terms of these random variables and potentials.
+
+    Returns:
+        A function of a point, which also has ``ravel``, ``unravel``, ``point``, ``names``,
+        ``shapes`` and ``size``, as what ``logp`` returns. It reads ``pm.Data`` when it is called,
+        which is once where JAX traces it; pass ``f(x, f.data())`` to give the values as arguments.
+
+    Raises:
+        ArgumentError: There is no model, it has no free variables, or ``flat`` is given and it has
+            discrete ones.
+        UnsupportedOperationError: Some operations of PyTensor have no converter, or the density
+            is drawn at random, as with ``pm.Minibatch``.
+
+    Example:
+        >>> import jax, jax.numpy as jnp, pymc as pm
+        >>> from graphc.interop.pymc import jax_logp
+        >>> with pm.Model() as model:
+        ...     mu = pm.Normal("mu", shape=2)
+        ...     y = pm.Normal("y", mu, observed=[1.0, 2.0])
+        >>> density = jax_logp(model)
+        >>> [round(float(g), 3) for g in jax.jit(jax.grad(density))(jnp.zeros(2))]
+        [1.0, 2.0]
+        >>> jax.vmap(density)(jnp.zeros((64, 2))).shape
+        (64,)
+    """
+    model = model_of(model)
+    layout = Layout.of(model)
+    if flat:
+        check_continuous(layout, "jax_logp")
+    options = {"jacobian": jacobian, "vars": vars}
+    made = expressed(model, layout, flat=flat, gradient=True, linked=True, **options)
+    if made.updates:
+        raise UnsupportedOperationError(
+            "jax_logp: the log-density is random: each call would draw a minibatch.",
+            "Leave out pm.Minibatch, or use graphc.interop.pymc.logp, which draws at each call.",
+        )
+    return JaxLogDensity(model, layout, made)
+
+
+class JaxLogDensity(OnPoints):
+    """A model's log-density as a JAX function; ``jax_logp`` makes it.
+
+    Attributes:
+        model: PyMC's model.
+        layout: Where the variables are in a flat vector.
+        names: The names of the value variables, in the order of the flat vector.
+        shapes: Their shapes, by name.
+        size: The length of the flat vector.
+        point: The model's initial point.
+    """
+
+    def __init__(self, model: Any, layout: Layout, made: Expression) -> None:
+        super().__init__(model, layout)
+        # Functions in JAX do not load JAX before they are needed.
+        from graphc.link.jax.pure import with_gradient  # noqa: PLC0415
+
+        self._flat = not isinstance(made.place, dict)
+        self._data = _named([x for x in graph_inputs([made.value]) if isinstance(x, Shared)])
+        self._function = with_gradient(self._pure(made, made.value), self._pure(made, made.outputs))
+
+    def _pure(self, made: Expression, outputs: Any) -> Pure:
+        """Outputs as a function of the values of shared variables and of the place."""
+        data = {name: x.type(name) for name, x in self._data.items()}
+        givens = {x: data[name] for name, x in self._data.items()}
+        f = function(
+            [data, made.place],
+            outputs,
+            mode="JAX",
+            givens=givens,
+            name="logp",
+            on_unused_input="ignore",
+        )
+        return f.pure
+
+    def data(self) -> dict[str, Any]:
+        """The present values of ``pm.Data`` and other shared variables, by name."""
+        return {name: x.get_value() for name, x in self._data.items()}
+
+    def __call__(self, x: Any, data: Any = None) -> Any:
+        """The log-density at a point.
+
+        Args:
+            x: A vector, or with ``flat=False`` a dict.
+            data: As ``data()`` returns them; the present ones by default.
+
+        Raises:
+            ArgumentError: A wrong length, or a variable without a value.
+        """
+        if self._flat:
+            if x.shape != (self.size,):
+                self.layout.unravel(x)
+        else:
+            self.layout.check(x)
+            x = {name: x[name] for name in self.names}
+        return self._function(self.data() if data is None else data, x)
+
+    def __repr__(self) -> str:
+        return f"jax_logp({', '.join(self.names)})"
+
+
+def _named(shared: Sequence[Shared]) -> dict[str, Shared]:
+    """Shared variables by unique names."""
+    names = [x.name for x in shared]
+    return {
+        name if name and names.count(name) == 1 else f"{name or 'shared'}{i}": x
+        for i, (name, x) in enumerate(zip(names, shared, strict=True))
+    }

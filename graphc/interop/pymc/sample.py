@@ -1,0 +1,269 @@
+"""Draws of a model's posterior by samplers of other libraries, with graphc's log-density."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from graphc.compile.function import function
+from graphc.compile.mode import Mode, get_mode
+from graphc.errors import ArgumentError, ModeError
+from graphc.interop.pymc.dataset import dataset, inference_data
+from graphc.interop.pymc.density import check_continuous, logp
+from graphc.interop.pymc.model import Layout, converted, model_of, pymc
+from graphc.interop.pytensor.linker import mode as pytensor_mode
+from graphc.ir import TensorType
+from graphc.tensor.arrays.vectorize import vectorize_graph
+
+JITTER = 1.0
+"""Chains begin at the initial point, moved by up to this in each direction, as PyMC's do."""
+
+TRIES = 20
+"""How often a chain's first point is drawn until its log-density and gradient are finite."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a sampler is asked for.
+
+    Attributes:
+        model: PyMC's.
+        layout: Of its value variables.
+        mode: graphc's.
+        draws: Draws of each chain that are kept.
+        tune: Draws before these, to adapt to.
+        chains: How many chains.
+        seed: An integer.
+        target_accept: The acceptance rate that the step size is adapted to.
+        options: Of the sampler's own.
+    """
+
+    model: Any
+    layout: Layout
+    mode: Mode
+    draws: int
+    tune: int
+    chains: int
+    seed: int
+    target_accept: float
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+Draws = tuple[np.ndarray[Any, Any], Mapping[str, np.ndarray[Any, Any]]]
+"""Flat vectors, (chains, draws, size), and the sampler's statistics, (chains, draws)."""
+
+
+def sample(  # noqa: PLR0913 (as pm.sample has)
+    model: Any = None,
+    sampler: str = "nutpie",
+    *,
+    draws: int = 1000,
+    tune: int = 1000,
+    chains: int = 4,
+    target_accept: float = 0.8,
+    random_seed: int | np.random.Generator | None = None,
+    mode: str | Mode | None = None,
+    **options: Any,
+) -> Any:
+    """Draw from a model's posterior by NUTS, with graphc's log-density and gradient.
+
+    ``pm.sample`` lets a mode of PyTensor into its own sampler alone: it ignores
+    ``compile_kwargs`` with ``nuts_sampler="nutpie"``, ``"numpyro"`` and ``"blackjax"``. Here the
+    compiled function goes to these libraries through their public interfaces, and the results are
+    computed from the draws by one batched function.
+
+    Args:
+        model: A PyMC model without discrete free variables; the one of the context by default.
+        sampler: ``"nutpie"``, ``"numpyro"``, ``"blackjax"``, or ``"pymc"`` for ``pm.sample``.
+            NumPyro and BlackJAX run all chains as one program on JAX, in 64 bits; nutpie runs
+            each in a thread, and calls the function from there.
+        draws: Draws of each chain that are kept.
+        tune: Draws before these, to which step size and mass matrix adapt.
+        chains: How many chains.
+        target_accept: The acceptance rate that the step size is adapted to.
+        random_seed: An integer or a NumPy generator; None for a fresh seed.
+        mode: ``"JAX"``, ``"MLX"``, ``"NUMPY"`` or a ``graphc.Mode``; ``config.mode`` by default.
+            NumPyro and BlackJAX need JAX.
+        options: For ``nutpie.sample``, ``numpyro.infer.NUTS``, ``blackjax.window_adaptation`` or
+            ``pm.sample``.
+
+    Returns:
+        An ArviZ ``InferenceData``, or a ``DataTree`` where PyMC returns these, with the groups
+        ``posterior``, ``sample_stats``, ``observed_data`` and ``constant_data``.
+
+    Raises:
+        ArgumentError: An unknown sampler, a model with discrete variables, or one whose
+            log-density is not finite where chains would begin.
+        ModeError: The sampler cannot run in the mode.
+        ModuleNotFoundError: The sampler's library is not installed.
+
+    Example:
+        >>> import pymc as pm
+        >>> from graphc.interop.pymc import sample
+        >>> with pm.Model(coords={"group": ["a", "b"]}) as model:
+        ...     mu = pm.Normal("mu", dims="group")
+        ...     y = pm.Normal("y", mu, 0.5, observed=[1.0, 2.0], dims="group")
+        >>> trace = sample(model, "nutpie", draws=400, tune=300, random_seed=1, mode="NUMPY")
+        >>> means = trace.posterior["mu"].mean(("chain", "draw"))
+        >>> abs(float(means.sel(group="b")) - 1.6) < 0.2
+        True
+    """
+    model = model_of(model)
+    if sampler not in SAMPLERS:
+        raise ArgumentError(f"sample: no sampler {sampler!r}.", f"Choose of {', '.join(SAMPLERS)}.")
+    chosen = get_mode(mode)
+    seed = int(np.random.default_rng(random_seed).integers(2**31))
+    if sampler == "pymc":
+        kwargs = {"mode": pytensor_mode(chosen)}
+        options = {"compile_kwargs": kwargs, "target_accept": target_accept, **options}
+        counts = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed}
+        return pymc.sample(model=model, nuts_sampler="pymc", **counts, **options)
+    layout = Layout.of(model)
+    check_continuous(layout, "sample")
+    settings = Settings(model, layout, chosen, draws, tune, chains, seed, target_accept, options)
+    start = time.perf_counter()
+    points, stats = SAMPLERS[sampler](settings)
+    attributes = {"sampling_time": time.perf_counter() - start, "tuning_steps": tune}
+    return _results(settings, points, stats, {**attributes, "inference_library": sampler})
+
+
+def _results(
+    settings: Settings,
+    points: np.ndarray[Any, Any],
+    stats: Mapping[str, np.ndarray[Any, Any]],
+    attributes: Mapping[str, Any],
+) -> Any:
+    """Draws of all variables, with their constraints, and the deterministic ones."""
+    model, lead = settings.model, points.shape[:2]
+    names, outputs = _constrained(model)
+    x = TensorType(settings.layout.dtype.name, (settings.layout.size,))("x")
+    parts = settings.layout.parts(x)
+    found = converted(model, outputs, {v: parts[v.name] for v in model.value_vars})
+    xs = TensorType(x.dtype, (None, settings.layout.size))("xs")
+    many = vectorize_graph(found, {x: xs})
+    f = function([xs], many, mode=settings.mode, name="constrained", returns="numpy")
+    values = f(points.reshape(-1, settings.layout.size).astype(x.dtype))
+    shaped = {n: y.reshape(*lead, *y.shape[1:]) for n, y in zip(names, values, strict=True)}
+    places: dict[str, Any] = {"chain": np.arange(lead[0]), "draw": np.arange(lead[1])}
+    posterior = dataset(model, shaped, places)
+    return inference_data(model, posterior, dataset(model, dict(stats), places), attributes)
+
+
+def _constrained(model: Any) -> tuple[list[str], list[Any]]:
+    """What a posterior has: free variables with their constraints, and deterministic ones."""
+    transformed = {
+        model.rvs_to_values[x].name
+        for x in model.free_RVs
+        if model.rvs_to_transforms[x] is not None
+    }
+    kept = [x for x in model.unobserved_value_vars if x.name not in transformed]
+    return [x.name for x in kept], kept
+
+
+def starts(
+    settings: Settings, density: Callable[[np.ndarray[Any, Any]], Any]
+) -> np.ndarray[Any, Any]:
+    """First points of chains: the initial point with jitter.
+
+    Args:
+        settings: The sampler's.
+        density: Takes points, (chains, size), and returns log-densities and gradients.
+
+    Raises:
+        ArgumentError: No point is found where these are finite.
+    """
+    rng = np.random.default_rng(settings.seed)
+    middle = settings.layout.ravel(settings.model.initial_point(0))
+    points = np.tile(middle, (settings.chains, 1))
+    wrong = np.ones(settings.chains, bool)
+    for _ in range(TRIES):
+        jitter = rng.uniform(-JITTER, JITTER, points.shape).astype(points.dtype)
+        points = np.where(wrong[:, None], middle + jitter, points)
+        value, slope = (np.asarray(y) for y in density(points))
+        wrong = ~(np.isfinite(value) & np.isfinite(slope).all(-1))
+        if not wrong.any():
+            return points
+    raise ArgumentError(
+        f"sample: the log-density or its gradient is not finite near the initial point, in {TRIES} "
+        "tries.",
+        "model.point_logps() shows which variable; initval= of a variable says where to begin.",
+    )
+
+
+def library(name: str, sampler: str) -> Any:
+    """A sampler's module.
+
+    Raises:
+        ModuleNotFoundError: It is not installed.
+    """
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.split(".", maxsplit=1)[0]:
+            raise
+        raise ModuleNotFoundError(
+            f"sample: sampler={sampler!r} needs {error.name}.\n"
+            f"Install it: pip install {error.name}.",
+            name=error.name,
+        ) from error
+
+
+def _by_nutpie(settings: Settings) -> Draws:
+    """nutpie calls a function of one point, from a thread for each chain."""
+    nutpie = library("nutpie", "nutpie")
+    compiled_pyfunc = library("nutpie.compiled_pyfunc", "nutpie")
+    f = logp(settings.model, mode=settings.mode, shared="copied")
+    n = settings.layout.size
+
+    def start(seed: int) -> np.ndarray[Any, Any]:
+        one = replace(settings, seed=seed, chains=1)
+        return starts(one, lambda x: [np.stack([y]) for y in f(x[0])])[0]
+
+    model = compiled_pyfunc.from_pyfunc(
+        ndim=n,
+        make_logp_fn=lambda: f,
+        make_expand_fn=lambda *seeds: lambda x: {"x": x},
+        expanded_dtypes=[np.dtype("float64")],
+        expanded_shapes=[(n,)],
+        expanded_names=["x"],
+        make_initial_point_fn=start,
+    )
+    options = {"progress_bar": False, **settings.options}
+    trace = nutpie.sample(
+        model,
+        draws=settings.draws,
+        tune=settings.tune,
+        chains=settings.chains,
+        seed=settings.seed,
+        target_accept=settings.target_accept,
+        **options,
+    )
+    stats = {str(name): x.values for name, x in trace.sample_stats.items() if x.ndim == 2}
+    return trace.posterior["x"].values, stats
+
+
+def _on_jax(name: str) -> Callable[[Settings], Draws]:
+    def draw(settings: Settings) -> Draws:
+        if settings.mode.backend.name != "JAX":
+            raise ModeError(
+                f"sample: {name} runs on JAX, not in the mode {settings.mode!r}.",
+                'Use mode="JAX", or sampler="nutpie" in any mode.',
+            )
+        found: Draws = import_module("graphc.interop.pymc.chains").DRAWERS[name](settings)
+        return found
+
+    return draw
+
+
+SAMPLERS: dict[str, Any] = {
+    "nutpie": _by_nutpie,
+    "numpyro": _on_jax("numpyro"),
+    "blackjax": _on_jax("blackjax"),
+    "pymc": None,
+}
+"""What draws, by the name of the sampler; ``pm.sample`` does all of it by itself."""
