@@ -114,7 +114,7 @@ class Home:
             if self.sharding.is_fully_addressable or (is_array and not x.is_fully_addressable):
                 # Memory of NumPy's may be written to while the program still runs.
                 found = jax.device_put(x, self.sharding, may_alias=None if is_array else False)
-                return found.block_until_ready() if layout.waits else found
+                return found.block_until_ready() if is_array and layout.waits else found
             # Every process has the whole, of which it takes its part.
             whole = np.asarray(x)
             return jax.make_array_from_callback(whole.shape, self.sharding, whole.__getitem__)
