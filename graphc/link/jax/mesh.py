@@ -178,7 +178,8 @@ class Home:
 
 def _refuse_different(value: np.ndarray[Any, Any], subject: object) -> None:
     """Raise where processes have different values; all of them have to call it."""
-    digest = blake2b(value.tobytes(), digest_size=8).digest()
+    content = value.tobytes() + repr((value.dtype.str, value.shape)).encode()
+    digest = blake2b(content, digest_size=8).digest()
     found = process_allgather(np.frombuffer(digest, np.uint8))
     if (found != found[:1]).any():
         raise ShardingError(
