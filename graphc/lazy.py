@@ -181,6 +181,7 @@ class AbsentFinder:
 
 def load_all() -> None:
     """Import what every module is provided with."""
-    for module, sources in SOURCES.items():
-        for name in sources:
+    # What is imported may provide names itself.
+    for module, sources in [*SOURCES.items()]:
+        for name in [*sources]:
             provided(module, name)
