@@ -26,6 +26,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     loops,
     mlx,
     mlx_loops,
+    pymc_chains,
     pytensor,
     rewrite,
     steady,

@@ -110,7 +110,7 @@ def main() -> None:
             progressbar=sys.stdout.isatty(),
             compile_kwargs={"mode": mode("JAX")},
         )
-    found = pm.summary(trace, var_names=list(PUBLISHED), round_to="none")
+    found = pm.stats.summary(trace, var_names=list(PUBLISHED), round_to="none")
     wanted = np.array([row for rows in PUBLISHED.values() for row in rows])
 
     print(f"{'':<12}{'PyMC':>9}{'±':>8}{'Stan':>10}{'±':>8}{'draws worth':>14}{'R-hat':>8}")

@@ -87,6 +87,7 @@ if TYPE_CHECKING:
     from graphc.draw.show import show
     from graphc.interop.wrap import wrap_jax
     from graphc.interop.wrap_py import as_op, wrap_py
+    from graphc.link.jax.mesh import mesh
     from graphc.rewrite.explain import explain
 else:
     # Imported when they are first used: most programs need few of them.
@@ -117,6 +118,7 @@ else:
             "graphc.draw.show": "show",
             "graphc.interop.wrap": "wrap_jax",
             "graphc.interop.wrap_py": "as_op wrap_py",
+            "graphc.link.jax.mesh": "mesh",
             "graphc.rewrite.explain": "explain",
         },
     )
@@ -141,7 +143,11 @@ lazy.provide(
     "graphc.tensor.arrays.vectorize",
     names={"graphc.xtensor.vectorization": "vectorize_named=vectorize_graph"},
 )
-lazy.provide("graphc.ir.node", names={"graphc.draw.show": "repr_html"})
+lazy.provide(
+    "graphc.ir.node",
+    names={"graphc.draw.show": "repr_html", "graphc.ir.sharding": "value_sharding"},
+)
+lazy.provide("graphc.tensor.core.sharding", names={"graphc.ir.sharding": "declared_sharding"})
 lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
 
 # These folders handle arrays of any library, and import none.
@@ -150,6 +156,8 @@ lazy.provide(
     names={
         "graphc.link.jax.implicit": "NAMESPACE bcoo bind call handled joined quantized_matmul "
         "straight_through where_now",
+        "graphc.link.jax.implicit.automatic": "opened",
+        "graphc.link.jax.implicit.partition": "device_put partition_specs shardings",
         "graphc.link.jax.implicit.primitives": "primitive primitive_names",
     },
 )
@@ -282,6 +290,7 @@ __all__ = [
     "loop",
     "map",
     "mark_internal",
+    "mesh",
     "pp",
     "pprint",
     "printing",

@@ -34,11 +34,21 @@ __all__ = [
     "RecompileWarning",
     "RuntimeShapeError",
     "ShapeError",
+    "ShardingError",
+    "ShardingWarning",
     "SymbolicValueError",
     "UnsupportedOperationError",
     "UnusedInputError",
     "VerificationError",
 ]
+
+
+CONVERT = "It is PyTensor's: graphc.interop.pytensor.from_pytensor gives graphc's array of it."
+
+
+def remedy_for(x: object, otherwise: str) -> str:
+    """What to do about something that is no array of graphc's; it may be PyTensor's variable."""
+    return CONVERT if type(x).__module__.partition(".")[0] == "pytensor" else otherwise
 
 
 class GraphcError(Exception):
@@ -131,6 +141,10 @@ class VerificationError(GraphcError, AssertionError):
     """A derivative that disagrees with finite differences, or a backend with NumPy."""
 
 
+class ShardingError(GraphcError, ValueError):
+    """A sharding that does not fit an array or the mesh, or an array on other devices than that."""
+
+
 class OperationError(GraphcError, RuntimeError):
     """An operation that failed in a call of a compiled function, or while JAX traced it."""
 
@@ -169,6 +183,10 @@ class RecompileError(GraphcError, RuntimeError):
 
 class MaterializeWarning(UserWarning):
     """An implicit array that was materialized, as no handler kept its structure."""
+
+
+class ShardingWarning(UserWarning):
+    """An argument that was declared as sharded, and that the compiled program makes whole."""
 
 
 class CapturedConstantWarning(UserWarning):

@@ -11,6 +11,7 @@ from graphc.attention.flex import Flex
 from graphc.attention.mask import BlockMask
 from graphc.attention.mods import leaf_of, lifted, mask_of, score_of, uses
 from graphc.attention.parts import BLOCK
+from graphc.errors import ArgumentError
 from graphc.implicit.namespace import numpy_like
 from graphc.ir import Node, picks
 from graphc.tensor.core.specify import specify_shape
@@ -27,6 +28,9 @@ def flex_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     return_lse: Literal[False] = False,
+    *,
+    sequence_axis: Any = None,
+    ring: bool = False,
 ) -> Tensor: ...
 
 
@@ -41,6 +45,8 @@ def flex_attention(
     enable_gqa: bool = False,
     *,
     return_lse: Literal[True],
+    sequence_axis: Any = None,
+    ring: bool = False,
 ) -> tuple[Tensor, Tensor]: ...
 
 
@@ -54,6 +60,9 @@ def flex_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
     return_lse: bool = False,
+    *,
+    sequence_axis: Any = None,
+    ring: bool = False,
 ) -> Any: ...
 
 
@@ -66,6 +75,9 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
     scale: float | None = None,
     enable_gqa: bool = False,
     return_lse: bool = False,
+    *,
+    sequence_axis: Any = None,
+    ring: bool = False,
 ) -> Any:
     """Attention with a score function and a block mask.
 
@@ -87,6 +99,10 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
         enable_gqa: Let heads of queries share those of keys: head h reads the key head
             ``h // (heads // key heads)``.
         return_lse: Return the log-sum-exps of the scores too.
+        sequence_axis: Of JAX arrays within ``jax.shard_map``: the mesh axis over which the queries
+            of a sequence are sharded. Indices and the block mask are those of the whole sequence.
+        ring: Of JAX arrays: keys and values are sharded over the same axis as the queries, and
+            rotate from device to device, so that none ever has all of them.
 
     Returns:
         (batch, heads, queries, any number) of the query's dtype. With ``return_lse`` a pair, of it
@@ -117,7 +133,21 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
     """
     if numpy_like(query, key, value).name == "JAX":
         return jax_arrays.flex_attention(
-            query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse
+            query,
+            key,
+            value,
+            score_mod,
+            block_mask,
+            scale,
+            enable_gqa,
+            return_lse,
+            sequence_axis=sequence_axis,
+            ring=ring,
+        )
+    if sequence_axis is not None or ring:
+        raise ArgumentError(
+            f"flex_attention(sequence_axis={sequence_axis!r}, ring={ring!r}) of symbolic arrays.",
+            "These are for JAX arrays; shard the inputs of a graph instead.",
         )
     q, k, v = (as_tensor(x) for x in (query, key, value))
     sizes = checked_shapes(q.type, k.type, v.type, block_mask, enable_gqa)

@@ -102,10 +102,13 @@ class Out:
     Args:
         variable: The symbolic output.
         borrow: Accepted for PyTensor compatibility: outputs are never overwritten.
+        sharding: How it lies on the mode's mesh of devices, as for ``graphc.tensor.shard``; by
+            default as the compiler chooses.
     """
 
     variable: Any
     borrow: bool = False
+    sharding: Any = None
 
 
 def converted(given: Any, parameter: In, target: TensorType, place: int, backend: Backend) -> Any:

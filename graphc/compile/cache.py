@@ -84,7 +84,8 @@ class CompiledProgram:
         if isinstance(of, LoweredProgram):
             facts = backend.facts(of.program)
             single = signature.single and not of.failures
-            spec = CallSpec.of(of.graph, of.host, single=single, facts=facts)
+            given = signature.arguments
+            spec = CallSpec.of(of.graph, of.host, single=single, facts=facts, given=given)
         else:
             spec = of.spec
         self.spec = spec
@@ -316,7 +317,8 @@ def compiled(
     unwritten = _unwritten(signature.graph)
     backend = signature.mode.backend
     build = backend.build(signature.mode.options)
-    key = parts, unwritten, (build, len(backend.entered), len(RULES))
+    devices = backend.unwritten(signature.mode.options)
+    key = parts, unwritten, (build, devices, len(backend.entered), len(RULES))
     found = _find(key, leaves)
     if found is not None:
         return found, None

@@ -12,10 +12,13 @@ from functools import lru_cache, partial
 from types import CodeType
 from typing import Any
 
-from graphc.compile.shared import Shared, Store
+import numpy as np
+
+from graphc.compile.shared import Shared, sharding_of
 from graphc.errors import ArgumentError, GraphcError
 from graphc.ir import TensorType
 from graphc.link import Backend, Executable, as_numpy
+from graphc.link.backend import Home
 from graphc.site import INTERNAL
 
 
@@ -106,10 +109,14 @@ def stateful(
     lines.append("try:")
     types = list(shared.values())
     own = [backend.own_dtype(type) for type in types]
+    homes = [backend.home(sharding_of(x), options) for x in shared]
+    known = [() if home is None else home.known for home in homes]
     for i in count:
         foreign = f"v{i}.__class__ is not kind"
         # A function of the same library may have left it in another dtype.
         foreign += "" if own[i] is types[i].numpy_dtype else f" or v{i}.dtype != o{i}"
+        # A function of another mode may have left it elsewhere.
+        foreign += "" if homes[i] is None else f" or v{i}.sharding not in h{i}"
         foreign += f" or not s{i}.owned" if i in donated else ""
         lines += [f"    v{i} = s{i}.value", f"    if {foreign}: v{i} = present{i}()"]
     values = "".join(f"v{i}, " for i in count)
@@ -136,7 +143,8 @@ def stateful(
             f"o{i}": own[i],
             f"acquire{i}": store.lock.acquire,
             f"release{i}": store.lock.release,
-            f"present{i}": _CurrentValue(store, types[i], i in donated, backend, options),
+            f"h{i}": known[i],
+            f"present{i}": _CurrentValue(x, types[i], homes[i], i in donated, backend, options),
         }
     exec(compiled_code(source, "state"), namespace)
     call: Executable = namespace["call"]
@@ -157,14 +165,17 @@ class _CurrentValue:
 
     def __init__(
         self,
-        store: Store,
+        variable: Shared,
         type: TensorType,
+        home: Home | None,
         donated: bool,
         backend: Backend,
         options: Mapping[str, Any],
     ) -> None:
-        self.store = store
+        self.name = variable.op.name
+        self.store = variable.op.store
         self.type = type
+        self.home = home
         self.donated = donated
         self.backend = backend
         self.options = options
@@ -174,8 +185,24 @@ class _CurrentValue:
         value = store.value
         if not isinstance(value, backend.kinds[-1]) or backend.dtype(value) != type.numpy_dtype:
             value = value if isinstance(value, backend.kinds) else as_numpy(value)
-            value = backend.array(value, type, self.options)
+            value = self._placed(value)
             store.converted(value)
-        elif self.donated and not store.owned:
-            return backend.array(backend.numpy(value), type, self.options)
+        elif self.home is not None:
+            value = self.home.put(value, self._subject)
+            if value is not store.value:
+                # It may share memory with what it was made of.
+                store.value, store.owned = value, False
+        if self.donated and not store.owned:
+            return backend.copied(value, type, self.options)
         return value
+
+    @property
+    def _subject(self) -> str:
+        return f"The shared variable {self.name}"
+
+    def _placed(self, value: Any) -> Any:
+        """A value as the backend's array, where the variable's values are to be."""
+        if self.home is None:
+            return self.backend.array(value, self.type, self.options)
+        array = np.asarray(self.backend.numpy(value), self.type.numpy_dtype)
+        return self.home.put(array, self._subject)

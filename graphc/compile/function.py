@@ -27,7 +27,7 @@ from graphc.compile.implicit import (
 )
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.pipeline import LoweredProgram, lower_program
-from graphc.compile.plan import Plan
+from graphc.compile.plan import Plan, placement_of
 from graphc.compile.pure import Pure
 from graphc.compile.recompile import WORTHWHILE_CALLS, FunctionRecord, counted_call, record_function
 from graphc.compile.shared import Shared
@@ -64,6 +64,7 @@ from graphc.ir import (
 )
 from graphc.lazy import provided
 from graphc.link import CompileContext, Executable, Program
+from graphc.link.placement import Placement
 from graphc.tensor import Tensor
 from graphc.tensor.core.captured import end_of_trace
 from graphc.tensor.core.tensor import ArrayOrNumber
@@ -278,11 +279,11 @@ class Function(Generic[Result]):
         start = perf_counter()
         self._spec = spec
         self.name = spec.name
-        self.mode = spec.mode
         self._ins: list[In] = flatten(spec.inputs)
         self._shared, self._signature = signature_of(
             spec, [parameter.variable for parameter in self._ins]
         )
+        self.mode = self._signature.mode
         self.requested = self._signature.graph
         self.leaves = self._signature.leaves()
         self._compiled, self._lowered = compiled(self._signature, self.leaves)
@@ -553,8 +554,21 @@ class Function(Generic[Result]):
     def _repr_html_(self) -> str:
         return provided(__name__, "repr_html")(self)  # type: ignore[no-any-return]
 
-    def plan(self) -> Plan:
+    def plan(self, /, *args: Any, **kwargs: Any) -> Plan:
         """The plan of the program: its steps, with dtypes and the user's lines, and its rewrites.
+
+        In a mode with a mesh of devices it has the sharding of each output, and each collective of
+        the compiled program: how often, how many bytes on a device, and for which line. The program
+        is compiled for that. Its ``placement`` has the same as objects.
+
+        Args:
+            args: Arguments that lengths are taken from, as for a call, where the types of the
+                inputs leave some open; anything with a ``shape`` will do where no value decides a
+                shape, such as a ``jax.ShapeDtypeStruct``.
+            kwargs: Arguments passed by name.
+
+        Raises:
+            ArgumentError: A wrong number or name of an argument.
 
         Example:
             >>> import graphc, graphc.tensor as gt
@@ -575,7 +589,19 @@ class Function(Generic[Result]):
             own.graph.inputs[len(self._ins) :],
             self._signature.results,
             len(own.failures),
+            self._placement(args, kwargs),
         )
+
+    def _placement(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Placement | None:
+        """How the program lies on the mode's mesh; None where lengths are not known."""
+        if self.mode.mesh_axes is None:
+            return None
+        own = self._own_program
+        types = [x.type for x in self._signature.graph.inputs[: len(self._ins)]]
+        given = self._arranged(args, kwargs) if args or kwargs else types
+        held = [x.op.store.value for x in self._shared]
+        leaves = [self.leaves[i].op.array for i in own.slots]  # type: ignore[attr-defined]
+        return placement_of(own.program, self.mode, [*given, *held, *leaves], len(self._ins))
 
     @cached_property
     def pure(self) -> Pure:

@@ -16,6 +16,7 @@ import numpy as np
 from graphc.errors import BoundsError, GraphcError, NaNError
 from graphc.ir import Constant, Graph, Leaf, Node, Pick, TensorType, is_inexact, picks
 from graphc.link import Backend, Executable
+from graphc.link.legalize import any_node, without
 from graphc.loop import Loop
 from graphc.loop.branch import Switch
 from graphc.loop.step import opened, stand_in, with_formals
@@ -96,21 +97,7 @@ def guarded(
 
 def without_checks(graph: Graph) -> Graph:
     """The graph without its conditions, those in loops and branches included."""
-    if not _any_node(graph, lambda node: isinstance(node.op, CheckAndRaise)):
-        return graph
-    done: dict[Node, Node] = {x: x for x in graph.inputs}
-    for node in graph.nodes:
-        if node in done:
-            continue
-        inputs = [done[x] for x in node.inputs]
-        if isinstance(node.op, CheckAndRaise):
-            done[node] = inputs[0]
-            continue
-        held = node.op.graphs()
-        op = node.op.with_graphs([without_checks(part) for part in held]) if held else node.op
-        with derived_from(node.site):
-            done[node] = Node.make(op, *inputs) if held else node.with_inputs(inputs)
-    return Graph(graph.inputs, [done[y] for y in graph.outputs])
+    return without(graph, CheckAndRaise)
 
 
 def raising(
@@ -143,13 +130,6 @@ def _bad(options: Mapping[str, Any]) -> tuple[str, Callable[[Tensor], Tensor]] |
     return None
 
 
-def _any_node(graph: Graph, holds: Callable[[Node], bool]) -> bool:
-    return any(
-        holds(node) or any(_any_node(part, holds) for part in node.op.graphs())
-        for node in graph.nodes
-    )
-
-
 def _vector(checks: Checks) -> Tensor:
     return concatenate([flags for flags, _ in checks])
 
@@ -170,7 +150,7 @@ class _Guard:
 
     def has_work(self, graph: Graph) -> bool:
         """Whether there may be something to check."""
-        return self.bad is not None or _any_node(graph, self._concerns)
+        return self.bad is not None or any_node(graph, self._concerns)
 
     def _concerns(self, node: Node) -> bool:
         op = node.op

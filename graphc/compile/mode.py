@@ -9,6 +9,7 @@ from typing import Any
 
 from graphc.config import RECOMPILE, config
 from graphc.errors import ModeError
+from graphc.ir.sharding import MeshAxes
 from graphc.link import Backend, load
 from graphc.rewrite.passes import EVERY, names_of, selected
 from graphc.rewrite.rule import RULES
@@ -34,11 +35,14 @@ class Mode:
         options: The backend's own. JAX and MLX have ``device`` (for JAX a ``jax.Device``,
             ``"cpu"``, ``"gpu:1"``; for MLX a ``mlx.core.Device``, ``"cpu"``, ``"gpu"``) and
             ``fallback="numpy"``, which runs operations that have no lowering by their NumPy
-            reference. MLX has ``compile=False``, which runs operations one by one, and
-            ``float64="downcast"``, which computes in float32 (and complex64) what is declared as
-            float64 (and complex128), as GPUs have neither. All have ``check=True``, which checks
-            indices when a program runs, ``check_nan=True`` and ``check_inf=True``, which refuse
-            such numbers, and ``check=False``, which leaves out ``graphc.Assert`` and its like.
+            reference. JAX has ``mesh=graphc.mesh(data=4)``, or a ``jax.sharding.Mesh``, over whose
+            devices functions run as declared shardings say, and ``logical_axes={"batch": "data"}``,
+            other names for the axes of the mesh in those. MLX has ``compile=False``, which runs
+            operations one by one, and ``float64="downcast"``, which computes in float32 (and
+            complex64) what is declared as float64 (and complex128), as GPUs have neither. All have
+            ``check=True``, which checks indices when a program runs, ``check_nan=True`` and
+            ``check_inf=True``, which refuse such numbers, and ``check=False``, which leaves out
+            ``graphc.Assert`` and its like.
         recompile: What happens on needless compilations of functions of this mode: ``"warn"``,
             ``"raise"`` or ``"ignore"``; None stands for ``config.recompile``. ``graphc.recompile``
             overrides both.
@@ -85,15 +89,28 @@ class Mode:
         object.__setattr__(self, "included", wanted | (gains if EVERY in wanted else frozenset()))
         # None stands for the default.
         chosen = {option: value for option, value in options.items() if value is not None}
-        object.__setattr__(self, "options", chosen)
         selected(self.excluded, self.included)
         object.__setattr__(self, "recompile", recompile)
         _check(name, {**options, "recompile": recompile}, {**self.backend.options, **EVERYWHERE})
+        object.__setattr__(self, "options", self.backend.admitted(chosen))
 
     @property
     def backend(self) -> Backend:
         """The backend."""
         return load(self.name)
+
+    @property
+    def mesh_axes(self) -> MeshAxes | None:
+        """The axes of the mesh of devices that its functions run over; None without one."""
+        return self.backend.mesh_axes(self.options)
+
+    def __getattr__(self, name: str) -> Any:
+        more = (
+            f", as it is no mode of PyTensor's. Use graphc.interop.pytensor.mode({self!r})."
+            if name in {"linker", "optimizer"}
+            else "."
+        )
+        raise AttributeError(f"graphc.Mode has no attribute {name!r}{more}", name=name, obj=self)
 
     def __repr__(self) -> str:
         setting = f", recompile={self.recompile!r}" if self.recompile else ""
@@ -185,7 +202,7 @@ def get_mode(mode: str | Mode | None) -> Mode:
         mode: A name, a mode, or None.
 
     Raises:
-        ModeError: No such backend.
+        ModeError: No such backend, or no mode of graphc's.
 
     Example:
         >>> import graphc, graphc.tensor as gt

@@ -13,17 +13,23 @@ from typing import Any
 
 from graphc.compile.guard import CheckFailure, guarded, without_checks
 from graphc.compile.mode import Mode
-from graphc.errors import DynamicShapeError, GraphcError, UnsupportedOperationError
+from graphc.errors import (
+    DynamicShapeError,
+    GraphcError,
+    ShardingError,
+    UnsupportedOperationError,
+)
 from graphc.implicit.expand import densified
 from graphc.ir import Graph, Leaf, Node, Slot, replaced
 from graphc.link import Host, Program
 from graphc.link.fuse import fuse
-from graphc.link.legalize import bake, inline, narrowed
+from graphc.link.legalize import bake, check_shardings, inline, narrowed, without
 from graphc.rewrite import optimize
 from graphc.rewrite.facts.lengths import lengths_of
 from graphc.rewrite.passes import PassReport, selected
 from graphc.site import derived_from
 from graphc.tensor.core.elementwise import Elementwise
+from graphc.tensor.core.sharding import Shard, shard
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,7 @@ def lower_program(signature: Signature) -> LoweredProgram:
     leaves = signature.leaves()
     graph = _blank(signature.graph, leaves)
     graph = graph if backend.keeps_implicit else densified(graph)
+    check_shardings(graph, mode.mesh_axes)
     graph, passes, failures = _prepared(graph, mode)
     host = backend.analyse(graph)
     baked: list[Any] = []
@@ -121,8 +128,12 @@ def problems(signature: Signature) -> list[GraphcError]:
     mode = signature.mode
     graph = _blank(signature.graph, signature.leaves())
     graph = graph if mode.backend.keeps_implicit else densified(graph)
-    graph, _, _ = _prepared(graph, mode)
     found: list[GraphcError] = []
+    try:
+        check_shardings(graph, mode.mesh_axes)
+    except ShardingError as error:
+        found.append(error)
+    graph, _, _ = _prepared(graph, mode)
     host = None
     try:
         host = mode.backend.analyse(graph)
@@ -139,12 +150,17 @@ def _prepared(
     graph: Graph, mode: Mode
 ) -> tuple[Graph, tuple[PassReport, ...], tuple[CheckFailure, ...]]:
     """The graph rewritten, in terms of the backend's operations, with checks added."""
-    backend, options = mode.backend, mode.options
+    backend, options, axes = mode.backend, mode.options, mode.mesh_axes
     if options.get("check") is False:
         graph = without_checks(graph)
+    if axes is None:
+        graph = without(graph, Shard)
     graph, passes = _rewritten(graph, mode)
     graph = backend.prepared(inline(graph, backend))
     graph, failures = guarded(graph, backend, options)
+    if failures and axes is not None:
+        # Every process reads them.
+        graph = Graph(graph.inputs, [*graph.outputs[:-1], shard(graph.outputs[-1], ())])
     return inline(graph, backend) if failures else graph, passes, failures
 
 

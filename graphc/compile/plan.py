@@ -8,10 +8,13 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from graphc.compile.mode import Mode
-from graphc.ir import Constant, Graph, Node, Pick
+from graphc.ir import Constant, Graph, Node, Pick, TensorType
 from graphc.ir.print import label
 from graphc.link import Program
+from graphc.link.placement import Placement
 from graphc.loop import ENDLESS, Loop
 from graphc.rewrite.engine import TOLD
 
@@ -97,6 +100,27 @@ def _size(type: Any) -> str:
     return repr(type)
 
 
+def placement_of(
+    program: Program, mode: Mode, values: Sequence[Any], given: int
+) -> Placement | None:
+    """How a compiled program lies on the mode's mesh; None where a length is not known.
+
+    Args:
+        program: The program.
+        mode: Has a mesh.
+        values: Anything with a shape for each argument; where that decides a shape, its value.
+        given: How many of the arguments are a call's own.
+    """
+    static = program.host.inputs if program.host else ()
+    known: list[Any] = []
+    for i, (x, node) in enumerate(zip(values, program.arguments, strict=True)):
+        shape = tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
+        if None in shape or (i in static and isinstance(x, TensorType)):
+            return None
+        known.append(x if i in static else node.type.with_shape(shape))
+    return mode.backend.placement(program, mode.options, known, given)
+
+
 @dataclass(frozen=True)
 class Plan:
     """The plan of a compiled function; ``str()`` gives the text.
@@ -109,6 +133,8 @@ class Plan:
         shared: The shared variables it reads and updates.
         outputs: The number of results it returns; further ones are new values of shared variables.
         checks: The number of checks, whose outcomes are the last result, if there are any.
+        placement: How the compiled program lies on the mode's mesh of devices; None without a mesh,
+            and where lengths are not known.
     """
 
     title: str
@@ -118,6 +144,7 @@ class Plan:
     shared: tuple[Any, ...]
     outputs: int
     checks: int
+    placement: Placement | None
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -132,6 +159,7 @@ class Plan:
         static = {graph.inputs[i] for i in host.inputs} if host else set()
         for node in passed:
             notes = ["shared"] if node in self.shared else []
+            notes += self._declared(node)
             notes += ["array"] if node in graph.leaves else []
             notes += ["decides a shape: one executable for each value"] if node in static else []
             yield f"  {self._name(node)} = {node!r}" + (f"   ({'; '.join(notes)})" if notes else "")
@@ -141,9 +169,31 @@ class Plan:
         last = [kept.pop()] if self.checks else []
         yield from (f"  keep {self._name(y)}" for y in kept)
         yield from (f"  check {self._name(y)}: {self.checks} conditions" for y in last)
+        yield from self._placed()
         yield from self._done_to_loops()
         changes = [f"{p.name} {p.changes} ({p.seconds * 1e3:.1f} ms)" for p in self.passes]
         yield f"rewritten: {', '.join(changes)}"
+
+    def _declared(self, node: Node) -> list[str]:
+        """A note of the sharding that an input declares, where the mode has a mesh."""
+        sharding = getattr(node.op, "sharding", None)
+        return [] if sharding is None or self.mode.mesh_axes is None else [f"sharding={sharding}"]
+
+    def _placed(self) -> Iterator[str]:
+        """Yield how the compiled program lies on the mesh, and what its devices exchange."""
+        axes, placement = self.mode.mesh_axes, self.placement
+        if axes is not None and placement is None:
+            yield f"  over {axes}: call plan(*args) for shardings and collectives at those lengths"
+        if placement is None:
+            return
+        yield f"  over {placement.mesh}:"
+        graph = self.program.graph
+        for y, sharding in zip(graph.outputs, placement.results, strict=False):
+            yield f"    {self._name(y)}: {sharding}"
+        yield from (f"    {made}" for made in placement.collectives)
+        if not placement.collectives:
+            yield "    no collectives"
+        yield from (f"    warning: {told}" for told in placement.gathered)
 
     def _done_to_loops(self) -> Iterator[str]:
         """Yield the operations that were moved out of loops, and the loops that were removed."""

@@ -20,7 +20,8 @@ from graphc.compile.cache import CompiledProgram, compiled
 from graphc.compile.guard import without_checks
 from graphc.compile.mode import Mode
 from graphc.compile.pipeline import Signature
-from graphc.compile.shared import Shared
+from graphc.compile.placement import is_divided
+from graphc.compile.shared import Shared, sharding_of
 from graphc.config import config
 from graphc.errors import ArgumentError, DTypeError
 from graphc.grad.forward import push
@@ -210,7 +211,10 @@ class Pure:
         self.names = _names(self._shared)
         self._updated = [self.names[i - signature.arguments] for i in signature.updated]
         leaves = [x for i, x in enumerate(signature.leaves()) if i not in baked]
-        swaps = {x: Node.input(x.type, x.name) for x in (*self._shared, *leaves)}
+        swaps = {
+            x: Node.input(x.type, x.name, getattr(x.op, "sharding", None))
+            for x in (*self._shared, *leaves)
+        }
         inputs: list[Any] = [swaps.get(x, x) for x in (*graph.inputs, *leaves)]
         mode = signature.mode.unchecked()
         self._program = PureProgram(inputs, replaced(graph.outputs, swaps), mode)
@@ -226,11 +230,15 @@ class Pure:
 
     def state(self) -> dict[str, Any]:
         """The present values of the shared variables, by name, as the library's arrays."""
-        array, options = self._backend.free_array, self._options
-        return {
-            name: array(x.get_value(), x.type, options)
-            for name, x in zip(self.names, self._shared, strict=True)
-        }
+        return {name: self._present(x) for name, x in zip(self.names, self._shared, strict=True)}
+
+    def _present(self, x: Shared) -> Any:
+        backend, options = self._backend, self._options
+        with x.op.store.lock:
+            value = x.get_value(borrow=is_divided(x.op.store.value))
+        found = backend.free_array(value, x.type, options)
+        home = backend.home(sharding_of(x), options)
+        return found if home is None else home.put(found, x.op.name)
 
     def __repr__(self) -> str:
         return f"{self._title}.pure"
@@ -248,12 +256,26 @@ class Pure:
             state, args = self._state_of(args), args[1:]
         given = [*self._arranged(args, kwargs), *[state[name] for name in self.names]]
         arrays = [self._argument(i, x) for i, x in enumerate(given)]
-        found = self._found([*arrays, *self._held])
+        found = self._found([*self._placed(arrays), *self._held])
         outputs = self._rebuilt(found[: self._results])
         if not self._updated:
             return outputs
         new = zip(self._updated, found[self._results :], strict=True)
         return outputs, {**state, **dict(new)}
+
+    def _placed(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """The arguments over the mode's mesh, of which the library has to know."""
+        homes = [
+            self._backend.home(p.variable.op.sharding, self._options) for p in self._parameters
+        ]
+        if None in homes:
+            return arrays
+        static = self._program.static
+        return [
+            x if i in static else home.told(x, f"The argument {self._parameters[i].label or i}")
+            for i, (x, home) in enumerate(zip(arrays, homes, strict=False))
+            if home is not None
+        ]
 
     def _found(self, arrays: Sequence[Any]) -> Sequence[Any]:
         program = self._program

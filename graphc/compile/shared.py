@@ -10,8 +10,16 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from graphc.compile.arguments import goes_into, is_weak
+from graphc.compile.placement import (
+    declared,
+    divided,
+    is_divided,
+    is_on_mesh,
+    on_mesh,
+    refuse_shape,
+)
 from graphc.config import config
-from graphc.errors import ArgumentError, DTypeError
+from graphc.errors import ArgumentError, DTypeError, ShardingError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.node import ImplicitTensor, as_implicit
 from graphc.implicit.treedef import Treedef
@@ -19,6 +27,7 @@ from graphc.ir import (
     Constant,
     Input,
     Leaf,
+    Sharding,
     TensorType,
     Wrapper,
     dtype_name,
@@ -61,15 +70,28 @@ class Store:
 
 
 class SharedInput(Input):
-    """An input whose value is kept between calls."""
+    """An input whose value is kept between calls.
 
-    __slots__ = ("default_update", "store")
+    Attributes:
+        store: Has the value.
+        mesh: The mesh that the value lies on, where the user gave one.
+    """
+
+    __slots__ = ("default_update", "mesh", "store")
 
     is_shared = True
 
-    def __init__(self, type: TensorType, name: str | None, store: Store) -> None:
-        super().__init__(type, name)
+    def __init__(
+        self,
+        type: TensorType,
+        name: str | None,
+        store: Store,
+        sharding: Sharding | None = None,
+        mesh: Any = None,
+    ) -> None:
+        super().__init__(type, name, sharding)
         self.store = store
+        self.mesh = mesh
         self.default_update = None
 
     @property
@@ -79,15 +101,19 @@ class SharedInput(Input):
     def __reduce__(self) -> tuple[Any, ...]:
         with self.store.lock:
             value = np.array(self.store.numpy(self.given_type))
-        return _shared_input, (self.given_type, self.given_name, value), self.default_update
+        made = self.given_type, self.given_name, value, self.sharding
+        return _shared_input, made, self.default_update
 
     def __setstate__(self, default_update: Tensor | None) -> None:
         # It reads this variable, and so comes after it.
         self.default_update = default_update
 
 
-def _shared_input(type: TensorType, name: str | None, value: Any) -> SharedInput:
-    return SharedInput(type, name, Store(value, owned=True))
+def _shared_input(
+    type: TensorType, name: str | None, value: Any, sharding: Sharding | None
+) -> SharedInput:
+    # A mesh is of the devices of one process.
+    return SharedInput(type, name, Store(value, owned=True), sharding)
 
 
 class Shared(Tensor):
@@ -133,7 +159,12 @@ class Shared(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Shared:
         """A new variable with the present value."""
         if id(self) not in memo:
-            self._copied_to(shared(self.get_value(), self.name, shape=self.type.shape), memo)
+            op = self.op
+            with op.store.lock:
+                value = self.get_value(borrow=is_divided(op.store.value))
+            store = Store(value, owned=not is_divided(value))
+            made = SharedInput(self.type, self.name, store, op.sharding, op.mesh)
+            self._copied_to(Shared.make(made), memo)
         copied: Shared = memo[id(self)]
         return copied
 
@@ -157,15 +188,20 @@ class Shared(Tensor):
         """Return the present value.
 
         Args:
-            borrow: Return the array itself, not a copy, where it is NumPy's.
+            borrow: Return the array itself, not a copy, where it is NumPy's, or where it is JAX's
+                and lies on a mesh of devices.
             return_internal_type: Return the backend's array.
 
         Returns:
-            A NumPy array, or the backend's array.
+            A NumPy array, or the backend's array. What is divided over devices is gathered, unless
+            it is borrowed.
+
+        Raises:
+            ShardingError: Devices of other processes have parts of it, and it is not borrowed.
         """
         store = self.op.store
         with store.lock:
-            if return_internal_type:
+            if return_internal_type or (borrow and is_on_mesh(store.value)):
                 store.owned = False
                 return store.value
             if borrow:
@@ -173,17 +209,26 @@ class Shared(Tensor):
                 return store.numpy(self.type)
             return np.array(store.numpy(self.type))
 
-    def admitted(self, value: Any, borrow: bool = False) -> np.ndarray[Any, Any]:
+    def admitted(self, value: Any, borrow: bool = False) -> Any:
         """Return a value as the variable would store it.
 
         Raises:
             ArgumentError: Its rank or a static length differs from the variable's.
             DTypeError: Its dtype cannot be converted to the variable's.
+            ShardingError: A length cannot be divided over the variable's mesh.
         """
-        return _value(value, self.type, borrow)
+        op = self.op
+        if op.sharding is not None and is_divided(value):
+            found = divided(value, self.type)
+        else:
+            _warn_of_sharding(value)
+            found = _value(value, self.type, borrow)
+        return on_mesh(found, self.type, op.sharding, op.mesh)
 
     def set_value(self, new_value: Any, borrow: bool = False) -> None:
         """Set the value that the next calls of functions read.
+
+        The variable keeps its sharding: a function brings a value to the devices where it is to be.
 
         Args:
             new_value: An array or number of the variable's dtype, rank and static lengths.
@@ -197,40 +242,39 @@ class Shared(Tensor):
         store = self.op.store
         with store.lock:
             store.value = value
-            store.owned = not borrow
+            store.owned = not (borrow or is_divided(value))
 
 
 SharedInput.node_class = Shared
 
 
+def sharding_of(variable: Shared) -> Sharding:
+    """How a variable's values lie on a mesh: as declared, and else whole on every device."""
+    declared = variable.op.sharding
+    return (None,) * variable.ndim if declared is None else declared
+
+
 def _value(given: Any, type: TensorType, borrow: bool) -> np.ndarray[Any, Any]:
     if holds_mask(given):
         raise ArgumentError(f"A masked array does not fit a shared variable of {type!r}.", FILL)
-    _warn_of_sharding(given)
     array = as_numpy(given)
     if not goes_into(array, type, is_weak(given)):
         raise DTypeError(
             f"A value of {array.dtype} does not fit a shared variable of {type!r}.",
             f"Convert it: value.astype({type.dtype!r}).",
         )
-    if array.ndim != type.ndim or any(
-        n is not None and n != m for n, m in zip(type.shape, array.shape, strict=True)
-    ):
-        raise ArgumentError(
-            f"A value of shape {array.shape} does not fit a shared variable of {type!r}.",
-            "Give it that rank and those lengths.",
-        )
+    refuse_shape(array.shape, type)
     return np.array(array, type.numpy_dtype, copy=None if borrow else True)
 
 
 def _warn_of_sharding(value: Any) -> None:
     """Warn where an array of JAX's lies on several devices, which its copy will not."""
-    devices = getattr(getattr(value, "sharding", None), "device_set", ())
-    if len(devices) > 1:
+    if is_divided(value):
+        devices = value.sharding.device_set
         warnings.warn(
-            f"A shared variable keeps a value of {len(devices)} devices as one whole array, and "
-            "not its sharding. Pass np.asarray(value) to say that this is meant; as an argument "
-            "of a function the array stays sharded.",
+            f"A shared variable without a sharding keeps a value of {len(devices)} devices as one "
+            "whole array. Declare one, graphc.shared(value, sharding=...), or pass "
+            "np.asarray(value) to say that this is meant.",
             stacklevel=frames_up(),
         )
 
@@ -244,6 +288,7 @@ def shared(
     *,
     shape: Any = None,
     borrow: bool = False,
+    sharding: Any = None,
 ) -> ImplicitTensor: ...
 
 
@@ -256,10 +301,11 @@ def shared(
     *,
     shape: Any = None,
     borrow: bool = False,
+    sharding: Any = None,
 ) -> Shared: ...
 
 
-def shared(
+def shared(  # noqa: PLR0913 (PyTensor's arguments)
     value: Any,
     name: str | None = None,
     strict: bool = False,
@@ -267,6 +313,7 @@ def shared(
     *,
     shape: Any = None,
     borrow: bool = False,
+    sharding: Any = None,
 ) -> Any:
     """Make a variable whose value is kept between calls, and set by ``updates=`` of functions.
 
@@ -279,6 +326,10 @@ def shared(
         shape: Static lengths, None where unknown; all unknown by default, as a later value may
             have other lengths.
         borrow: Store the array itself, not a copy.
+        sharding: How values lie on a mesh of devices: for each axis the name of an axis of the
+            mode's mesh, a tuple of names, or None; or a ``jax.sharding.NamedSharding``, over whose
+            mesh functions then run where their mode names none. By default that of a JAX array
+            which lies on several devices; without one, every device has the whole.
 
     Returns:
         A symbolic array with ``get_value`` and ``set_value``; an implicit one of an implicit array.
@@ -286,6 +337,7 @@ def shared(
     Raises:
         DTypeError: The value is no array of numbers.
         ArgumentError: It is symbolic, or does not have the ``shape``.
+        ShardingError: The sharding does not fit it.
 
     Example:
         >>> import graphc
@@ -297,8 +349,8 @@ def shared(
     if isinstance(value, Wrapper):
         held = value.values
         array = held.data if isinstance(held.op, Constant | Leaf) else held
-        made = shared(array, name, strict, allow_downcast, shape=shape, borrow=borrow)
-        return value.alike(made)
+        options = {"shape": shape, "borrow": borrow, "sharding": sharding}
+        return value.alike(shared(array, name, strict, allow_downcast, **options))
     if hasattr(value, "dims") and hasattr(value, "transpose"):
         # An array of xarray's, whose names would be lost.
         named = provided(__name__, "xtensor_shared")
@@ -310,6 +362,7 @@ def shared(
             "Give a number or an array; x.eval({...}) computes one.",
         )
     if isinstance(value, ImplicitArray):
+        _refuse_sharding(sharding, value)
         treedef, leaves = Treedef.of(value)
         paths = treedef.paths(name) if name else [None] * len(leaves)
         fields = [shared(x, path, borrow=borrow) for x, path in zip(leaves, paths, strict=True)]
@@ -318,14 +371,42 @@ def shared(
         raise ArgumentError(
             f"{value!r} is no NumPy array, and strict=True.", "Convert it with np.asarray."
         )
+    if is_divided(value):
+        return _shared_array(value, name, allow_downcast, shape, sharding)
     if hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):
-        _warn_of_sharding(value)
         value = as_numpy(value)
     known = constant(value, bake=True)
-    dtype = known.dtype
-    if allow_downcast and is_float(dtype):
-        dtype = config.floatX
-    type = TensorType(dtype_name(dtype), (None,) * known.ndim if shape is None else shape)
+    type = _type_of(known.type, allow_downcast, shape)
     array = np.asarray(value).astype(type.numpy_dtype, copy=not borrow)
-    store = Store(_value(array, type, borrow=True), owned=not borrow)
-    return Shared.make(SharedInput(type, name, store))
+    entries, mesh = declared(sharding, array, name or "shared")
+    found = on_mesh(_value(array, type, borrow=True), type, entries, mesh)
+    store = Store(found, owned=not (borrow or is_divided(found)))
+    return Shared.make(SharedInput(type, name, store, entries, mesh))
+
+
+def _shared_array(
+    value: Any, name: str | None, allow_downcast: bool | None, shape: Any, sharding: Any
+) -> Shared:
+    """A shared variable of an array of JAX's that lies on several devices, and stays there."""
+    own = TensorType(dtype_name(value.dtype), value.shape)
+    type = _type_of(own, allow_downcast, shape)
+    entries, mesh = declared(sharding, value, name or "shared")
+    cast = value if value.dtype == type.numpy_dtype else value.astype(type.numpy_dtype)
+    found = on_mesh(divided(cast, type), type, entries, mesh)
+    return Shared.make(SharedInput(type, name, Store(found, owned=False), entries, mesh))
+
+
+def _type_of(own: TensorType, allow_downcast: bool | None, shape: Any) -> TensorType:
+    """The type of a variable, given that of its value."""
+    is_cast = allow_downcast and is_float(own.dtype)
+    dtype = config.floatX if is_cast else own.dtype
+    return TensorType(dtype_name(dtype), (None,) * own.ndim if shape is None else shape)
+
+
+def _refuse_sharding(sharding: Any, value: ImplicitArray) -> None:
+    if sharding is not None:
+        raise ShardingError(
+            f"shared({value!r}, sharding=...): an implicit array has several fields.",
+            "Put the fields on the mesh first: jax.device_put(value.field, NamedSharding(...)); "
+            "each keeps its sharding.",
+        )

@@ -12,8 +12,15 @@ import numpy as np
 from graphc.compile.arguments import In, Out, WrappedIn, goes_into, is_weak
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.pipeline import Signature, problems
-from graphc.compile.shared import Shared
-from graphc.errors import ArgumentError, DTypeError, GraphcError, UnusedInputError
+from graphc.compile.shared import Shared, sharding_of
+from graphc.errors import (
+    ArgumentError,
+    DTypeError,
+    GraphcError,
+    ShardingError,
+    UnusedInputError,
+    remedy_for,
+)
 from graphc.implicit.expand import expanded
 from graphc.implicit.node import ImplicitTensor
 from graphc.ir import (
@@ -38,7 +45,7 @@ from graphc.ir import (
 )
 from graphc.loop.subgraph import inlined
 from graphc.site import frames_up
-from graphc.tensor import Tensor, as_tensor
+from graphc.tensor import Tensor, as_tensor, shard
 
 OnUnused = Literal["raise", "warn", "ignore"]
 Returns = Literal["native", "numpy"]
@@ -83,9 +90,9 @@ def as_in(x: Any, allow_downcast: bool | None) -> In:
     if not isinstance(variable, Tensor) or isinstance(variable.op, Constant | Leaf):
         is_array = hasattr(variable, "shape") and not isinstance(variable, Tensor)
         more = "; of a BlockMask, with mask.variables(name)" if is_array else ""
+        remedy = f"Make inputs with gt.scalar, gt.vector, gt.matrix, gt.tensor{more}."
         raise ArgumentError(
-            f"The input {variable!r} is no symbolic variable.",
-            f"Make inputs with gt.scalar, gt.vector, gt.matrix, gt.tensor{more}.",
+            f"The input {variable!r} is no symbolic variable.", remedy_for(variable, remedy)
         )
     if isinstance(variable, Shared):
         raise ArgumentError(
@@ -99,9 +106,10 @@ def as_in(x: Any, allow_downcast: bool | None) -> In:
 
 def as_output(y: Any) -> Tensor:
     """Return an output as a symbolic array."""
+    sharding = y.sharding if isinstance(y, Out) else None
     y = unwrapped(y.variable if isinstance(y, Out) else y)
     try:
-        return as_tensor(y)
+        return shard(y, sharding)
     except DTypeError as error:
         raise ArgumentError(f"The output {y!r} is no symbolic array: {error.problem}") from error
 
@@ -300,6 +308,25 @@ def check_inputs(
             warnings.warn(message, stacklevel=frames_up())
 
 
+def mode_over(mode: Mode, shared: Sequence[Shared]) -> Mode:
+    """The mode, over the mesh of the shared variables where it names no place.
+
+    Raises:
+        ShardingError: They are on several meshes.
+    """
+    has_place = "mesh" in mode.options or "device" in mode.options
+    if has_place or "mesh" not in mode.backend.options:
+        return mode
+    by_mesh = {x.op.mesh: x for x in shared if x.op.mesh is not None}
+    if len(by_mesh) > 1:
+        (first, one), (second, other), *_ = by_mesh.items()
+        raise ShardingError(
+            f"The shared variables {one!r} and {other!r} are on two meshes, {first} and {second}.",
+            "Say which one the function runs over: mode=graphc.Mode('JAX', mesh=mesh).",
+        )
+    return mode.change(mesh=next(iter(by_mesh))) if by_mesh else mode
+
+
 def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared], Signature]:
     """The shared variables and the signature of a function, given its specification."""
     outputs = flatten(spec.outputs) if spec.outputs is not None else []
@@ -314,13 +341,17 @@ def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared
     found = [x for x in toposort(ends, variables) if isinstance(x, Shared)]
     shared = sorted({*found, *(x for x, _ in spec.updates)}, key=lambda x: x.serial)
     places = {x: len(variables) + i for i, x in enumerate(shared)}
+    mode = mode_over(spec.mode, shared)
+    if mode.mesh_axes is not None:
+        pairs = zip(spec.updates, ends[len(outputs) :], strict=True)
+        ends[len(outputs) :] = [shard(new, sharding_of(x)) for (x, _), new in pairs]
     signature = Signature(
         # With any set of rules, only the chosen branch of a conditional is computed.
         Graph([*variables, *shared], gathered(inlined(ends, variables), variables)),
         len(variables),
         tuple([places[x] for x, _ in spec.updates]),
         isinstance(spec.outputs, Tensor) and not spec.updates,
-        spec.mode,
+        mode,
     )
     return shared, signature
 
@@ -367,8 +398,9 @@ def check(outputs: Any, mode: str | Mode | None = None) -> list[GraphcError]:
         mode: The mode to compile for; ``config.mode`` by default.
 
     Returns:
-        A list of errors with the user's lines and remedies: one of all that the backend lacks, and
-        one where a shape depends on values that it does not have; empty if it can be compiled.
+        A list of errors with the user's lines and remedies: one of all that the backend lacks, one
+        where a shape depends on values that it does not have, and one of a sharding that does not
+        fit the mode's mesh; empty if it can be compiled.
 
     Raises:
         ArgumentError: An output is no symbolic array.

@@ -12,7 +12,7 @@ from functools import reduce
 from itertools import islice
 from typing import Any, Literal, overload
 
-from graphc.errors import ArgumentError, DisconnectedInputError, GradientError
+from graphc.errors import ArgumentError, DisconnectedInputError, GradientError, remedy_for
 from graphc.grad.integers import readings
 from graphc.ir import (
     Node,
@@ -156,7 +156,7 @@ def listed(wrt: Any) -> list[Tensor]:
         if not isinstance(x, Tensor):
             raise GradientError(
                 f"A derivative with respect to {x!r}, which is not a symbolic array.",
-                "Use the inputs, shared variables or other parts of the graph.",
+                remedy_for(x, "Use the inputs, shared variables or other parts of the graph."),
             )
     return xs
 

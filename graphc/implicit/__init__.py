@@ -6,6 +6,7 @@ from graphc.implicit.expand import expanded
 from graphc.implicit.functions import implicit, materialize_handler, use_implicit
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.node import ImplicitTensor
+from graphc.implicit.partition import device_put, partition_specs, shardings
 from graphc.implicit.policy import (
     Materialization,
     materializations,
@@ -71,6 +72,7 @@ __all__ = [
     "Toeplitz",
     "Zeros",
     "aux_field",
+    "device_put",
     "expanded",
     "fields_of",
     "flatten",
@@ -87,8 +89,10 @@ __all__ = [
     "materialized",
     "materializing",
     "numpy_like",
+    "partition_specs",
     "quantize",
     "register",
+    "shardings",
     "ste",
     "structure",
     "tree_map",

@@ -128,6 +128,8 @@ class ImplicitArray(ABC):
         stands_aside: Whether operations are those of the array in its field ``array``: its default
             handler goes before all handlers and passes that array on, and that array's class is
             reported and has the policy.
+        keeps_shardings: Whether handlers take fields as they are sharded over explicit axes of a
+            mesh of JAX's; for others those axes are automatic, and XLA shards what they compute.
 
     Example:
         >>> from dataclasses import dataclass
@@ -145,6 +147,7 @@ class ImplicitArray(ABC):
     materialize_policy: ClassVar[str | None] = None
     materialize_through: ClassVar[bool] = True
     stands_aside: ClassVar[bool] = False
+    keeps_shardings: ClassVar[bool] = False
     __graphc_implicit__: ClassVar[bool] = True
     # NumPy's operators leave the work to those below.
     __array_ufunc__: ClassVar[None] = None
@@ -219,6 +222,28 @@ class ImplicitArray(ABC):
             f"{cls.__qualname__}.spec does not define fields for shape {shape}.",
             "Give it a class method spec, or pass an instance instead of the class.",
         )
+
+    def field_specs(self, spec: tuple[Any, ...]) -> Mapping[str, tuple[Any, ...]]:
+        """How fields are sharded over a mesh of JAX's where the array is sharded.
+
+        A field without a spec is whole on every device, as all are by default. Shards of fields
+        that are an array of the shape of the shard must be that shard; where no fields are, shards
+        of them may be an array of another shape, and the array becomes whole where it matters.
+
+        Args:
+            spec: For each axis None, the name of an axis of the mesh, or a tuple of names.
+
+        Returns:
+            Specs by the names of fields, with an entry for each axis of the field: of an implicit
+            one, of the array that it stands for; of a tuple, of each array in it.
+
+        Example:
+            >>> from graphc.implicit import LowRank
+            >>> x = LowRank(np.ones((4, 1)), np.ones((1, 5)))
+            >>> x.field_specs(("data", "model"))
+            {'u': ('data', None), 'v': (None, 'model')}
+        """
+        return {}
 
     # What it is as an array.
 

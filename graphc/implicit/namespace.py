@@ -296,7 +296,13 @@ def _is_wide(x: ImplicitArray) -> bool:
 
 
 def _opened(x: ImplicitArray, xp: Any) -> Any:
+    if xp.name == "JAX":
+        return jax_arrays.opened(lambda x: _materialized(x, xp), x)
+    return x.materialize()
+
+
+def _materialized(x: ImplicitArray, xp: Any) -> Any:
     parts = [getattr(x, name) for name in field_names_of(type(x)).parts]
-    if xp.name == "JAX" and type(x).materialize_through and has_implicit(parts):
+    if type(x).materialize_through and has_implicit(parts):
         return xp.implicit(lambda *fields: with_parts(x, fields).materialize())(*parts)
     return x.materialize()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
+from graphc.errors import ShardingError
 from graphc.grad.barriers import GradScale, GradStop, GradZero
 from graphc.implicit import dot, elementwise, index
 from graphc.implicit.array import ImplicitArray
@@ -37,6 +38,7 @@ from graphc.tensor.arrays.split import Split
 from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
 from graphc.tensor.core.elementwise import ROWS, Cast, Elementwise, Where
 from graphc.tensor.core.shape import Length, Reshape, Shape, length, lengths
+from graphc.tensor.core.sharding import Shard
 from graphc.tensor.core.specify import SpecifyShape
 from graphc.tensor.linalg.dot import DotGeneral
 
@@ -104,6 +106,14 @@ def _broadcast_to(x: Structured, *symbolic: Any, shape: Any, repeated: Any) -> A
 def _specify_shape(x: ImplicitArray, *symbolic: Any, shape: Any, title: str) -> Any:
     fits = all(m in {-1, n} for n, m in zip(x.shape, shape, strict=True))
     return x if fits else NotImplemented
+
+
+@register(Shard)
+def _shard(x: ImplicitArray, *, sharding: Any) -> Any:
+    raise ShardingError(
+        f"shard({x!r}, {sharding!r}): an implicit array has no one sharding.",
+        "Declare those of its fields, or shard what is computed with it.",
+    )
 
 
 @register(Diagonal)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
@@ -83,6 +83,10 @@ class StraightThrough(ImplicitArray):
 
     array: Any
     toward: Any
+
+    def field_specs(self, spec: tuple[Any, ...]) -> Mapping[str, tuple[Any, ...]]:
+        """Both fields are sharded as the whole."""
+        return {"array": spec, "toward": spec}
 
     @property
     def shape(self) -> tuple[Any, ...]:

@@ -43,7 +43,7 @@ from graphc.ir.op import Check, Op, encode, is_own_class
 from graphc.ir.print import dprint, pprint, preview, tree
 from graphc.ir.reads import all_read, note_folded, note_reads, read_by
 from graphc.ir.slot import Slot
-from graphc.ir.types import Shape, TensorType, TupleType, Type
+from graphc.ir.types import OPEN, Shape, Sharding, TensorType, TupleType, Type
 from graphc.ir.walk import (
     ancestors,
     dependent,
@@ -60,6 +60,7 @@ __all__ = [
     "DTYPES",
     "GATHERED",
     "GATHERERS",
+    "OPEN",
     "STATIC",
     "TINY",
     "Check",
@@ -74,6 +75,7 @@ __all__ = [
     "Parameter",
     "Pick",
     "Shape",
+    "Sharding",
     "Slot",
     "TensorType",
     "TupleType",

@@ -146,7 +146,7 @@ def _keyed(graph: Graph) -> tuple[str, tuple[Node, ...]]:
         operands[node] = xs
         # Python's hash of integers is the same in every process; that of a text is not.
         digests[node] = hash((_number(token), *[digests[x] for x in xs]))
-    lines = [f"{i} {x.type!r}" for x, i in given.items()]
+    lines = [f"{i} {x.type!r}{_declared(x)}" for x, i in given.items()]
     wiring: list[list[int]] = []
     numbers = dict(given)
     begun: set[Node] = set()
@@ -165,6 +165,12 @@ def _keyed(graph: Graph) -> tuple[str, tuple[Node, ...]]:
             stack += operands[node][::-1]
     lines.append(f"{wiring} {[numbers[y] for y in graph.outputs]}")
     return blake2b("\n".join(lines).encode(), digest_size=20).hexdigest(), tuple(numbers)
+
+
+def _declared(x: Node) -> str:
+    """Return the sharding of an input, as a key holds it."""
+    sharding = getattr(x.op, "sharding", None)
+    return "" if sharding is None else f" {sharding!r}"
 
 
 @lru_cache(4096)

@@ -15,7 +15,7 @@ from graphc.errors import FrozenError, GraphcError, InvalidGraphError
 from graphc.ir.dtypes import dtype_name, numpy_dtype
 from graphc.ir.line import ATOM, NEGATIVE, Code, Writer
 from graphc.ir.op import Op, distinct, encode, is_plain, type_by_plain
-from graphc.ir.types import TensorType, TupleType, Type
+from graphc.ir.types import Sharding, TensorType, TupleType, Type
 from graphc.lazy import provided
 from graphc.site import Site, derived_from, here, where
 
@@ -118,9 +118,13 @@ class Node:
         return known  # type: ignore[return-value]
 
     @classmethod
-    def input(cls, type: Type, name: str | None = None) -> Self:
+    def input(cls, type: Type, name: str | None = None, sharding: Any = None) -> Self:
         """Return a new input, distinct from every other one."""
-        return cls.make(Input(type, name))
+        if sharding is not None:
+            # Most programs have none.
+            declared = provided(__name__, "value_sharding")
+            sharding = declared(sharding, type.shape, name or "an input")  # type: ignore[attr-defined]
+        return cls.make(Input(type, name, sharding))
 
     def with_inputs(self, inputs: Sequence[Node]) -> Node:
         """Return the same operation on other inputs, with the same user's line."""
@@ -283,18 +287,23 @@ class Input(Op):
         is_shared: Whether it has a value of its own, kept between calls.
         default_update: Its value after a call, unless that says otherwise; None for the same.
         axes: The names of its axes in messages; empty where they have none.
+        sharding: How its values lie on a mesh of devices, where the mode has one; None if that is
+            not said.
     """
 
-    __slots__ = ("given_name", "given_type")
+    __slots__ = ("given_name", "given_type", "sharding")
 
     is_shared = False
     axes: Sequence[str] = ()
     default_update: Any = None
 
-    def __init__(self, type: Type, name: str | None = None) -> None:
+    def __init__(
+        self, type: Type, name: str | None = None, sharding: Sharding | None = None
+    ) -> None:
         _check_name(name)
         self.given_type = type
         self.given_name = name
+        self.sharding = sharding
 
     @property
     def name(self) -> str:
@@ -307,7 +316,7 @@ class Input(Op):
 
     def blank(self) -> Input:
         """Return an input that stands for it in a program, which holds no values."""
-        return Input(self.given_type, self.given_name)
+        return Input(self.given_type, self.given_name, self.sharding)
 
     def infer(self) -> Type:
         return self.given_type

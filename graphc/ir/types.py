@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 
 Shape = tuple[int | None, ...]
 
+Entry = str | tuple[str, ...] | None
+"""The axes of a mesh of devices that divide an axis of an array, by their names."""
+
+Sharding = tuple[Entry, ...]
+"""An entry for each axis of an array."""
+
+OPEN = "*"
+"""The entry of an axis that the compiler may divide as it likes."""
+
 
 class OfInstance:
     """An attribute, such as ``__doc__``, that instances compute and their class has a value of.
@@ -113,25 +122,29 @@ class TensorType(Type):
                 cls._known[key] = known
         return known
 
-    def __call__(self, name: str | None = None, *, shape: Any = None) -> Tensor:
+    def __call__(
+        self, name: str | None = None, *, shape: Any = None, sharding: Any = None
+    ) -> Tensor:
         """Return a new symbolic input of this type.
 
         Args:
             name: Its name.
             shape: Lengths that the type leaves unknown.
+            sharding: How its values lie on the mode's mesh of devices.
 
         Raises:
             ShapeError: The type has another rank or another length.
+            ShardingError: The sharding does not fit the type.
         """
         if shape is None:
-            return self.node_class.input(self, name)  # type: ignore[no-any-return]
+            return self.node_class.input(self, name, sharding)  # type: ignore[no-any-return]
         made = self.with_shape(shape)
         if not self.admits(made):
             raise ShapeError(
                 f"expected a shape of {self!r}, got {shape}.",
                 "Use gt.tensor(shape=...) for any shape.",
             )
-        return self.node_class.input(made, name)  # type: ignore[no-any-return]
+        return self.node_class.input(made, name, sharding)  # type: ignore[no-any-return]
 
     def clone(self, dtype: Any = None, shape: Any = None) -> TensorType:
         """Return the type with another dtype or shape."""
@@ -183,12 +196,14 @@ def _help_of(type: TensorType) -> str:
 Args:
     name: The input's name.
     shape: Lengths that the type leaves unknown.
+    sharding: How its values lie on the mode's mesh of devices: see ``graphc.mesh``.
 
 Returns:
     A symbolic array of this type.
 
 Raises:
     ShapeError: The type has another rank or another length.
+    ShardingError: The sharding does not fit the type.
 
 Example:
     >>> import graphc.tensor as gt

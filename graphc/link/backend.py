@@ -10,18 +10,30 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import threading
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from graphc.errors import ModeError, UnsupportedOperationError
+from graphc.errors import ModeError, ShardingError, UnsupportedOperationError
 from graphc.implicit.node import Implicit
-from graphc.ir import Check, Constant, Graph, Input, Node, Op, Pick, TensorType, is_own_class
+from graphc.ir import (
+    Check,
+    Constant,
+    Graph,
+    Input,
+    Node,
+    Op,
+    Pick,
+    Sharding,
+    TensorType,
+    is_own_class,
+)
+from graphc.ir.sharding import MeshAxes
 from graphc.link.call_spec import CallSpec
 from graphc.link.checks import equal_lengths
 from graphc.link.compile_context import CompileContext
@@ -31,6 +43,7 @@ from graphc.tensor.core.elementwise import Elementwise
 from graphc.tensor.core.shape import Length, Shape
 
 if TYPE_CHECKING:
+    from graphc.link.placement import Placement
     from graphc.link.program import Program
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,6 +72,20 @@ class Gap:
     where: str
     applies: Callable[[Mapping[str, Any]], bool]
     holds: Callable[[Node], bool]
+
+
+class Home(Protocol):
+    """Where arrays of one sharding are to be."""
+
+    @property
+    def known(self) -> Set[Any]:
+        """Shardings of arrays that are there."""
+
+    def put(self, x: Any, subject: object) -> Any:
+        """Bring an array there; the subject names it in messages."""
+
+    def told(self, x: Any, subject: object) -> Any:
+        """Bring an array there; where the library traces it, declare that it is there."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +252,45 @@ class Backend:
         """Notes for a plan on how nodes are run."""
         return {}
 
+    # Meshes of devices.
+
+    def admitted(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The options of a mode in one form.
+
+        Raises:
+            ModeError: Options that do not fit each other.
+        """
+        return options
+
+    def mesh_axes(self, options: Mapping[str, Any]) -> MeshAxes | None:
+        """The axes of the mesh that the options name; None where there is none."""
+        return None
+
+    def unwritten(self, options: Mapping[str, Any]) -> Hashable:
+        """What programs in this process depend on, beside the text of the options: devices."""
+        return None
+
+    def home(self, sharding: Sharding | None, options: Mapping[str, Any]) -> Home | None:
+        """Where arrays of a declared sharding are to be; None where any place will do."""
+        return None
+
+    def placement(
+        self, program: Program, options: Mapping[str, Any], arguments: Sequence[Any], given: int
+    ) -> Placement | None:
+        """How a compiled program lies on the mesh that the options name; None without one.
+
+        Args:
+            program: The program.
+            options: Of the mode.
+            arguments: The type of each argument, or its value where that decides a shape.
+            given: How many of the arguments are a call's own.
+        """
+        return None
+
+    def copied(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
+        """A copy of one of the backend's arrays, in the same place."""
+        return self.array(self.numpy(value), type, options)
+
     def stand_ins(self, options: Mapping[str, Any]) -> Mapping[str, str]:
         """The dtypes that are computed in others, and those, where the options say so."""
         return {}
@@ -300,7 +366,9 @@ def as_numpy(value: Any) -> np.ndarray[Any, Any]:
 
     Raises:
         TypeError, ValueError: It is none.
+        ShardingError: Other processes have parts of it.
     """
+    refuse_remote(value)
     try:
         found = np.asarray(value)
     except (TypeError, ValueError):
@@ -313,6 +381,22 @@ def as_numpy(value: Any) -> np.ndarray[Any, Any]:
         # Others may hold what it is a view of.
         found.flags.writeable = False
     return found
+
+
+def refuse_remote(value: Any) -> None:
+    """Raise where an array has parts that no device of this process holds.
+
+    Raises:
+        ShardingError: It has.
+    """
+    if not getattr(value, "is_fully_addressable", True) and not value.is_fully_replicated:
+        raise ShardingError(
+            f"An array of shape {value.shape} is divided over the devices of several processes, "
+            "and cannot be a NumPy array here.",
+            "Use its parts, y.addressable_shards (of a shared variable y = w.get_value("
+            "borrow=True)), give the output sharding=(), so that every process has it whole, or "
+            "call jax.experimental.multihost_utils.process_allgather(y, tiled=True).",
+        )
 
 
 _loaded: dict[str, Backend] = {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphc.ir import Graph, TensorType
+from graphc.ir import Graph, Sharding, TensorType
 
 if TYPE_CHECKING:
     from graphc.link.host import Host
@@ -25,6 +25,8 @@ class CallSpec:
         counts: Those of them that decide numbers of steps alone.
         follows: Whether a shape follows from how many steps a loop does.
         facts: What the backend wants to know.
+        shardings: What is declared of each argument's sharding over a mesh.
+        given: How many of the inputs are a call's own arguments; others are shared variables.
     """
 
     arguments: tuple[TensorType, ...]
@@ -35,12 +37,23 @@ class CallSpec:
     counts: tuple[int, ...]
     follows: bool
     facts: Mapping[str, Any]
+    shardings: tuple[Sharding | None, ...]
+    given: int
 
     @classmethod
     def of(
-        cls, graph: Graph, host: Host | None, *, single: bool, facts: Mapping[str, Any]
+        cls,
+        graph: Graph,
+        host: Host | None,
+        *,
+        single: bool,
+        facts: Mapping[str, Any],
+        given: int | None = None,
     ) -> CallSpec:
-        """That of a graph, given what of it is computed on the host."""
+        """That of a graph, given what of it is computed on the host.
+
+        By default all of its inputs are a call's own arguments.
+        """
         return cls(
             tuple(x.type for x in (*graph.inputs, *graph.leaves)),
             tuple(y.type for y in graph.outputs),
@@ -50,4 +63,6 @@ class CallSpec:
             host.counts if host else (),
             host.follows if host else False,
             facts,
+            tuple(getattr(x.op, "sharding", None) for x in (*graph.inputs, *graph.leaves)),
+            len(graph.inputs) if given is None else given,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import InvalidGraphError
+from graphc.errors import InvalidGraphError, ShardingError
 from graphc.ir import (
     Constant,
     Graph,
@@ -18,6 +18,7 @@ from graphc.ir import (
     Node,
     Op,
     Pick,
+    Sharding,
     Slot,
     TensorType,
     TupleType,
@@ -26,6 +27,7 @@ from graphc.ir import (
     numpy_dtype,
     unfolded,
 )
+from graphc.ir.sharding import MeshAxes
 from graphc.link.backend import Backend
 from graphc.loop.step import Formal
 from graphc.site import derived_from
@@ -88,6 +90,59 @@ def _as_known(made: Node, type: Type) -> Node:
     return specify_shape(made, type.shape) if isinstance(type, TensorType) else made
 
 
+def without(graph: Graph, kind: type[Op]) -> Graph:
+    """The graph with the first input of each operation of a kind in its place.
+
+    So too in the graphs that operations hold.
+    """
+    if not any_node(graph, lambda node: isinstance(node.op, kind)):
+        return graph
+    done: dict[Node, Node] = {x: x for x in graph.inputs}
+    for node in graph.nodes:
+        if node in done:
+            continue
+        inputs = [done[x] for x in node.inputs]
+        if isinstance(node.op, kind):
+            done[node] = inputs[0]
+            continue
+        held = node.op.graphs()
+        op = node.op.with_graphs([without(part, kind) for part in held]) if held else node.op
+        with derived_from(node.site):
+            done[node] = Node.make(op, *inputs) if held else node.with_inputs(inputs)
+    return Graph(graph.inputs, [done[y] for y in graph.outputs])
+
+
+def any_node(graph: Graph, holds: Callable[[Node], bool]) -> bool:
+    """Whether something holds of a node, also of one in a graph that an operation holds."""
+    return any(
+        holds(node) or any(any_node(part, holds) for part in node.op.graphs())
+        for node in graph.nodes
+    )
+
+
+def check_shardings(graph: Graph, axes: MeshAxes | None) -> None:
+    """Raise where a declared sharding does not fit the mesh, with the line that declares it.
+
+    Args:
+        graph: Declares shardings.
+        axes: The mesh's; None where there is none, and shardings say nothing.
+
+    Raises:
+        ShardingError: The mesh has no such axis, or a length cannot be divided.
+    """
+    if axes is None:
+        return
+    for node in graph.nodes:
+        sharding = _sharding(node)
+        if sharding is not None:
+            try:
+                axes.of(sharding, node.type.shape, repr(node))
+            except ShardingError as error:
+                raise ShardingError(error.problem, error.remedy, node.where) from None
+        for held in node.op.graphs():
+            check_shardings(held, axes)
+
+
 def bake(graph: Graph, arrays: Mapping[Node, np.ndarray[Any, Any]]) -> Graph:
     """Leaves whose values decide shapes made part of the graph, with these arrays."""
     baked = {
@@ -120,8 +175,15 @@ def _other_input(x: Node, dtypes: Mapping[str, str]) -> Node:
     with derived_from(x.site):
         # Equal steps of loops are one, and so they stay.
         return Node.make(
-            Formal(x.op.place, type) if isinstance(x.op, Formal) else Input(type, x.name)
+            Formal(x.op.place, type)
+            if isinstance(x.op, Formal)
+            else Input(type, x.name, _sharding(x))
         )
+
+
+def _sharding(x: Node) -> Sharding | None:
+    found: Sharding | None = getattr(x.op, "sharding", None)
+    return found
 
 
 def _other(node: Node, inputs: Sequence[Node], dtypes: Mapping[str, str]) -> Node:

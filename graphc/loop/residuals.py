@@ -17,6 +17,7 @@ from graphc.tensor.arrays.split import Split
 from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
 from graphc.tensor.core.elementwise import Cast, Elementwise, Where
 from graphc.tensor.core.shape import Length, Reshape, Shape
+from graphc.tensor.core.sharding import Shard
 from graphc.tensor.core.specify import SpecifyShape
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.linalg.assume import Assume
@@ -39,6 +40,7 @@ CHEAP = (
     Pad,
     Reshape,
     Shape,
+    Shard,
     SpecifyShape,
     Split,
     Squeeze,

@@ -307,6 +307,7 @@ from graphc.tensor.core.shape import (
     shape_tuple,
     size,
 )
+from graphc.tensor.core.sharding import shard
 from graphc.tensor.core.specify import specify_broadcastable, specify_shape
 from graphc.tensor.core.tensor import (
     Axis as Axis,
@@ -724,6 +725,7 @@ __all__ = [
     "roll", "rot90", "round", "round_half_away_from_zero", "round_half_to_even", "row", "rows",
     "scalar", "scalars", "searchsorted", "second", "select", "set_subtensor", "setdiff1d",
     "setxor1d", "sgn", "shape", "shape_padaxis", "shape_padleft", "shape_padright", "shape_tuple",
+    "shard",
     "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "size", "slice_at_axis", "smallest",
     "softmax", "softplus", "sort", "spacing", "specify_broadcastable", "specify_shape", "split",
     "split_dims", "sqr", "sqrt", "square", "squeeze", "stack", "stacklists", "std", "sub",

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from graphc.implicit.array import ImplicitArray, fields_of, is_implicit, with_fields
 from graphc.implicit.namespace import numpy_like
@@ -27,6 +27,8 @@ class Quantized(Stacked):
 
     What changes each element alike changes the scales: they are rounded then, not the elements.
     """
+
+    keeps_shardings: ClassVar[bool] = True
 
     if TYPE_CHECKING:
         # Fields of each kind, which has its own between them.
@@ -91,6 +93,10 @@ class Quantized(Stacked):
 
     def own_axes(self) -> Mapping[str, int]:
         return dict.fromkeys(fields_of(self), 2)
+
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        own = (columns, rows) if self.transposed else (rows, columns)
+        return dict.fromkeys(fields_of(self), own)
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:

@@ -9,7 +9,15 @@ from typing import Any
 
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structures.stacked import Stacked, keeps_zero, kept, product, refuse, whole
+from graphc.implicit.structures.stacked import (
+    Stacked,
+    keeps_zero,
+    kept,
+    one_of,
+    product,
+    refuse,
+    whole,
+)
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_inexact
 
@@ -85,6 +93,10 @@ class BlockDiagonal(Stacked):
 
     def own_axes(self) -> Mapping[str, int]:
         return {"blocks": 3 if self.stacked else 2}
+
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        # Some of the blocks are a smaller matrix than some of the rows.
+        return {"blocks": (one_of(rows, columns), None, None)} if self.stacked else {}
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:

@@ -11,7 +11,7 @@ from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured, is_scalar
 from graphc.implicit.structures.fill import spread
 from graphc.implicit.structures.one_hot import OneHot
-from graphc.implicit.structures.stacked import Stacked, keeps_zero, kept, refuse
+from graphc.implicit.structures.stacked import Stacked, keeps_zero, kept, one_of, refuse
 from graphc.implicit.structures.zeros import BESIDE_ZEROS, Zeros
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_inexact
@@ -178,6 +178,10 @@ class Diagonal(SquareDiagonal):
 
     def own_axes(self) -> Mapping[str, int]:
         return {"values": 1}
+
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        # Shards of values are smaller diagonals than shards of rows are matrices.
+        return {"values": (one_of(rows, columns),)}
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.structures.stacked import Stacked, kept, refuse
@@ -17,6 +17,8 @@ from graphc.ir import is_complex, is_inexact
 @dataclass(frozen=True, repr=False)
 class Factored(Stacked):
     """Matrices that are a product of two factors, and maybe something more."""
+
+    keeps_shardings: ClassVar[bool] = True
 
     @property
     def more(self) -> Any:

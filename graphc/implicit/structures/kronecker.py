@@ -88,6 +88,9 @@ class Kronecker(Stacked):
     def own_axes(self) -> Mapping[str, int]:
         return {"left": 2, "right": 2}
 
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        return {"left": (rows, columns)}
+
     @property
     def matrix(self) -> tuple[int | None, int | None]:
         (p, q), (r, s) = lengths_of(self.left)[-2:], lengths_of(self.right)[-2:]

@@ -147,6 +147,9 @@ class LoRA(Factored):
     def own_axes(self) -> Mapping[str, int]:
         return {"a": 2, "base": 2, "b": 2, "scale": 0}
 
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        return {"base": (rows, columns), "a": (rows, None), "b": (None, columns)}
+
     @property
     def matrix(self) -> tuple[int | None, int | None]:
         """The rows of a and the columns of b."""

@@ -78,6 +78,9 @@ class LowRank(Factored):
     def own_axes(self) -> Mapping[str, int]:
         return {"u": 2, "v": 2}
 
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        return {"u": (rows, None), "v": (None, columns)}
+
     @property
     def matrix(self) -> tuple[int | None, int | None]:
         """The rows of u and the columns of v."""

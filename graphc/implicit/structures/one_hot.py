@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -59,6 +59,11 @@ class OneHot(Structured):
     weights: Any = None
     element: str = aux_field(default="float32")
     axis: int = aux_field(default=-1)
+
+    def field_specs(self, spec: tuple[Any, ...]) -> Mapping[str, tuple[Any, ...]]:
+        entries = list(spec)
+        del entries[self.axis]  # no field has the classes' axis
+        return dict.fromkeys(("indices", "weights"), tuple(entries))
 
     @classmethod
     def of(cls, indices: Any, classes: int, dtype: Any = "float32", axis: int = -1) -> Self:

@@ -43,6 +43,17 @@ class Stacked(Structured):
     def matrix(self) -> tuple[int | None, int | None]:
         """The numbers of rows and columns of one matrix."""
 
+    def field_specs(self, spec: tuple[Any, ...]) -> Mapping[str, tuple[Any, ...]]:
+        own = self.matrix_specs(*spec[-2:])
+        return {
+            name: (*spec[:-2], *own.get(name, (None,) * axes))
+            for name, axes in self.own_axes().items()
+        }
+
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        """How the own axes of fields are sharded where rows and columns are."""
+        return {}
+
     @property
     def batch(self) -> tuple[int | None, ...]:
         """The lengths of the stack's axes."""
@@ -226,6 +237,13 @@ def whole(x: Any) -> Any:
     while isinstance(x, ImplicitArray):
         x = x.materialize()
     return x
+
+
+def one_of(rows: Any, columns: Any) -> Any:
+    """The entry of a spec for an axis along both rows and columns; None where both are sharded."""
+    if rows is not None and columns is not None:
+        return None
+    return columns if rows is None else rows
 
 
 def product(*lengths: int | None) -> int | None:

@@ -264,11 +264,7 @@ class LogDensity(OnPoints):
             found = self.single(x)
             return tuple(found) if self._with_gradient else found
         lead = x.shape[:-1]
-        if x.shape[-1:] != self._shape:
-            raise ArgumentError(
-                f"Expected vectors of {self.size} elements, got an array of the shape {x.shape}.",
-                "f.ravel(point) makes a vector of a dict.",
-            )
+        self.layout.check_length(x.shape)
         return self._shaped(self.many(x.reshape(-1, self.size)), lead)
 
     def _at_point(self, point: Mapping[str, Any]) -> Any:

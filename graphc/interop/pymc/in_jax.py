@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from graphc.compile.function import function
 from graphc.compile.pure import Pure
 from graphc.compile.shared import Shared
-from graphc.errors import UnsupportedOperationError
+from graphc.errors import ArgumentError, UnsupportedOperationError
 from graphc.interop.pymc.density import Expression, check_continuous, expressed
-from graphc.interop.pymc.model import Layout, OnPoints, model_of
+from graphc.interop.pymc.model import Layout, OnPoints, converted, model_of
 from graphc.ir import graph_inputs
 
 
@@ -34,7 +36,8 @@ def jax_logp(
     Returns:
         A function of a point, which also has ``ravel``, ``unravel``, ``point``, ``names``,
         ``shapes`` and ``size``, as what ``logp`` returns. It reads ``pm.Data`` when it is called,
-        which is once where JAX traces it; pass ``f(x, f.data())`` to give the values as arguments.
+        which is once where JAX traces it; pass ``f(x, data)``, such as ``f.data()``, to give the
+        values as arguments.
 
     Raises:
         ArgumentError: There is no model, it has no free variables, or ``flat`` is given and it has
@@ -85,9 +88,14 @@ class JaxLogDensity(OnPoints):
         # Functions in JAX do not load JAX before they are needed.
         from graphc.link.jax.pure import with_gradient  # noqa: PLC0415
 
+        self._wrap = with_gradient
         self._flat = not isinstance(made.place, dict)
-        self._data = _named([x for x in graph_inputs([made.value]) if isinstance(x, Shared)])
-        self._function = with_gradient(self._pure(made, made.value), self._pure(made, made.outputs))
+        shared = [x for x in graph_inputs([made.value]) if isinstance(x, Shared)]
+        lengths = {*converted(model, list(model.dim_lengths.values()), {})}
+        self._data = _named(shared)
+        self._lengths = {name for name, x in self._data.items() if x in lengths}
+        self._value = self._pure(made, made.value)
+        self._both = self._pure(made, made.outputs)
 
     def _pure(self, made: Expression, outputs: Any) -> Pure:
         """Outputs as a function of the values of shared variables and of the place."""
@@ -104,26 +112,45 @@ class JaxLogDensity(OnPoints):
         return f.pure
 
     def data(self) -> dict[str, Any]:
-        """The present values of ``pm.Data`` and other shared variables, by name."""
-        return {name: x.get_value() for name, x in self._data.items()}
+        """The present values of ``pm.Data`` and other shared variables, by name.
 
-    def __call__(self, x: Any, data: Any = None) -> Any:
+        The lengths of dimensions are not among them: they decide shapes, so that they are read
+        where JAX traces the function.
+        """
+        return {n: x.get_value() for n, x in self._data.items() if n not in self._lengths}
+
+    def __call__(self, x: Any, data: Mapping[str, Any] | None = None) -> Any:
         """The log-density at a point.
 
         Args:
             x: A vector, or with ``flat=False`` a dict.
-            data: As ``data()`` returns them; the present ones by default.
+            data: Values in place of the present ones, by the names of ``data()``.
 
         Raises:
-            ArgumentError: A wrong length, or a variable without a value.
+            ArgumentError: A wrong length, a variable without a value, or unknown data.
         """
         if self._flat:
-            if x.shape != (self.size,):
-                self.layout.unravel(x)
+            self.layout.check_length(np.shape(x), lead=0)
         else:
             self.layout.check(x)
             x = {name: x[name] for name in self.names}
-        return self._function(self.data() if data is None else data, x)
+        given = dict(data or {})
+        unknown = given.keys() - self._data.keys()
+        if unknown:
+            raise ArgumentError(
+                f"jax_logp: the log-density does not read {', '.join(sorted(unknown))}.",
+                f"It reads {', '.join(self.data()) or 'no data'}.",
+            )
+        # What is not given stays out of JAX's sight, as it may decide shapes.
+        held = {n: x.get_value() for n, x in self._data.items() if n not in given}
+
+        def value(given: Mapping[str, Any], x: Any) -> Any:
+            return self._value({**held, **given}, x)
+
+        def both(given: Mapping[str, Any], x: Any) -> Any:
+            return self._both({**held, **given}, x)
+
+        return self._wrap(value, both)(given, x)
 
     def __repr__(self) -> str:
         return f"jax_logp({', '.join(self.names)})"

@@ -145,21 +145,29 @@ class Layout:
 
         ``x`` is an array of any library, or a symbolic one.
         """
-        if x.ndim == 0 or x.shape[-1] != self.size:
-            raise ArgumentError(
-                f"Expected vectors of {self.size} elements, got an array of the shape {x.shape}."
-            )
+        self.check_length(x.shape)
         return self.parts(x, x.shape[:-1])
 
     def parts(self, x: Any, lead: tuple[int, ...] = ()) -> dict[str, Any]:
         """As ``unravel``, for vectors of the right length."""
         ends = list(accumulate(self.sizes))
         starts = [0, *ends[:-1]]
+        # Without 64 bits, JAX's arrays are what they can be.
+        kept = not isinstance(x, np.ndarray | Tensor)
+        found = {}
         rows = zip(self.names, starts, ends, self.shapes, self.dtypes, strict=True)
-        return {
-            name: x[..., a:b].reshape((*lead, *shape)).astype(dtype)
-            for name, a, b, shape, dtype in rows
-        }
+        for name, a, b, shape, dtype in rows:
+            part = x[..., a:b].reshape((*lead, *shape))
+            found[name] = part if kept and dtype.kind == "f" else part.astype(dtype)
+        return found
+
+    def check_length(self, shape: tuple[int, ...], lead: int | None = None) -> None:
+        """Raise if an array has no flat vectors along its last axis, or another rank."""
+        if shape[-1:] != (self.size,) or lead not in {None, len(shape) - 1}:
+            raise ArgumentError(
+                f"Expected vectors of {self.size} elements, got an array of the shape {shape}.",
+                "f.ravel(point) makes a vector of a dict.",
+            )
 
     def check(self, point: Mapping[str, Any]) -> None:
         """Raise if a variable has no value."""

@@ -80,8 +80,9 @@ def sample(  # noqa: PLR0913 (as pm.sample has)
     Args:
         model: A PyMC model without discrete free variables; the one of the context by default.
         sampler: ``"nutpie"``, ``"numpyro"``, ``"blackjax"``, or ``"pymc"`` for ``pm.sample``.
-            NumPyro and BlackJAX run all chains as one program on JAX, in 64 bits; nutpie runs
-            each in a thread, and calls the function from there.
+            NumPyro and BlackJAX run all chains as one program on JAX, in 64 bits. nutpie runs each
+            chain in a thread, and calls the function from there. PyMC runs one chain after the
+            other, unless ``cores=`` or ``mp_ctx=`` says otherwise: JAX and MLX cannot be forked.
         draws: Draws of each chain that are kept.
         tune: Draws before these, to which step size and mass matrix adapt.
         chains: How many chains.
@@ -119,10 +120,8 @@ def sample(  # noqa: PLR0913 (as pm.sample has)
     chosen = get_mode(mode)
     seed = int(np.random.default_rng(random_seed).integers(2**31))
     if sampler == "pymc":
-        kwargs = {"mode": pytensor_mode(chosen)}
-        options = {"compile_kwargs": kwargs, "target_accept": target_accept, **options}
         counts = {"draws": draws, "tune": tune, "chains": chains, "random_seed": seed}
-        return pymc.sample(model=model, nuts_sampler="pymc", **counts, **options)
+        return _by_pymc(model, chosen, {**counts, "target_accept": target_accept, **options})
     layout = Layout.of(model)
     check_continuous(layout, "sample")
     settings = Settings(model, layout, chosen, draws, tune, chains, seed, target_accept, options)
@@ -130,6 +129,14 @@ def sample(  # noqa: PLR0913 (as pm.sample has)
     points, stats = SAMPLERS[sampler](settings)
     attributes = {"sampling_time": time.perf_counter() - start, "tuning_steps": tune}
     return _results(settings, points, stats, {**attributes, "inference_library": sampler})
+
+
+def _by_pymc(model: Any, mode: Mode, options: dict[str, Any]) -> Any:
+    """What ``pm.sample`` returns, with its own sampler."""
+    if mode.backend.name != "NUMPY" and "mp_ctx" not in options:
+        options.setdefault("cores", 1)  # JAX and MLX cannot run in processes that are forked
+    compiling = {"mode": pytensor_mode(mode)}
+    return pymc.sample(model=model, nuts_sampler="pymc", compile_kwargs=compiling, **options)
 
 
 def _results(
@@ -224,6 +231,7 @@ def _by_nutpie(settings: Settings) -> Draws:
         one = replace(settings, seed=seed, chains=1)
         return starts(one, lambda x: [np.stack([y]) for y in f(x[0])])[0]
 
+    start(settings.seed)  # so that an error is raised here, not in a thread of nutpie's
     model = compiled_pyfunc.from_pyfunc(
         ndim=n,
         make_logp_fn=lambda: f,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,11 @@ def in_result(function: Converter) -> Converter:
         return function(*[in_dtype(x, at.dtype) for x in xs])  # type: ignore[no-any-return]
 
     return convert
+
+
+def of_all(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The operation takes any number of operands, one of them too, which it gives as it is."""
+    return lambda *xs: reduce(function, xs)
 
 
 def of_numbers(function: Converter) -> Converter:
@@ -174,9 +180,9 @@ def complex_from_polar(at: Application, *parts: Tensor) -> Tensor:
 
 SCALARS: dict[str, Converter] = {
     # Arithmetic.
-    "Add": in_result(gt.add),
+    "Add": in_result(of_all(gt.add)),
     "Sub": in_result(gt.subtract),
-    "Mul": in_result(gt.multiply),
+    "Mul": in_result(of_all(gt.multiply)),
     "MulWithoutZeros": multiply_without_zeros,
     "TrueDiv": in_result(gt.divide),
     "IntDiv": of_numbers(gt.floor_divide),

@@ -25,6 +25,7 @@ from graphc.errors import UnsupportedOperationError
 from graphc.interop.pytensor import forks, variables
 from graphc.interop.pytensor.application import Refusal
 from graphc.interop.pytensor.convert import Conversion
+from graphc.interop.pytensor.packed import Packing
 from graphc.site import Site, here, mark_own, where
 
 EXCLUDED = {
@@ -70,7 +71,7 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
     incompatible_rewrites = tuple(EXCLUDED)
 
     def __init__(self, mode: str | GraphcMode | None = None, **kwargs: Any) -> None:
-        self.mode = mode
+        self.mode = None if mode is None else get_mode(mode)
         for folder in variables.folders():  # its frames are not the user's line
             mark_own(folder)
         self.usage = Usage()
@@ -86,16 +87,33 @@ class GraphcLinker(JITLinker):  # type: ignore[misc]
         ins = _inputs(fgraph)
         given = dict(zip(fgraph.inputs, ins, strict=True))
         outs = Conversion(closed=True).outputs(fgraph.outputs, given)
-        compiled = function(
-            ins, outs, mode=self.mode, on_unused_input="ignore", returns="numpy", name=fgraph.name
-        )
         generators = [i for i, x in enumerate(fgraph.inputs) if variables.is_generator(x)]
         drawn = [i for i, y in enumerate(fgraph.outputs) if variables.is_generator(y)]
         # What becomes the value of a shared variable: other functions of PyTensor write into it.
         kept = [i for i in getattr(fgraph, "update_mapping", None) or () if i not in drawn]
+        compiled = self._compiled(ins, outs, [*drawn, *kept], fgraph.name)
         if not generators and not kept:
             return compiled
         return _with_state(compiled, generators, drawn, kept)
+
+    def _compiled(
+        self, ins: Sequence[Any], outs: Sequence[Any], states: Sequence[int], name: str | None
+    ) -> Callable[..., Any]:
+        """The graphc function; where a call returns much, small results are parts of one array."""
+        mode = get_mode(self.mode)
+        packing = None if mode.backend.eager else Packing.of(outs, states)
+        compiled: Callable[..., Any] = function(
+            ins,
+            [*outs] if packing is None else packing.pack(outs),
+            mode=mode,
+            on_unused_input="ignore",
+            returns="numpy",
+            name=name,
+        )
+        if packing is None:
+            return compiled
+        unpack = packing.unpack
+        return lambda *values: unpack(compiled(*values))
 
     def create_thunk_inputs(self, storage_map: dict[Any, list[Any]]) -> list[list[Any]]:
         """Where the values of the graph's inputs are."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
+import sysconfig
 import warnings
 from pathlib import Path
 from typing import Any
@@ -120,6 +122,13 @@ class LinkedStore(Store):
         """Nothing is kept."""
 
 
+PYTHON = (functools.__file__, contextlib.__file__)
+"""Files that call functions for others."""
+
+INSTALLED = tuple(sysconfig.get_paths()[name] for name in ("purelib", "platlib", "stdlib"))
+"""Where installed packages are, and Python's own modules."""
+
+
 def link(store: Store, container: Any) -> None:
     """Let a store have PyTensor's value instead of its own, for all functions that refer to it."""
     with store.lock:
@@ -136,10 +145,13 @@ def named(variable: Any) -> str:
 
 def site_of(variable: Any) -> Site | None:
     """The user's line that made a variable, as far as PyTensor has noted it."""
-    others = functools.__file__, *folders()  # PyMC's functions are called through it
-    for frame in reversed(next(iter(getattr(variable.tag, "trace", None) or ()), ())):
-        if not frame[0].startswith(others):
-            return _site(frame[0], frame[1])
+    frames = next(iter(getattr(variable.tag, "trace", None) or ()), ())
+    libraries = folders() + PYTHON
+    # The user may be the author of an installed package, but seldom of the innermost one.
+    for others in (libraries + INSTALLED, libraries):
+        for frame in reversed(frames):
+            if not frame[0].startswith(others):
+                return _site(frame[0], frame[1])
     return None
 
 

@@ -7,8 +7,8 @@ that hold one are traced and called within ``jax.enable_x64(True)``, which is lo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,9 @@ from jax.extend.backend import get_backend
 from graphc.errors import DynamicShapeError, ModeError
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import policy_of
-from graphc.ir import Check, Graph, Node, Op, Pick, TensorType, TupleType
-from graphc.link.backend import Backend, Executable
+from graphc.ir import Check, Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType
+from graphc.ir.sharding import MeshAxes
+from graphc.link.backend import Backend, Executable, refuse_remote
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.jax.bounded import (
@@ -33,11 +34,14 @@ from graphc.link.jax.bounded import (
     unequal,
 )
 from graphc.link.jax.call_key import KnownArguments
-from graphc.link.jax.executables import Executables, in_64_bits
+from graphc.link.jax.executables import Executables, Inspect, in_64_bits
 from graphc.link.jax.host import called_back
+from graphc.link.jax.mesh import Home, Layout, admitted, layout_of
+from graphc.link.jax.placed import on_mesh
 from graphc.link.jax.pure import in_own_dtype, transformable
 from graphc.link.jax.specialized import Specialized
 from graphc.link.jax.traced import TracedProgram
+from graphc.link.placement import Placement
 from graphc.link.program import Program
 from graphc.link.transformable import Transformable
 from graphc.rewrite.loops.windows import windowed
@@ -55,9 +59,15 @@ WIDENED: set[Op | type[Op]] = set()
 
 
 def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
-    """Convert to a JAX array of a dtype on the mode's device; NumPy arrays are copied."""
+    """Convert to a JAX array of a dtype on the mode's device; NumPy arrays are copied.
+
+    Over a mesh every device has it whole.
+    """
     if isinstance(value, jax.Array) and value.dtype == type.numpy_dtype:
         return value
+    layout = layout_of(options)
+    if layout is not None:
+        return layout.home(None).put(_copy(value, type.numpy_dtype), "An array")
     # An array that is kept is made at once, also where the user's code is being traced.
     with jax.enable_x64(True), jax.ensure_compile_time_eval():
         return jax.device_put(_copy(value, type.numpy_dtype), device_of(options))
@@ -85,6 +95,7 @@ def _copy(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 def to_numpy(value: Any) -> np.ndarray[Any, Any]:
     """Convert to a NumPy array, which may share memory and is then read-only."""
+    refuse_remote(value)
     return np.asarray(value)
 
 
@@ -109,6 +120,10 @@ def device_of(options: Mapping[str, Any]) -> Any:
 
 def describe(options: Mapping[str, Any]) -> str:
     """JAX's version and the device."""
+    layout = layout_of(options)
+    if layout is not None:
+        first = layout.mesh.devices.flat[0]
+        return f"JAX {jax.__version__}, on {layout.axes} of {first.platform} ({first.device_kind})"
     device = device_of(options) or jax.devices()[0]
     return f"JAX {jax.__version__}, on {device.platform}:{device.id} ({device.device_kind})"
 
@@ -148,22 +163,27 @@ def compile(
     context: CompileContext,
 ) -> Executable:
     """Return a function that runs the program and compiles executables on demand."""
-    traced = TracedProgram(spec, program)
+    layout = layout_of(options)
+    traced = TracedProgram(spec, program, layout)
     wide = spec.facts["wide"]
     device = device_of(options)
     execute: Executable
+    inspect = None if layout is None else _inspect(spec, program)
     if spec.static:
-        execute = Specialized(traced, spec, donated, context)
+        execute = Specialized(traced, spec, donated, context, inspect)
     else:
         pure, foreign = spec.single, spec.facts["foreign"]
         known = KnownArguments()
         made = Executables(traced.function, donated, context, known, pure=pure, foreign=foreign)
+        made.inspect = inspect
         if device is None and not traced.is_bounded:
-            return made.caller(wide=wide)
+            execute = made.caller(wide=wide)
+            return execute if layout is None else _on_mesh(execute, layout, spec, program)
         execute = traced.cut(made.caller()) if traced.is_bounded else made.caller()
     if device is not None:
         execute = _on_device(execute, device)
-    return in_64_bits(execute) if wide else execute
+    execute = in_64_bits(execute) if wide else execute
+    return execute if layout is None else _on_mesh(execute, layout, spec, program)
 
 
 def _on_device(execute: Executable, device: Any) -> Executable:
@@ -172,6 +192,28 @@ def _on_device(execute: Executable, device: Any) -> Executable:
             return execute(*jax.device_put(arguments, device))
 
     return call
+
+
+def _inspect(spec: CallSpec, program: Callable[[], Program]) -> Inspect | None:
+    """What warns of declared shardings that an executable does not keep; None where it need not."""
+    declared = [x for x in spec.shardings[: spec.given] if x is not None]
+    if not any(entry is not None for sharding in declared for entry in sharding):
+        return None
+    # Most programs are for one device.
+    from graphc.link.jax.collectives import warn_of_gathered  # noqa: PLC0415
+
+    return partial(warn_of_gathered, program, spec)
+
+
+def _on_mesh(
+    execute: Executable, layout: Layout, spec: CallSpec, program: Callable[[], Program]
+) -> Executable:
+    def name(place: int) -> str:
+        x = program().arguments[place]
+        what = "captured array" if isinstance(x.op, Leaf) else "argument"
+        return f"{what} {x!r}"
+
+    return on_mesh(execute, layout, spec, backend.kinds[-1], name)
 
 
 @cache
@@ -198,7 +240,49 @@ class JAXBackend(Backend):
 
     def build(self, options: Mapping[str, Any]) -> str:
         """Return the versions of JAX and XLA, the devices, and XLA's flags."""
-        return _build(options.get("device"))
+        layout = layout_of(options)
+        return _build(layout.mesh.devices.flat[0] if layout else options.get("device"))
+
+    def admitted(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The options, a mesh among them checked."""
+        return admitted(options)
+
+    def mesh_axes(self, options: Mapping[str, Any]) -> MeshAxes | None:
+        """The axes of the mode's mesh."""
+        layout = layout_of(options)
+        return None if layout is None else layout.axes
+
+    def unwritten(self, options: Mapping[str, Any]) -> Hashable:
+        """The mesh, whose text does not name its devices."""
+        return options.get("mesh")
+
+    def home(self, sharding: Sharding | None, options: Mapping[str, Any]) -> Home | None:
+        """Where arrays of a declared sharding are to be on the mode's mesh."""
+        layout = layout_of(options)
+        return None if layout is None else layout.home(sharding)
+
+    def placement(
+        self,
+        program: Program,
+        options: Mapping[str, Any],
+        arguments: Sequence[Any],
+        given: int,
+    ) -> Placement | None:
+        """How a program lies on the mode's mesh; None without one."""
+        layout = layout_of(options)
+        if layout is None:
+            return None
+        from graphc.link.jax.collectives import placement  # noqa: PLC0415 (few programs need it)
+
+        spec = CallSpec.of(program.graph, program.host, single=False, facts={}, given=given)
+        return placement(program, spec, layout, arguments, wide=wide(program))
+
+    def copied(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
+        """A copy of an array; one on a mesh stays there."""
+        if len(value.sharding.device_set) == 1:
+            return super().copied(value, type, options)
+        with jax.enable_x64(True), jax.ensure_compile_time_eval():
+            return value.copy()
 
     def free_array(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
         """A JAX array, of 32 bits without ``jax_enable_x64``."""
@@ -279,5 +363,5 @@ backend = JAXBackend(
     kinds=(np.ndarray, jax.Array, type(jax.device_put(np.zeros(0, np.float32)))),
     eager=False,
     describe=describe,
-    options={"device": (), "fallback": ("numpy",)},
+    options={"device": (), "fallback": ("numpy",), "logical_axes": (), "mesh": ()},
 )

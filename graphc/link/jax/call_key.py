@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import NamedSharding
 
+from graphc.errors import ShardingError
 from graphc.link.compile_context import as_python
 
 settings: Any = jax.config
@@ -35,6 +37,13 @@ PRECISION = SETTINGS.index("jax_default_matmul_precision")
 """The place of the precision of matrix products among them."""
 
 
+def listed(devices: Iterable[jax.Device]) -> str:
+    """Return the names of devices in messages."""
+    names = [f"{d.platform}:{d.id}" for d in sorted(devices, key=lambda d: d.id)]
+    few = names if len(names) <= 4 else [*names[:3], f"... ({len(names)} devices)"]
+    return ", ".join(few)
+
+
 @dataclass(frozen=True)
 class KnownArguments:
     """Arguments that are known when a function is specialized.
@@ -52,6 +61,11 @@ class KnownArguments:
         left, values = iter(passed), self.values
         places = range(len(passed) + len(values))
         return [values[i].shape if i in values else next(left).shape for i in places]
+
+    def places(self, passed: Sequence[Any]) -> dict[int, tuple[int, ...]]:
+        """The places, among all arguments, and shapes of those that are passed."""
+        left = [i for i in range(len(passed) + len(self.values)) if i not in self.values]
+        return {i: x.shape for i, x in zip(left, passed, strict=True)}
 
     def items(self) -> dict[int, Any]:
         """The values as Python integers, and tuples of them."""
@@ -92,24 +106,69 @@ class CallKey:
         return cls(found, settings.jax_default_device, jax.sharding.get_abstract_mesh(), values)
 
     @property
-    def place(self) -> Any:
-        """The device of all arguments; None where there are several, or a mesh."""
-        committed = [x for *_, x in self.arguments if x is not None]
-        places = {device for x in committed for device in x.device_set}
+    def devices(self) -> tuple[jax.Device, ...] | None:
+        """The device of all arguments, or the devices of their mesh; None where these are several.
+
+        Executables of such calls can be kept.
+        """
+        if not self.mesh.empty:  # type: ignore[attr-defined]
+            return None
+        places = {_devices(x) for *_, x in self.arguments if x is not None}
         if not places:
             default = self.device
-            places = {
-                default
-                if default is not None and not isinstance(default, str)
-                else jax.local_devices(backend=default)[0]
-            }
-        return places.pop() if len(places) == 1 and self.mesh.empty else None  # type: ignore[attr-defined]
+            is_device = default is not None and not isinstance(default, str)
+            places = {(default if is_device else jax.local_devices(backend=default)[0],)}
+        return places.pop() if len(places) == 1 else None
+
+    def refuse_scattered(self) -> None:
+        """Raise where arguments are committed to other devices than each other.
+
+        Raises:
+            ShardingError: They are.
+        """
+        committed = [(i, x) for i, (*_, x) in enumerate(self.arguments) if x is not None]
+        for i, x in committed[1:]:
+            first, other = committed[0]
+            if x.device_set != other.device_set:
+                raise ShardingError(
+                    f"The array {first} of a call lies on {listed(other.device_set)}, and the "
+                    f"array {i} on {listed(x.device_set)}; arguments, shared variables and "
+                    "captured arrays are counted.",
+                    "Put both on one device by jax.device_put, pass NumPy arrays, or have the "
+                    "function run in one place: Mode('JAX', mesh=...) or Mode('JAX', device=...).",
+                )
 
     def text(self) -> str:
-        """The key as text that is the same in every process; only of a key with a ``place``."""
-        at = self.place
+        """The key as text that is the same in every process; only of a key with ``devices``.
+
+        It has the numbers of the devices, as what JAX serializes has.
+        """
+        devices = self.devices
+        assert devices is not None
         arguments = [
-            (shape, str(dtype), weak, sharding and sharding.memory_kind)
+            (shape, str(dtype), weak, _text(sharding))
             for shape, dtype, weak, sharding in self.arguments
         ]
-        return f"{arguments}, {at.platform}:{at.id}, {self.settings}"
+        where = f"{devices[0].platform}:{','.join(str(d.id) for d in devices)}"
+        # Each process has its own part of a program of several.
+        part = (
+            f", {jax.process_index()} of {jax.process_count()}" if jax.process_count() > 1 else ""
+        )
+        return f"{arguments}, {where}{part}, {self.settings}"
+
+
+def _devices(sharding: Any) -> tuple[jax.Device, ...] | None:
+    """The devices of a sharding in its mesh's order; None where it has several and no mesh."""
+    if isinstance(sharding, NamedSharding):
+        return tuple(sharding.mesh.devices.flat)
+    found = tuple(sharding.device_set)
+    return found if len(found) == 1 else None
+
+
+def _text(sharding: Any) -> Any:
+    """A sharding without its devices."""
+    if sharding is None or len(sharding.device_set) == 1:
+        return sharding and sharding.memory_kind
+    mesh = sharding.mesh
+    types = [str(kind) for kind in mesh.axis_types]
+    return [*mesh.shape.items()], types, str(sharding.spec), sharding.memory_kind

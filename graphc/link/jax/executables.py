@@ -43,6 +43,9 @@ with jax.ensure_compile_time_eval():
     """The state of a thread in which nothing is being traced."""
 
 
+Inspect = Callable[[jax.stages.Compiled, Mapping[int, tuple[int, ...]]], None]
+
+
 class AbsentError(Exception):
     """There is no executable for such arguments yet."""
 
@@ -70,7 +73,12 @@ class Executables:
         known: The arguments that the function is specialized for.
         pure: Whether a call gives values while JAX traces other code.
         foreign: Whether it runs the user's code, which may depend on any setting of JAX.
+
+    Attributes:
+        inspect: Looks at what was compiled, given the places and shapes of its arguments.
     """
+
+    inspect: Inspect | None = None
 
     def __init__(
         self,
@@ -173,6 +181,7 @@ class Executables:
         if settings.jax_disable_jit or any(isinstance(x, jax.core.Tracer) for x in arguments):
             return self._inner(*arguments)
         key = CallKey.of(arguments)
+        key.refuse_scattered()
         entry = self._entries.get(key)
         is_absent = isinstance(failed, AbsentError)
         if entry is not None and not is_absent and entry is self._last_called(entry, arguments):
@@ -230,7 +239,7 @@ class Executables:
             if entry is None:
                 self.context.before_compile(self.known.shapes(arguments), self.known.items())
                 compile = partial(self._compile, arguments)
-                if key.place is None:
+                if key.devices is None:
                     entry, _ = compile()
                 else:
                     load = partial(self._load, key, arguments)
@@ -254,7 +263,7 @@ class Executables:
             return checks[number].error(a, b)  # type: ignore[no-any-return]
 
         try:
-            loaded = unpack(data, key.place, error)
+            loaded = unpack(data, key.devices or (), error)
         except Exception:  # whatever JAX does not accept, it can compile
             return None
         self._record("load", arguments, perf_counter() - start)
@@ -268,6 +277,8 @@ class Executables:
             lowered = self._lowered(jitted, arguments)
             tell("XLA compiles")
             compiled = lowered.compile()
+        if self.inspect is not None:
+            self.inspect(compiled, self.known.places(arguments))
         self._record("compile", arguments, perf_counter() - start)
 
         def serialized() -> bytes | None:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-SCOPE = "graphc_node_"
-"""How the name of a scope begins; its number follows."""
+from graphc.link.jax.hlo import ProgramText, Scopes
 
 MODULE = "graphc_profile"
 """The name of the profiled function, by which XLA's events are known to be of it."""
@@ -23,22 +21,11 @@ MODULE = "graphc_profile"
 MOST_EVENTS = 1_000_000
 """The number of events that JAX writes into a trace; it leaves out further ones."""
 
-_COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) .*\{$")
-_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = (.*)$")
-_HELD = re.compile(r"\b(?:calls|to_apply)=%?([\w.-]+)")
-_NAME = re.compile(r'op_name="([^"]*)"')
-_NUMBER = re.compile(rf"{SCOPE}(\d+)")
-_ARRAY = re.compile(r"\b(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
-_OPERAND = re.compile(r"%([\w.-]+)")
-
 HOLDERS = frozenset({"while", "conditional", "call"})
 """Instructions in which others run; these move the bytes."""
 
 FREE = frozenset({"bitcast", "constant", "get-tuple-element", "parameter", "tuple"})
 """Instructions that compute nothing."""
-
-Scopes = tuple[int, ...]
-"""Numbers of scopes, from the outermost to that of an operation."""
 
 
 @dataclass(frozen=True)
@@ -72,84 +59,25 @@ class Instruction:
 
 def instructions(text: str) -> dict[str, Instruction]:
     """The instructions of a compiled program, given its text, by their names."""
-    lines: dict[str, str] = {}
-    members: dict[str, list[str]] = {}
-    current: list[str] = []
-    for line in text.splitlines():
-        if found := _INSTRUCTION.match(line):
-            lines[found[1]] = found[2]
-            current.append(found[1])
-        elif opened := _COMPUTATION.match(line):
-            current = members.setdefault(opened[1], [])
-    reader = _Reader(lines, members)
-    return {name: reader.instruction(name) for name in lines}
+    program = ProgramText(text)
+    return {name: _instruction(program, name) for name in program.lines}
 
 
-class _Reader:
-    """The lines of a program's text: of instructions, and which of them each computation has."""
-
-    def __init__(self, lines: Mapping[str, str], members: Mapping[str, Sequence[str]]) -> None:
-        self.lines = lines
-        self.members = members
-
-    def instruction(self, name: str) -> Instruction:
-        """The instruction of that name."""
-        line = self.lines[name]
-        kind, operands = _call(line)
-        own = [self._size(x) for x in operands if x in self.lines]
-        size = 0 if kind in HOLDERS else self._size(name) + sum(own)
-        found = self._scopes(name)
-        outer = {path[:i] for path in found for i in range(len(path))}
-        scopes = tuple(path for path in dict.fromkeys(found) if path not in outer)
-        return Instruction(kind, scopes, size)
-
-    def _scopes(self, name: str) -> list[Scopes]:
-        """The scopes of an instruction; of one that applies computations, of what is in them."""
-        line = self.lines[name]
-        inner = [x for held in _HELD.findall(line) for x in self.members.get(held, ())]
-        computed = [x for x in inner if _call(self.lines[x])[0] not in FREE]
-        found = [path for x in computed for path in self._scopes(x)]
-        if found:
-            return found
-        named = _NAME.search(line)
-        numbers = tuple(map(int, _NUMBER.findall(named[1]))) if named else ()
-        return [numbers] if numbers else []
-
-    def _size(self, name: str) -> int:
-        line = self.lines[name]
-        return _bytes(line[: _type_end(line)])
+def _instruction(program: ProgramText, name: str) -> Instruction:
+    kind, operands = program.call(name)
+    own = [program.size(x) for x in operands if x in program.lines]
+    size = 0 if kind in HOLDERS else program.size(name) + sum(own)
+    found = _scopes(program, name)
+    outer = {path[:i] for path in found for i in range(len(path))}
+    scopes = tuple(path for path in dict.fromkeys(found) if path not in outer)
+    return Instruction(kind, scopes, size)
 
 
-def _type_end(line: str) -> int:
-    """Where the type ends with which an instruction's line begins: tuples have spaces in them."""
-    return _closing(line, 0) + 1 if line.startswith("(") else line.index(" ")
-
-
-def _closing(line: str, start: int) -> int:
-    """The place of the bracket that closes the one at a place."""
-    depth = 0
-    for i in range(start, len(line)):
-        depth += (line[i] == "(") - (line[i] == ")")
-        if not depth:
-            return i
-    return len(line)
-
-
-def _call(line: str) -> tuple[str, list[str]]:
-    """The kind of an instruction and the names of its operands."""
-    rest = line[_type_end(line) :].strip()
-    kind, _, _ = rest.partition("(")
-    start = len(kind)
-    return kind, _OPERAND.findall(rest[start : _closing(rest, start)])
-
-
-def _bytes(type: str) -> int:
-    """The size of an array, or of all in a tuple, given the text of the type."""
-    total = 0
-    for name, bits, lengths in _ARRAY.findall(type):
-        count = math.prod(int(n) for n in lengths.split(",") if n)
-        total += count if name == "pred" else count * int(bits) // 8
-    return total
+def _scopes(program: ProgramText, name: str) -> list[Scopes]:
+    """The scopes of an instruction; of one that applies computations, of what is in them."""
+    computed = [x for x in program.held(name) if program.call(x)[0] not in FREE]
+    found = [path for x in computed for path in _scopes(program, x)]
+    return found or program.scopes(name)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ from graphc.link.jax.bounded import Count
 from graphc.link.jax.fusions import (
     HOLDERS,
     MODULE,
-    SCOPE,
     Instruction,
     Run,
     TraceEvent,
@@ -35,6 +34,8 @@ from graphc.link.jax.fusions import (
     instructions,
     runs,
 )
+from graphc.link.jax.hlo import Scoped
+from graphc.link.jax.mesh import layout_of
 from graphc.link.jax.traced import TracedProgram
 from graphc.link.profile import Measurement, Part, Parts, Stopwatch, repeated
 from graphc.link.program import Program, observed
@@ -83,6 +84,7 @@ class _Profiled:
     Attributes:
         program: What is profiled.
         spec: How it is called.
+        layout: The mesh that it runs over, if there is one.
         arguments: NumPy arrays where values decide shapes, and else arrays of JAX's.
         nodes: Each operation that has a scope; its place is the scope's number.
         phases: The seconds that each phase of compiling took.
@@ -96,13 +98,23 @@ class _Profiled:
         self.spec = CallSpec.of(
             program.graph, program.host, single=False, facts=backend.facts(program)
         )
+        self.layout = layout_of(options)
         self.arguments = [
-            np.asarray(x) if i in self.spec.static else array(x, node.type, options)
-            for i, (x, node) in enumerate(zip(arguments, program.arguments, strict=True))
+            np.asarray(x) if i in self.spec.static else self._placed(i, x, options)
+            for i, x in enumerate(arguments)
         ]
-        self.nodes: list[Node] = []
+        self._scoped = Scoped()
+        self.nodes = self._scoped.nodes
         self.phases: dict[str, float] = {}
         self.text = ""
+
+    def _placed(self, place: int, value: Any, options: Mapping[str, Any]) -> Any:
+        """An argument as a call has it: on a device, or divided over the mesh as declared."""
+        node = self.program.arguments[place]
+        if self.layout is None:
+            return array(value, node.type, options)
+        whole = np.asarray(value, node.type.numpy_dtype)
+        return self.layout.home(self.spec.shardings[place]).put(whole, repr(node))
 
     def rebuilt(self) -> Program:
         """The program anew, as an observer may change it."""
@@ -110,7 +122,7 @@ class _Profiled:
 
     def compile(self) -> None:
         """Compile it."""
-        traced = TracedProgram(self.spec, self.rebuilt)
+        traced = TracedProgram(self.spec, self.rebuilt, self.layout)
         static = self.spec.static
         self._given = [x for i, x in enumerate(self.arguments) if i not in static]
 
@@ -132,17 +144,6 @@ class _Profiled:
         self.phases = dict(zip(("tracing", "lowering", "compiling by XLA"), taken, strict=True))
         self.text = compiled.as_text() or ""
         self._execute = traced.cut(compiled) if traced.is_bounded else compiled
-
-    def _scoped(self, node: Node, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that computes a node within a scope of its own."""
-        name = f"{SCOPE}{len(self.nodes)}"
-        self.nodes.append(node)
-
-        def run(*values: Any) -> Any:
-            with jax.named_scope(name):
-                return compute(*values)
-
-        return run
 
     def __call__(self) -> Any:
         return jax.block_until_ready(self._execute(*self._given))  # type: ignore[no-untyped-call]

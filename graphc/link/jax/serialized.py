@@ -28,6 +28,9 @@ LENGTH_BYTES = 4
 CUSTOM_CALL = re.compile(r"\bcustom_call(?: @(\w+))?")
 """A call of a library's function, in a lowered program's text."""
 
+SHARDINGS = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape"})
+"""The calls by which a program says how arrays are divided; the compiler replaces them."""
+
 PRODUCT = re.compile(r"\b(?:dot_general|dot|convolution)\b")
 """Operations whose precision depends on ``jax.default_matmul_precision``."""
 
@@ -57,7 +60,7 @@ def pack(lowered: jax.stages.Lowered, compiled: jax.stages.Compiled) -> bytes | 
     arguments: Any
     results: Any
     text = lowered.as_text()
-    called = CUSTOM_CALL.findall(text)
+    called = [name for name in CUSTOM_CALL.findall(text) if name not in SHARDINGS]
     if not all(name.startswith("lapack_") for name in called):
         return None
     try:
@@ -75,11 +78,11 @@ def pack(lowered: jax.stages.Lowered, compiled: jax.stages.Compiled) -> bytes | 
     return b"".join((len(head).to_bytes(LENGTH_BYTES, "little"), head, payload))
 
 
-def unpack(data: bytes, device: Any, error: CheckError) -> LoadedExecutable:
-    """Deserialize what ``pack`` gave, for a device.
+def unpack(data: bytes, devices: Sequence[jax.Device], error: CheckError) -> LoadedExecutable:
+    """Deserialize what ``pack`` gave, for a device or those of a mesh.
 
     Raises:
-        Exception: Of any kind, where ``pack`` did not give these bytes for the device.
+        Exception: Of any kind, where ``pack`` did not give these bytes for the devices.
     """
     end = LENGTH_BYTES + int.from_bytes(data[:LENGTH_BYTES], "little")
     head = json.loads(data[LENGTH_BYTES:end])
@@ -88,7 +91,7 @@ def unpack(data: bytes, device: Any, error: CheckError) -> LoadedExecutable:
     arguments = tree_structure(((0,) * head["arguments"], {}))
     results = tree_structure(_with_structure(head["results"], error))
     run = deserialize_and_load(
-        data[end:], arguments, results, backend=device.client, execution_devices=[device]
+        data[end:], arguments, results, backend=devices[0].client, execution_devices=devices
     )
     return LoadedExecutable(run, head["precise"])
 

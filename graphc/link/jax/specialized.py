@@ -17,7 +17,7 @@ from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.jax.bounded import Count
 from graphc.link.jax.call_key import KnownArguments
-from graphc.link.jax.executables import Executables, in_64_bits
+from graphc.link.jax.executables import Executables, Inspect, in_64_bits
 from graphc.link.jax.traced import TracedProgram
 
 FEW = 4
@@ -52,7 +52,9 @@ class Specialized:
         spec: CallSpec,
         donated: tuple[int, ...],
         context: CompileContext,
+        inspect: Inspect | None = None,
     ) -> None:
+        self.inspect = inspect
         self.traced = traced
         self.static = spec.static
         self.pure = spec.single
@@ -119,9 +121,11 @@ class Specialized:
 
         donated = tuple(i - sum(j < i for j in fixed) for i in self.donated if i not in fixed)
         known = KnownArguments(fixed, bounds)
-        made = Executables(
+        executables = Executables(
             specialized, donated, self.context, known, pure=self.pure, foreign=self.foreign
-        ).caller()
+        )
+        executables.inspect = self.inspect
+        made = executables.caller()
         execute = self.traced.cut(made) if bounds or self.traced.is_bounded else made
 
         def call(*arguments: Any) -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from graphc.implicit.policy import dense, materializing, policy_of, strictest
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.jax.bounded import LengthCheck, Ragged, checked, plain
+from graphc.link.jax.mesh import Layout, over
 from graphc.link.program import Program
 
 
@@ -18,12 +20,16 @@ class TracedProgram:
     """A program as a function that JAX traces; the program is made when that happens.
 
     Attributes:
+        layout: The mesh that it is traced for, on which its arguments lie.
         function: Gives the outputs, or the only one; where some are in buffers, as ``bounded``.
         is_bounded: Whether some are.
     """
 
-    def __init__(self, spec: CallSpec, program: Callable[[], Program]) -> None:
+    def __init__(
+        self, spec: CallSpec, program: Callable[[], Program], layout: Layout | None = None
+    ) -> None:
         self.program = program
+        self.layout = layout
         self.policy = policy_of()
         self.single = spec.single
         self.dtypes = [type.numpy_dtype for type in spec.results]
@@ -34,6 +40,7 @@ class TracedProgram:
         """Return the outputs where all lengths are known."""
         found = self._traced(arguments)
         results = [jnp.asarray(plain(y), d) for y, d in zip(found, self.dtypes, strict=True)]
+        results = self._placed(results, arguments)
         return results[0] if self.single else results
 
     def bounded(self, *arguments: Any) -> tuple[list[Any], list[LengthCheck]]:
@@ -45,12 +52,24 @@ class TracedProgram:
             y if isinstance(y, Ragged) else jnp.asarray(plain(y), d)
             for y, d in zip(found, self.dtypes, strict=True)
         ]
-        return results, pending
+        return self._placed(results, arguments), pending
 
     def _traced(self, arguments: Sequence[Any]) -> list[Any]:
         """Return the outputs; implicit ones become whole as the policies allow."""
-        with materializing(strictest(self.policy, policy_of())):
-            return [dense(y, "the output") for y in self.program().trace(*arguments)]
+        given = arguments if self.layout is None else map(self.layout.entered, arguments)
+        with materializing(strictest(self.policy, policy_of())), over(self.layout):
+            return [dense(y, "the output") for y in self.program().trace(*given)]
+
+    def _placed(self, results: list[Any], arguments: Sequence[Any]) -> list[Any]:
+        """The outputs on the mesh, where there is one."""
+        layout = self.layout
+        if layout is None:
+            return results
+        if not any(isinstance(x, jax.Array) for x in arguments):
+            # Nothing else says where the program runs.
+            results = [layout.anyhow(y) for y in results]
+        declared = [getattr(y.op, "sharding", None) for y in self.program().graph.outputs]
+        return [layout.left(y, s) for y, s in zip(results, declared, strict=True)]
 
     def cut(self, execute: Executable) -> Executable:
         """Turn a function that returns buffers into one that cuts them to length."""

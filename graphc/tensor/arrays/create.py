@@ -48,7 +48,14 @@ RANKS: dict[str, Shape] = {
 }
 
 
-def tensor(name: Any = None, *, dtype: Any = None, shape: Any = None, ndim: Any = None) -> Tensor:
+def tensor(
+    name: Any = None,
+    *,
+    dtype: Any = None,
+    shape: Any = None,
+    ndim: Any = None,
+    sharding: Any = None,
+) -> Tensor:
     """Return a symbolic input.
 
     Args:
@@ -57,10 +64,13 @@ def tensor(name: Any = None, *, dtype: Any = None, shape: Any = None, ndim: Any 
         dtype: Anything NumPy accepts as a dtype; ``config.floatX`` by default.
         shape: Lengths from 0 on, None where unknown.
         ndim: The number of axes of unknown length, instead of ``shape``.
+        sharding: How its values lie on the mode's mesh of devices: for each axis the name of an
+            axis of the mesh, a tuple of names, or None; see ``graphc.mesh``.
 
     Raises:
         ShapeError: Neither or both of ``shape`` and ``ndim``, or a negative length.
         DTypeError: No such dtype.
+        ShardingError: The sharding names an axis twice, or has more entries than axes.
 
     Example:
         >>> tensor("x", shape=(None, 3))
@@ -72,7 +82,7 @@ def tensor(name: Any = None, *, dtype: Any = None, shape: Any = None, ndim: Any 
         raise ShapeError("tensor: expected either shape or ndim.")
     if dtype is None:
         dtype = config.floatX
-    return TensorType(dtype, (None,) * ndim if shape is None else shape)(name)
+    return TensorType(dtype, (None,) * ndim if shape is None else shape)(name, sharding=sharding)
 
 
 def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
@@ -80,9 +90,11 @@ def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
     if fixed is not None:
         return TensorType(fixed, shape)
 
-    def construct(name: str | None = None, *, dtype: Any = None, shape: Any = shape) -> Tensor:
+    def construct(
+        name: str | None = None, *, dtype: Any = None, shape: Any = shape, sharding: Any = None
+    ) -> Tensor:
         _check_rank(kind, shape)
-        return tensor(name, dtype=dtype or config.floatX, shape=shape)
+        return tensor(name, dtype=dtype or config.floatX, shape=shape, sharding=sharding)
 
     construct.__name__ = construct.__qualname__ = kind
     lengths = ", ".join("?" if n is None else str(n) for n in shape)
@@ -92,9 +104,11 @@ def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
         name: Its name, in messages and as a keyword argument of functions.
         dtype: ``config.floatX`` by default.
         shape: Lengths that are known, and None for others.
+        sharding: How its values lie on the mode's mesh of devices: see ``graphc.mesh``.
 
     Raises:
         ShapeError: The shape has another number of axes.
+        ShardingError: The sharding does not fit the type.
 
     Example:
         >>> import graphc.tensor as gt

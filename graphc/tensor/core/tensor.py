@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from graphc.config import config
-from graphc.errors import AxisError, DTypeError, ShapeError, SymbolicValueError
+from graphc.errors import AxisError, DTypeError, ShapeError, SymbolicValueError, remedy_for
 from graphc.ir import (
     TINY,
     Constant,
@@ -397,7 +397,8 @@ class Tensor(Methods):
         """
         if isinstance(self.op, Constant | Leaf) or getattr(self.op, "is_shared", False):
             return self
-        return Tensor.input(self.type, name or self.name)
+        sharding = getattr(self.op, "sharding", None)
+        return Tensor.input(self.type, name or self.name, sharding)
 
     def dprint(self, **options: Any) -> str | None:
         """Print the graph as a tree; options as for ``graphc.dprint``."""
@@ -517,6 +518,9 @@ def _array(value: Any, dtype: Any) -> np.ndarray[Any, Any]:
         problem = f"{_short(value)} is no array of numbers: {str(error).rstrip('.')}."
         remedy = "Give numbers, nested lists of them, or a NumPy array."
         raise DTypeError(problem, remedy) from error
+    remedy = remedy_for(value, "") if array.dtype == object else ""
+    if remedy:
+        raise DTypeError(f"{_short(value)} is no array of numbers, and none of graphc's.", remedy)
     dtype_name(array.dtype)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 

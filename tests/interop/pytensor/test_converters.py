@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import warnings
@@ -21,10 +22,19 @@ from pytensor.tensor.elemwise import Elemwise
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import ArgumentError, ShapeError, UnsupportedOperationError
-from graphc.interop.pytensor import Application, Refusal, by_perform, from_pytensor, register
+from graphc.errors import ArgumentError, GraphcError, ShapeError, UnsupportedOperationError
+from graphc.interop.pytensor import (
+    Application,
+    Refusal,
+    by_perform,
+    from_pytensor,
+    register,
+    variables,
+)
 from graphc.interop.pytensor.table import converter_of, is_dense
 from graphc.ir.walk import reached
+from graphc.site import where
+from tests.interop.pytensor.oracle import check
 
 
 class Cubed(Op):  # type: ignore[misc]
@@ -89,6 +99,20 @@ def test_nodes_and_errors_have_the_line_of_pytensors_variable() -> None:
     f = graphc.function([from_pytensor(x)], from_pytensor(y), mode="NUMPY")
     with pytest.raises(ShapeError, match=f"test_converters.py:{line}$"):
         f([1.0, 2.0])
+
+
+def test_the_line_is_the_users_also_where_installed_packages_call_one_another() -> None:
+    x = pt.vector("x")
+    y = x.reshape((3, -1))
+    between = [(path + "/a.py", 1, "f", "") for path in (*variables.INSTALLED, pt.__path__[0])]
+    own = (__file__, 7, "f", "")
+    for trace, line in [
+        ([own, *between], "test_converters.py:7"),
+        ([*between, (functools.__file__, 909, "wrapper", "")], "a.py:1"),
+        ([(functools.__file__, 909, "wrapper", "")], None),
+    ]:
+        y.tag.trace = [trace]
+        assert where(variables.site_of(y)) == line
 
 
 ABSTRACT = """
@@ -171,6 +195,25 @@ def test_a_check_raises_the_exception_that_pytensor_would(mode: str) -> None:
     f = graphc.function([a], y * 2, mode=mode)
     with pytest.raises(IndexError, match="x is negative"):
         f(np.array([-1.0]))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        gt.exp,
+        lambda x: gt.vector() + gt.as_tensor(x),
+        lambda x: graphc.grad(gt.scalar() ** 2, x),
+        lambda x: graphc.function([x], gt.ones(3)),
+    ],
+)
+def test_a_variable_of_pytensors_in_place_of_an_array_is_told_how_to_become_one(use: Any) -> None:
+    with pytest.raises(GraphcError, match=r"It is PyTensor's: .*from_pytensor"):
+        use(pt.vector("x"))
+
+
+def test_a_sum_and_a_product_may_have_one_operand(mode: str) -> None:
+    x = pt.vector("x")
+    check([x], [pt.add(x), pt.mul(x)], [np.array([1.0, 2.0])], mode)
 
 
 def test_what_is_no_variable_is_refused() -> None:

@@ -26,11 +26,14 @@ from graphc.attention.mods import lifted
 from graphc.attention.parts import BLOCK
 from graphc.errors import ArgumentError
 from graphc.ir import Node, TensorType
-from graphc.link.jax.attention import plain
+from graphc.link.jax.attention import plain, ring, shards
 from graphc.link.jax.attention.functions import MaskFunction, ScoreFunction, captured
 from graphc.link.jax.attention.kernel import Spec, backward, forward
 from graphc.link.jax.attention.plain import Operands
 from graphc.link.jax.attention.programs import program_of
+from graphc.link.jax.attention.shards import Sharding
+from graphc.link.jax.explicit import explicit_mesh
+from graphc.link.jax.varying import vary_as, varying_together
 
 if TYPE_CHECKING:
     from graphc.attention.mask import BlockMask
@@ -45,6 +48,9 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
     scale: float | None = None,
     enable_gqa: bool = False,
     return_lse: bool = False,
+    *,
+    sequence_axis: Any = None,
+    ring: bool = False,
 ) -> Any:
     """Attention of JAX arrays, with a score function and a block mask.
 
@@ -64,6 +70,9 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
         scale: What products of queries and keys are multiplied by, ``1 / sqrt(E)`` by default.
         enable_gqa: Whether several heads of queries may read one head of keys.
         return_lse: Whether to give the logarithms of the sums of exponentials as well.
+        sequence_axis: Within ``jax.shard_map``, the mesh axis over whose devices the queries of a
+            sequence are sharded: indices and the block mask are those of the whole sequence.
+        ring: Whether keys and values are sharded as the queries are, and rotate.
 
     Returns:
         (B, Hq, Q, Ev) of the queries' dtype; zeros for a query that sees no key. With
@@ -86,13 +95,37 @@ def flex_attention(  # noqa: PLR0913, PLR0917 (PyTorch's arguments)
     """
     q, k, v = (_array(*x) for x in (("query", query), ("key", key), ("value", value)))
     types = [TensorType(x.dtype, x.shape) for x in (q, k, v)]
+    if sequence_axis is None:
+        shards.check_ring(ring)
+    else:
+        types = _of_sequence(types, sequence_axis, block_mask, ring)
     sizes = _checked(types, block_mask, enable_gqa)
     score, of_score = _score(score_mod)
     mask, of_mask, tables = _mask(block_mask, sizes)
     block = BLOCK if block_mask is None else block_mask.block_size
     spec = Spec(score, mask, block, _scale(scale, types[0]))
-    out, lse = _compiled(spec, q, k, v, tables, of_score, of_mask)
+    how = Sharding(queries=sequence_axis, ring=ring)
+    out, lse = _compiled(spec, how, q, k, v, tables, of_score, of_mask)
     return (out, lse) if return_lse else out
+
+
+def _of_sequence(
+    types: Sequence[TensorType], axis: Any, block_mask: BlockMask | None, ring: bool
+) -> list[TensorType]:
+    """The types of whole sequences, of which each device along an axis has a shard."""
+    count = shards.axis_size(axis)
+
+    def whole(x: TensorType, what: str, is_shard: bool) -> TensorType:
+        b, h, n, e = x.shape
+        assert n is not None
+        if not is_shard:
+            return x
+        if block_mask is not None:
+            shards.check_blocks(n * count, count, block_mask.block_size[what == "keys"], what)
+        return x.with_shape((b, h, n * count, e))
+
+    q, k, v = types
+    return [whole(q, "queries", True), whole(k, "keys", ring), whole(v, "keys", ring)]
 
 
 def _checked(types: Sequence[TensorType], block_mask: BlockMask | None, enable_gqa: bool) -> Sizes:
@@ -151,21 +184,37 @@ def _table(x: Any) -> Any:
     return x if isinstance(x, np.ndarray) and x.dtype == np.int32 else jnp.asarray(x, "int32")
 
 
-def _attention(spec: Spec, q: Any, k: Any, v: Any, *others: Any) -> tuple[Any, Any]:
+def _attention(spec: Spec, how: Sharding, *arrays: Any) -> tuple[Any, Any]:
+    """The result and the log-sum-exps of arrays that may be sharded."""
+    mesh = explicit_mesh(arrays[:3])
+    if mesh is not None:
+        found = shards.sharding_of(mesh, spec, arrays, how.ring)
+        results: tuple[Any, Any] = shards.over_mesh(_of_any_length, spec, mesh, found, arrays)
+        return results
+    if how.queries is None:
+        return _of_any_length(spec, *arrays)
+    q, k, v, tables, *captured = arrays
+    rows = shards.own_rows(tables, how.queries) if tables else ()
+    own = shards.Shard.of(spec, how, (q, k, v, rows, *captured))
+    return _of_any_length(own.spec, *own.arrays)
+
+
+def _of_any_length(spec: Spec, q: Any, k: Any, v: Any, *others: Any) -> tuple[Any, Any]:
     """The result and the log-sum-exps, where any length may be 0."""
+    q, k, v, *rest = varying_together((q, k, v, *others))
     if 0 in (*q.shape[:3], k.shape[2]):
         lse = jnp.full(q.shape[:3], -jnp.inf, jnp.promote_types(q.dtype, "float32"))
-        return jnp.zeros((*q.shape[:3], v.shape[3]), q.dtype), lse
-    out, lse = _attended(spec, *map(_with_elements, (q, k, v)), *others)
+        return vary_as((jnp.zeros((*q.shape[:3], v.shape[3]), q.dtype), lse), q)
+    out, lse = _attended(spec, *map(_with_elements, (q, k, v)), *rest)
     return out[..., : v.shape[3]], lse
 
 
 def _with_elements(x: Any) -> Any:
     """The array, or one zero where its last axis has no elements."""
-    return x if x.shape[-1] else jnp.zeros((*x.shape[:-1], 1), x.dtype)
+    return x if x.shape[-1] else vary_as(jnp.zeros((*x.shape[:-1], 1), x.dtype), x)
 
 
-_compiled = jax.jit(_attention, static_argnums=0)
+_compiled = jax.jit(_attention, static_argnums=(0, 1))
 """Compiled once for each structure of functions, and types of arrays."""
 
 
@@ -197,7 +246,7 @@ def _attended_backward(spec: Spec, kept: Any, g: Any) -> tuple[Any, ...]:
 
 
 def _instantiated(g: Any) -> Any:
-    return jnp.zeros(g.shape, g.dtype) if isinstance(g, SymbolicZero) else g
+    return vary_as(jnp.zeros(g.shape, g.dtype), g.aval) if isinstance(g, SymbolicZero) else g
 
 
 _attended.defvjp(_attended_forward, _attended_backward, symbolic_zeros=True)
@@ -209,13 +258,13 @@ _attended.defvjp(_attended_forward, _attended_backward, symbolic_zeros=True)
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _results(spec: Spec, *given: Any) -> tuple[Any, Any]:
     """The result and the log-sum-exps."""
-    return forward(spec, *given)
+    return ring.forward(spec, *given) if spec.ring else forward(spec, *given)
 
 
 @_results.defjvp
 def _results_tangent(spec: Spec, given: Any, tangents: Any) -> tuple[Any, Any]:
     def made(*given: Any) -> tuple[Any, Any]:
-        return plain.attention(spec, Operands(*given))
+        return plain.attention(spec, ring.with_all_keys(spec, Operands(*given)))
 
     return _results(spec, *given), jax.jvp(made, given, tangents)[1]
 
@@ -224,7 +273,7 @@ def _results_tangent(spec: Spec, given: Any, tangents: Any) -> tuple[Any, Any]:
 def _gradient(spec: Spec, wanted: Sequence[bool], *given: Any) -> tuple[Any, ...]:
     """The cotangents of q, k, v and the wanted captured arrays."""
     x = Operands(*given)
-    return tuple(backward(spec, *x, wanted))
+    return tuple((ring.backward if spec.ring else backward)(spec, *x, wanted))
 
 
 @_gradient.defjvp
@@ -232,6 +281,7 @@ def _gradient_tangent(
     spec: Spec, wanted: Sequence[bool], given: Any, tangents: Any
 ) -> tuple[Any, Any]:
     def made(*given: Any) -> tuple[Any, ...]:
-        return plain.gradient(spec, wanted, Operands(*given))
+        found = plain.gradient(spec, wanted, ring.with_all_keys(spec, Operands(*given)))
+        return ring.of_own_keys(spec, found)
 
     return _gradient(spec, wanted, *given), jax.jvp(made, given, tangents)[1]

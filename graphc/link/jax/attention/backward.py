@@ -20,6 +20,7 @@ from graphc.link.jax.attention.captured import Adder, pulled
 from graphc.link.jax.attention.forward import Scale, over_blocks, product, times
 from graphc.link.jax.attention.layout import Tables, wide
 from graphc.link.jax.attention.tiles import Tiles
+from graphc.link.jax.varying import vary_as
 
 
 class QueryArrays(NamedTuple):
@@ -113,13 +114,13 @@ def gradients(  # noqa: PLR0913, PLR0917 (arrays of attention)
             )
             return by_queries + product(some.swapaxes(1, 2), by_score, 2, 1, dtype), new
 
-        start = jnp.zeros((lengths.heads, k.shape[3], lengths.below), dtype)
+        start = vary_as(jnp.zeros((lengths.heads, k.shape[3], lengths.below), dtype), k)
         by_queries, totals = over_blocks(tiles, tables, row, step, (start, done[1]))
         by_queries = times(by_queries.swapaxes(1, 2), scale)
         return lengths.with_row(done[0], row, by_queries), totals
 
     none = Totals(jnp.zeros(keys.shape, dtype), jnp.zeros(values.shape, dtype), captured)
-    start = lengths.no_queries(k.dtype, k.shape[3]), none
+    start = vary_as((lengths.no_queries(k.dtype, k.shape[3]), none), k)
     by_queries, totals = lax.fori_loop(np.int32(0), np.int32(lengths.rows), of_row, start)
     by_keys = lengths.keys_back(times(totals.keys, after))
     by_values = lengths.keys_back(totals.values)

@@ -16,6 +16,7 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 from graphc.link.jax.implicit.interpreter import bound
+from graphc.link.jax.varying import vary_as
 
 Adder = Callable[[Any], Any]
 """A function that adds a block's gradient to a total."""
@@ -56,7 +57,7 @@ def pulled(
 
 
 def _zeros(aval: Any) -> Any:
-    return jnp.zeros(aval.shape, aval.dtype)
+    return vary_as(jnp.zeros(aval.shape, aval.dtype), aval)
 
 
 def _reads(jaxpr: Jaxpr, x: Any) -> dict[int, JaxprEqn] | None:

@@ -19,6 +19,7 @@ from graphc.attention.blocks import Decided, Tiling
 from graphc.attention.grids import compact
 from graphc.attention.intervals.interval import Interval, point
 from graphc.link.jax.attention.programs import KEPT, Program
+from graphc.link.jax.varying import vary_as
 
 ELEMENTS = 2**18
 """The elements that are evaluated at a time: a mebibyte for each intermediate of 32 bits."""
@@ -114,7 +115,8 @@ def _in_trace(
         return found.at[:, jnp.where(own, part, total)].set(new, mode="drop")
 
     steps = (count + (size - 1)) // size
-    every, some = lax.fori_loop(0, steps, step, jnp.zeros((2, total), bool))
+    none = vary_as(jnp.zeros((2, total), bool), undecided, *captured)
+    every, some = lax.fori_loop(0, steps, step, none)
     return every.reshape(undecided.shape), some.reshape(undecided.shape)
 
 

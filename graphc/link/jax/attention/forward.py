@@ -17,6 +17,7 @@ from jax import lax
 
 from graphc.link.jax.attention.layout import Tables, wide
 from graphc.link.jax.attention.tiles import Tiles
+from graphc.link.jax.varying import vary_as
 
 HEADS = ((0,), (0,))
 """The batch dimensions of products: one matrix for each head."""
@@ -61,12 +62,13 @@ def attention(
     before, after = Scale.of(scale, q.dtype)
     queries, keys, values = lengths.of_queries(q), lengths.of_keys(k), lengths.of_keys(v, 0)
     size = (lengths.heads, lengths.below)
-    start = State(
+    state = State(
         # Below all scores but -inf, so that differences of two are never NaN.
         jnp.full(size, np.finfo(dtype).min, dtype),
         jnp.zeros(size, dtype),
         jnp.zeros((*size, v.shape[3]), dtype),
     )
+    start = vary_as(state, q)
 
     def of_row(row: Any, done: tuple[Any, Any]) -> tuple[Any, Any]:
         own = times(lengths.row(queries, row), before)
@@ -81,7 +83,7 @@ def attention(
         return tuple(lengths.with_row(x, row, new) for x, new in zip(done, ended, strict=True))
 
     none = lengths.no_queries(q.dtype, v.shape[3]), lengths.no_queries(dtype)
-    out, sums = lax.fori_loop(np.int32(0), np.int32(lengths.rows), of_row, none)
+    out, sums = lax.fori_loop(np.int32(0), np.int32(lengths.rows), of_row, vary_as(none, q))
     return lengths.back(out), lengths.back(sums)
 
 

@@ -19,6 +19,7 @@ from graphc.link.jax.attention.backward import QueryArrays, Totals, gradients
 from graphc.link.jax.attention.forward import attention
 from graphc.link.jax.attention.layout import HeadGroup, Lengths, Tables, all_blocks, grouping, wide
 from graphc.link.jax.attention.tiles import KEYS_FIRST, QUERIES_FIRST, Tiles
+from graphc.link.jax.varying import vary_as
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,14 @@ class Spec:
         mask: The mask function, (b, h, q, k, *captured) of JAX scalars, or None.
         block: Queries and keys of a block.
         scale: The factor of products of queries and keys.
+        ring: The mesh axes along which keys and values rotate; none where they are whole.
     """
 
     score: Callable[..., Any] | None
     mask: Callable[..., Any] | None
     block: tuple[int, int]
     scale: float
+    ring: tuple[Any, ...] = ()
 
 
 def forward(  # noqa: PLR0913, PLR0917 (arrays of attention)
@@ -73,7 +76,7 @@ def forward(  # noqa: PLR0913, PLR0917 (arrays of attention)
     """
     if _is_empty(q, k):
         sums = jnp.full(q.shape[:3], -np.inf, wide(q.dtype))
-        return jnp.zeros((*q.shape[:3], v.shape[3]), q.dtype), sums
+        return vary_as((jnp.zeros((*q.shape[:3], v.shape[3]), q.dtype), sums), q)
     call = _Call(spec, q, k, tables, score_captured, mask_captured)
 
     def one(index: Any, own: Tables) -> tuple[Any, Any]:
@@ -132,7 +135,7 @@ def backward(  # noqa: PLR0913, PLR0917 (arrays of attention)
     """
     by = [x for x, flag in zip(score_captured, wanted, strict=True) if flag]
     if _is_empty(q, k):
-        return tuple(jnp.zeros(x.shape, x.dtype) for x in (q, k, v, *by))
+        return vary_as(tuple(jnp.zeros(x.shape, x.dtype) for x in (q, k, v, *by)), q)
     call = _Call(spec, q, k, tables, score_captured, mask_captured)
     rows = QueryArrays(q, out, lse, g_out.astype(q.dtype), g_lse.astype(wide(q.dtype)))
 
@@ -146,7 +149,7 @@ def backward(  # noqa: PLR0913, PLR0917 (arrays of attention)
         by_keys, by_values = group.added(totals.keys, dk), group.added(totals.values, dv)
         return Totals(by_keys, by_values, captured), dq
 
-    none = [jnp.zeros(x.shape, wide(x.dtype)) for x in (k, v, *by)]
+    none = vary_as([jnp.zeros(x.shape, wide(x.dtype)) for x in (k, v, *by)], q)
     (dk, dv, captured), dq = call.summed_over_groups(one, Totals(none[0], none[1], none[2:]))
     pairs = zip((dq, dk, dv, *captured), (q, k, v, *by), strict=True)
     return tuple(x.astype(like.dtype) for x, like in pairs)
@@ -176,7 +179,7 @@ class _Call:
         self.shared = heads // keyed
         whole = Lengths(batch, keyed, self.shared, queries, keys, spec.block)
         made = all_blocks(whole, spec.mask is not None)
-        counts, columns, *full = tables or made
+        counts, columns, *full = tables or vary_as(tuple(made), q)
         self.tables = Tables(counts, columns, *full)
         self.groups = grouping(self.tables, batch, heads, keyed)
         batches, own, of_keys = self.groups.sizes

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from graphc.attention.parts import paired
 from graphc.link.jax.attention.functions import tiled
 from graphc.link.jax.attention.kernel import Spec
+from graphc.link.jax.varying import vary_as
 
 
 class Operands(NamedTuple):
@@ -79,7 +80,7 @@ def gradient(spec: Spec, wanted: Sequence[bool], given: Operands) -> tuple[Any, 
 
     summed = (rows.shared.k, rows.shared.v, *rows.shared.captured)
     begin = tuple(jnp.zeros(x.shape, jnp.promote_types(x.dtype, rows.dtype)) for x in summed)
-    others, by_q = jax.lax.scan(row, begin, rows.each())
+    others, by_q = jax.lax.scan(row, vary_as(begin, given.q), rows.each())
     made = (rows.joined(by_q), *others)
     captured = [x for x, flag in zip(given.score_captured, wanted, strict=True) if flag]
     like = (given.q, given.k, given.v, *captured)

@@ -155,6 +155,8 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "clamp": lambda low, x, high: gt.minimum(gt.maximum(x, low), high),
     "select_n": selected,
     "copy": lambda x: x,
+    "pcast": lambda x: x,
+    "pvary": lambda x: x,
 }
 """Primitives by a function of scalars that computes them."""
 

@@ -19,6 +19,7 @@ from graphc.capture import Stripped
 from graphc.ir import Graph
 from graphc.link.jax.attention.functions import MaskFunction
 from graphc.link.jax.attention.importer import imported
+from graphc.link.jax.varying import Axes, vary, varying_axes, varying_together
 
 KEPT = 256
 """The number of structures of mask functions that are cached, of a few kilobytes each."""
@@ -77,7 +78,7 @@ class Program:
 
     def __call__(self, *given: Any) -> Any:
         """Whether the query sees the key, for (b, h, q, k, *captured)."""
-        (kept,) = jaxpr_as_fun(self.traced)(*given)
+        (kept,) = jaxpr_as_fun(self.traced)(*varying_together(given))
         return kept
 
 
@@ -100,7 +101,11 @@ def program_of(stripped: Stripped, captured: Sequence[Any]) -> Program:
         ArgumentError: It takes other arguments, or is written for symbolic arrays.
     """
     settings: Any = jax.config
-    return _traced(stripped, tuple(map(_type_of, captured)), settings.jax_enable_x64)
+    axes, wide = varying_axes(*captured), settings.jax_enable_x64
+    if axes:
+        avals = tuple([jax.typeof(vary(x, axes)) for x in captured])
+        return _traced_in_shards(stripped, avals, axes, jax.sharding.get_abstract_mesh(), wide)
+    return _traced(stripped, tuple(map(_type_of, captured)), wide)
 
 
 def _type_of(x: Any) -> Type:
@@ -115,5 +120,17 @@ _Typed: Any = jax.ShapeDtypeStruct
 def _traced(stripped: Stripped, types: tuple[Type, ...], wide: bool) -> Program:
     index = _Typed((), jnp.int32)
     captured = [_Typed(shape, dtype, weak_type=weak) for shape, dtype, weak in types]
+    return _program(stripped, index, captured)
+
+
+@lru_cache(KEPT)
+def _traced_in_shards(
+    stripped: Stripped, avals: tuple[Any, ...], axes: Axes, mesh: Any, wide: bool
+) -> Program:
+    """The function traced within ``jax.shard_map``, where all that it is given varies."""
+    return _program(stripped, jax.typeof(vary(jnp.int32(0), axes)), avals)
+
+
+def _program(stripped: Stripped, index: Any, captured: Sequence[Any]) -> Program:
     traced = jax.make_jaxpr(MaskFunction(stripped))(*[index] * len(INDICES), *captured)
     return Program(traced, *imported(traced, captured))

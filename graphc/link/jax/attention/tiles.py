@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graphc.link.jax.attention.layout import Lengths
+from graphc.link.jax.varying import vary_as
 
 QUERIES_FIRST = "bhgqk"
 KEYS_FIRST = "bhkgq"
@@ -62,6 +63,9 @@ class Tiles:
 
     def kept(self, row: Any, column: Any) -> Any:
         """The mask of a partial block: matrices, or an array that broadcasts to them."""
+        return vary_as(self._kept(row, column), row, column, *self.mask_captured)
+
+    def _kept(self, row: Any, column: Any) -> Any:
         lengths = self.lengths
         indices = self._indices(row, [column])
         numbers = column * np.int32(lengths.block[1]) + np.arange(lengths.block[1], dtype=np.int32)
@@ -74,7 +78,8 @@ class Tiles:
 
     def none_kept(self, row: Any, column: Any) -> Any:
         """A mask of the same shape that keeps nothing."""
-        return jnp.zeros(jax.eval_shape(self.kept, row, column).shape, bool)
+        none = jnp.zeros(jax.eval_shape(self.kept, row, column).shape, bool)
+        return vary_as(none, row, column, *self.mask_captured)
 
     def _matrix(self, heads: int, queries: int, keys: int) -> tuple[int, int, int]:
         return (heads, keys, queries) if self.axes == KEYS_FIRST else (heads, queries, keys)

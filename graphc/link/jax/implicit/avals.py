@@ -11,7 +11,6 @@ import jax.numpy as jnp
 
 from graphc.errors import ImplicitArrayError
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.policy import whole
 from graphc.implicit.treedef import Treedef, declares_implicit
 from graphc.ir import Node
 
@@ -84,22 +83,6 @@ def spread(
     for kind, value in zip(kinds, values, strict=True):
         said += [value] if kind is None else [other] * kind.count
     return tuple(said)
-
-
-def aval_of(x: Any) -> Any:
-    """Return the type of an array, or of the one that an implicit array represents."""
-    if not isinstance(x, ImplicitArray):
-        return jax.typeof(x)
-    _, leaves = Treedef.of(x)
-    if all(_is_plain(jax.typeof(leaf)) for leaf in leaves):
-        return jax.core.ShapedArray(x.shape, x.dtype)
-    # Shardings, and axes of meshes that it varies over, are what the whole would have.
-    (aval,) = jax.make_jaxpr(whole)(x).out_avals
-    return aval
-
-
-def _is_plain(aval: Any) -> bool:
-    return bool(jax.core.ShapedArray(aval.shape, aval.dtype, aval.weak_type) == aval)
 
 
 def owned(x: Any) -> Any:

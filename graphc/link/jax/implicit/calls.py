@@ -12,6 +12,7 @@ from jax.extend.core import JaxprEqn
 
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, spread, unflatten
 from graphc.link.jax.implicit.interpreter import inline, materialized_for, rule, used_results
+from graphc.link.jax.implicit.partition import can_shard, field_shardings
 from graphc.link.jax.implicit.transform import RequestedResults, closed, transformed
 
 
@@ -114,23 +115,22 @@ def custom_linear_solve(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]
 
 @rule("device_put")
 def device_put(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-    """Move an implicit array's arrays to devices, unless the whole is to be sharded."""
+    """Move an implicit array's arrays to devices, sharded as the whole is to be."""
     devices = eqn.params["devices"]
     moved = [
-        materialized_for(x, eqn) if _is_divided(device) else x
+        x if can_shard(device) else materialized_for(x, eqn)
         for x, device in zip(operands, devices, strict=True)
     ]
     leaves, kinds = flatten(moved)
-    said = {name: _repeated(kinds, eqn.params[name]) for name in MOVES if name in eqn.params}
+    said: dict[str, Any] = {name: _repeated(kinds, eqn.params[name]) for name in MOVES}
+    for kind, device in zip(kinds, devices, strict=True):
+        said.setdefault("devices", ())
+        said["devices"] += (device,) if kind is None else tuple(field_shardings(kind, device))
     return rebound(eqn, leaves, kinds, **said)
 
 
-MOVES = ("devices", "srcs", "copy_semantics")
-"""The parameters of ``device_put`` with an entry for each operand."""
-
-
-def _is_divided(device: Any) -> bool:
-    return isinstance(device, jax.sharding.Sharding) and not device.is_fully_replicated
+MOVES = ("srcs", "copy_semantics")
+"""The other parameters of ``device_put`` with an entry for each operand."""
 
 
 @rule("name", "copy", "optimization_barrier", "pcast", "pvary", "stop_gradient")

@@ -14,10 +14,10 @@ from jax.extend.core import JaxprEqn
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import materialized, materializing, policy_of
 from graphc.implicit.straight_through import StraightThrough
-from graphc.link.jax.implicit.avals import aval_of
 from graphc.link.jax.implicit.deferred import DeferredResult, Known, ResultType
 from graphc.link.jax.implicit.fields import advanced, any_moves, is_smooth, moves, pushed_forward
 from graphc.link.jax.implicit.interpreter import bound, inline, on_behalf, where_now, where_of
+from graphc.link.jax.implicit.partition import aval_of
 from graphc.link.jax.implicit.trace import StaticLeaf
 
 

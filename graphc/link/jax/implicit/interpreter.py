@@ -28,6 +28,9 @@ from graphc.implicit.array import OPENING, ImplicitArray
 from graphc.implicit.policy import materialized, policy_of
 from graphc.implicit.registry import default_classes, generation, handlers_for
 from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.link.jax.explicit import explicit_mesh, resharded, spec_of
+from graphc.link.jax.implicit import automatic
+from graphc.link.jax.varying import vary, varying_axes
 from graphc.site import mark_own, user_line
 
 Rule = Callable[[JaxprEqn, Sequence[Any]], Sequence[Any]]
@@ -263,18 +266,24 @@ def _array(variable: Any, x: Any) -> Any:
 
 def _handled(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     """Return the result of a handler, or of the operands' classes; else NotImplemented."""
+    several = eqn.primitive.multiple_results
+    avals = [x.aval for x in eqn.outvars]
     for name, handler in _candidates(eqn, operands):
+
+        def call(*operands: Any, handler: Any = handler) -> Any:
+            y = handler(*operands, **eqn.params)
+            return y if several or y is NotImplemented else [y]
+
         try:
             with _running(name, eqn, operands) as is_new:
-                found = handler(*operands, **eqn.params) if is_new else NotImplemented
+                found = automatic.handled(call, operands, avals) if is_new else NotImplemented
         except Exception as error:
             note = f"{name} handles {eqn.primitive}, at {where_of(eqn)}."
             if note not in getattr(error, "__notes__", ()):
                 error.add_note(note)
             raise
         if found is not NotImplemented:
-            several = eqn.primitive.multiple_results
-            return checked(eqn, found if several else [found], name)
+            return checked(eqn, found, name)
     return NotImplemented
 
 
@@ -354,8 +363,16 @@ def _checked(eqn: JaxprEqn, aval: Any, y: Any, name: str) -> Any:
 
 
 def as_typed(y: Any, aval: Any) -> Any:
-    """Make an array's dtype weak only where the wanted type's is."""
-    if isinstance(y, ImplicitArray) or jax.typeof(y).weak_type == aval.weak_type:
+    """Give an array the wanted type's weak dtype, sharding, and mesh axes that it varies over."""
+    if isinstance(y, ImplicitArray):
+        return y
+    y = _weakened(vary(y, varying_axes(aval)), aval)
+    mesh = explicit_mesh((y, aval))
+    return y if mesh is None else resharded(y, mesh, spec_of(aval))
+
+
+def _weakened(y: Any, aval: Any) -> Any:
+    if jax.typeof(y).weak_type == aval.weak_type:
         return y
     return primitives.convert_element_type_p.bind(
         y, new_dtype=aval.dtype, weak_type=aval.weak_type, sharding=None

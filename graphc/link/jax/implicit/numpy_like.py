@@ -9,10 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.experimental import sparse
+from jax.sharding import NamedSharding, PartitionSpec
 
+from graphc.implicit.array import is_implicit
 from graphc.implicit.functions import implicit
 from graphc.implicit.namespace import ArrayNamespace, has_implicit
+from graphc.link.jax.explicit import explicit_mesh, spec_of
 from graphc.link.jax.implicit.interpreter import on_behalf, where_now
+from graphc.link.jax.implicit.partition import aval_of
 from graphc.link.jax.implicit.trace import called
 
 
@@ -24,6 +28,11 @@ class JaxNamespace(ArrayNamespace):
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         return _run_through(getattr(jnp, name))
+
+    def matmul(self, a: Any, b: Any) -> Any:
+        """``a @ b``; where the summed axes are sharded over explicit axes, the sum over devices."""
+        sharding = _of_product(*[aval_of(x) if is_implicit(x) else x for x in (a, b)])
+        return _matmul(a, b) if sharding is None else _matmul(a, b, out_sharding=sharding)
 
     def dot_general(self, a: Any, b: Any, contract: Any, batch: Any = ((), ())) -> Any:
         return _dot_general(a, b, (contract, batch))
@@ -54,6 +63,20 @@ def _run_through(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _of_product(a: Any, b: Any) -> Any:
+    """The sharding of a matrix product of which JAX says that it is ambiguous; else None."""
+    mesh = explicit_mesh((a, b))
+    if mesh is None or min(jnp.ndim(a), jnp.ndim(b)) < 2:
+        return None
+    left, right = spec_of(a), spec_of(b)
+    if not left[-1] or left[-1] != right[-2]:
+        return None
+    batch = left[:-2] if len(left) >= len(right) else right[:-2]
+    named: Any = PartitionSpec
+    return NamedSharding(mesh, named(*batch, left[-2], right[-1]))
+
+
+_matmul = _run_through(jnp.matmul)
 _dot_general = _run_through(jax.lax.dot_general)
 _cast = _run_through(jax.lax.convert_element_type)
 _segment_sum = _run_through(jax.ops.segment_sum)

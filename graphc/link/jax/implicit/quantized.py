@@ -20,6 +20,9 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from graphc.implicit.quantized.coding import NORMAL_FLOATS, Coding
+from graphc.link.jax.explicit import explicit_mesh
+from graphc.link.jax.implicit import quantized_shards
+from graphc.link.jax.varying import vary, varying_axes, varying_together
 
 BLOCK = 2**18
 """The elements of a block: 1 MB of float32, half of the cache of a core and a tenth of a large
@@ -41,12 +44,16 @@ def matmul(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any) -
     It has derivatives with respect to x, scales and biases in both modes, and batches. That by x
     is a product with packed codes too.
     """
+    mesh = explicit_mesh((x, packed, *parts))
+    if mesh is not None:
+        return quantized_shards.sharded(matmul, coding, transposed, mesh, (x, packed, *parts))
+    x, packed, *parts = varying_together([x, packed, *parts])  # type: ignore[assignment]
     if x.ndim > 2:
         one = partial(matmul, coding, transposed)
         n = packed.shape[-2] if transposed else packed.shape[-1] * coding.per_word
         shape = (*x.shape[:-1], n)
         if 0 in (*shape, *packed.shape):
-            return jnp.zeros(shape, x.dtype)
+            return _zeros(shape, x)
         flat = [part.reshape(-1, *part.shape[-2:]) for part in (x, packed, *parts)]
         return lax.map(lambda each: one(*each), tuple(flat)).reshape(shape)
     return _bound(coding, transposed, x, packed, *parts)
@@ -57,13 +64,15 @@ product_p = Primitive("quantized_matmul")
 
 
 def _bound(coding: Coding, transposed: bool, *arrays: Any) -> Any:
-    return product_p.bind(*arrays, coding=coding, transposed=transposed)  # type: ignore[no-untyped-call]
+    given = varying_together(arrays)
+    return product_p.bind(*given, coding=coding, transposed=transposed)  # type: ignore[no-untyped-call]
 
 
 @product_p.def_abstract_eval  # type: ignore[untyped-decorator]
 def _abstract(x: Any, packed: Any, *parts: Any, coding: Coding, transposed: bool) -> Any:
     n = packed.shape[0] if transposed else packed.shape[1] * coding.per_word
-    return jax.core.ShapedArray((x.shape[0], n), x.dtype)
+    # All vary over the same axes of a mesh, as the result does.
+    return x.update(shape=(x.shape[0], n), weak_type=False)
 
 
 @product_p.def_impl  # type: ignore[untyped-decorator]
@@ -141,7 +150,7 @@ def _to_parts(coding: Coding, transposed: bool, held: Any, g: Any) -> Any:
         moved = along.T @ plane * _values(coding, _codes(coding, packed, i), g.dtype)
         return total + moved.reshape(*shape, coding.words_per_group).sum(-1), None
 
-    total = jnp.zeros(shape, g.dtype)
+    total = _zeros(shape, g)
     by_scales, _ = lax.scan(add, total, jnp.arange(coding.per_word))
     if not coding.has_biases:
         return (by_scales,)
@@ -185,7 +194,7 @@ def _forward(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any)
     rows, words = packed.shape
     if 0 in (*x.shape, rows, words):
         n = rows if transposed else words * coding.per_word
-        return jnp.zeros((x.shape[0], n), x.dtype)
+        return _zeros((x.shape[0], n), x)
     y = _way(coding, transposed, x, scales)(coding, x, packed, scales)
     for bias in biases:
         y = y + _with_biases(coding, transposed, x, bias)
@@ -206,6 +215,11 @@ def _with_biases(coding: Coding, transposed: bool, x: Any, biases: Any) -> Any:
     if transposed:
         return lax.dot_general(_group_sums(coding, x), biases, (((1,), (1,)), ((), ())))
     return jnp.repeat(x @ biases, coding.group_size, axis=1)
+
+
+def _zeros(shape: tuple[int, ...], x: Any) -> Any:
+    """Zeros of the dtype of x, which vary over the same axes of a mesh, as sums of it do."""
+    return vary(jnp.zeros(shape, x.dtype), varying_axes(x))
 
 
 def _divisor(n: int, limit: int) -> int:
@@ -237,7 +251,7 @@ def _few_by_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
         # One after the other: XLA would make a sum over an axis part of the loops above.
         return lax.scan(lambda total, each: (total + each, None), total, sums)[0], None
 
-    zero = jnp.zeros((per_word, groups, m, per_group), x.dtype)
+    zero = _zeros((per_word, groups, m, per_group), x)
     total, _ = lax.scan(add, zero, jnp.arange(rows // (many * TERMS)))
     return jnp.transpose(total, (2, 1, 3, 0)).reshape(m, -1)
 
@@ -296,7 +310,7 @@ def _few_by_columns(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
             total = total + _group(coding, k, *some)
         return total, None
 
-    zero = jnp.zeros((rows, m, per_group), x.dtype)
+    zero = _zeros((rows, m, per_group), x)
     total = (
         add(zero, 0)[0] if many == groups else lax.scan(add, zero, jnp.arange(groups // many))[0]
     )
@@ -352,7 +366,7 @@ def _by_blocks_of_rows(coding: Coding, x: Any, packed: Any, scales: Any, place: 
         plane = _plane(coding, _taken(packed, i, some), _taken(scales, i, some), place, x.dtype)
         return y + _taken(transposed, i, some).T @ plane, None
 
-    y, _ = lax.scan(add, jnp.zeros((x.shape[0], words), x.dtype), jnp.arange(count))
+    y, _ = lax.scan(add, _zeros((x.shape[0], words), x), jnp.arange(count))
     rest = count * some
     if rest == rows:
         return y
@@ -385,7 +399,7 @@ def _by_planes(coding: Coding, planes: Any, packed: Any, scales: Any) -> Any:
         plane = _plane(coding, packed, scales, place, x.dtype)
         return y + lax.dot_general(x, plane, (((1,), (1,)), ((), ()))), None
 
-    zero = jnp.zeros((planes.shape[1], packed.shape[0]), planes.dtype)
+    zero = _zeros((planes.shape[1], packed.shape[0]), planes)
     return lax.scan(add, zero, (jnp.arange(coding.per_word), planes))[0]
 
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, jaxpr_as_fun
 
-from graphc.link.jax.implicit.avals import aval_of
+from graphc.link.jax.implicit.partition import aval_of
 from graphc.link.jax.implicit.transform import closed
 
 COUNTS = {"num_consts", "num_carry"}

@@ -16,7 +16,7 @@ from graphc.implicit.policy import materialized, whole
 from graphc.implicit.registry import dispatch
 from graphc.implicit.straight_through import StraightThrough, operands_through
 from graphc.link.jax.implicit.applied import Derived, apply
-from graphc.link.jax.implicit.avals import ImplicitAvals, aval_of, flatten, spread, unflatten
+from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, spread, unflatten
 from graphc.link.jax.implicit.deferred import DeferredResult, Known
 from graphc.link.jax.implicit.fields import advanced, moves, pulled_back, replace_derivative
 from graphc.link.jax.implicit.function_pair import (
@@ -28,6 +28,7 @@ from graphc.link.jax.implicit.function_pair import (
     valued,
 )
 from graphc.link.jax.implicit.interpreter import bind
+from graphc.link.jax.implicit.partition import aval_of
 
 
 def straight_through(name: str, call: Callable[..., Any], operands: Sequence[Any]) -> Any:

@@ -17,8 +17,9 @@ from graphc.capture import lift
 from graphc.errors import ArgumentError
 from graphc.implicit.array import ImplicitArray, is_implicit
 from graphc.ir import Node
-from graphc.link.jax.implicit.avals import aval_of, owned
+from graphc.link.jax.implicit.avals import owned
 from graphc.link.jax.implicit.interpreter import inline, standing
+from graphc.link.jax.implicit.partition import aval_of
 
 
 class StaticLeaf:

@@ -1,0 +1,10 @@
+"""Tests that need several devices run in the processes that ``test_sharding.py`` starts."""
+
+from __future__ import annotations
+
+import os
+
+SEVERAL = "--xla_force_host_platform_device_count"
+
+if SEVERAL not in os.environ.get("XLA_FLAGS", ""):
+    collect_ignore = ["several_devices.py"]

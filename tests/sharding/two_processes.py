@@ -1,0 +1,62 @@
+"""A model over a mesh of two processes; ``test_sharding.py`` runs each, and compares the numbers.
+
+Run by hand: ``python -m tests.sharding.two_processes 0 12345 out.npz`` and the same with 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax.experimental.multihost_utils import process_allgather
+
+import graphc
+import graphc.tensor as gt
+from graphc.errors import ShardingError
+
+__all__ = ["trained"]
+
+
+def trained(mode: Any) -> list[Any]:
+    """What three steps of a recurrent model give, and the variables after them."""
+    random = np.random.default_rng(0)
+    x = gt.tensor3("x", sharding=(None, "data"))
+    w = graphc.shared(random.normal(size=(6, 6)) / 3, "w", sharding=(None, "model"))
+    b = graphc.shared(np.zeros(6), "b")
+    noise = gt.random.RandomStream(1).normal(size=(8, 6))
+
+    def advance(row: Any, h: Any) -> Any:
+        return gt.shard(gt.tanh(h @ w + row + b), ("data", "model"))
+
+    states = graphc.scan(advance, x, gt.zeros((8, 6)))
+    loss = graphc.Assert("positive")(((states[-1] - noise) ** 2).mean(), gt.all(states < 1))
+    factor = gt.linalg.cholesky(states @ states.mT + 8 * gt.eye(8))
+    outputs = [loss, graphc.Out(states[-1], sharding=("data",)), factor]
+    updates = [(p, p - 0.1 * graphc.grad(loss, p)) for p in (w, b)]
+    f = graphc.function([x], outputs, updates=updates, mode=mode)
+    value = random.normal(size=(5, 8, 6))
+    for _ in range(3):
+        found = f(value)
+    return [*found, *[p.get_value(borrow=True) for p in (w, b)]]
+
+
+def main(process: int, port: str, path: str) -> None:
+    jax.config.update("jax_num_cpu_devices", 4)
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(f"localhost:{port}", 2, process)
+    mode = graphc.Mode("JAX", mesh=graphc.mesh(data=4, model=2))
+    found = trained(mode)
+    w = graphc.shared(np.ones((8, 2)), sharding=("data",))
+    graphc.function([], [], updates=[(w, w + 1)], mode=mode)()
+    with pytest.raises(ShardingError, match="several processes"):
+        w.get_value()
+    with jax.enable_x64(True):
+        whole = [process_allgather(y, tiled=True) for y in found]
+    np.savez(path, *whole)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), *sys.argv[2:])
