@@ -34,6 +34,7 @@ class Settings:
     Attributes:
         model: PyMC's.
         layout: Of its value variables.
+        middle: The initial point, flat. PyTensor computes it, which is not for threads.
         mode: graphc's.
         draws: Draws of each chain that are kept.
         tune: Draws before these, to adapt to.
@@ -45,6 +46,7 @@ class Settings:
 
     model: Any
     layout: Layout
+    middle: np.ndarray[Any, Any]
     mode: Mode
     draws: int
     tune: int
@@ -124,7 +126,10 @@ def sample(  # noqa: PLR0913 (as pm.sample has)
         return _by_pymc(model, chosen, {**counts, "target_accept": target_accept, **options})
     layout = Layout.of(model)
     check_continuous(layout, "sample")
-    settings = Settings(model, layout, chosen, draws, tune, chains, seed, target_accept, options)
+    middle = layout.ravel(model.initial_point(0))
+    settings = Settings(
+        model, layout, middle, chosen, draws, tune, chains, seed, target_accept, options
+    )
     start = time.perf_counter()
     points, stats = SAMPLERS[sampler](settings)
     attributes = {"sampling_time": time.perf_counter() - start, "tuning_steps": tune}
@@ -187,7 +192,7 @@ def starts(
         ArgumentError: No point is found where these are finite.
     """
     rng = np.random.default_rng(settings.seed)
-    middle = settings.layout.ravel(settings.model.initial_point(0))
+    middle = settings.middle
     points = np.tile(middle, (settings.chains, 1))
     wrong = np.ones(settings.chains, bool)
     for _ in range(TRIES):
