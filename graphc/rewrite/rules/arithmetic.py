@@ -1,11 +1,25 @@
-"""Rules of arithmetic functions: forms that do not overflow on the way."""
+"""Rules of arithmetic functions: forms that neither overflow on the way nor cancel."""
 
 from __future__ import annotations
 
-from graphc.ir import is_float
-from graphc.rewrite.rule import Equation, equation
+from collections.abc import Iterator
+
+from graphc.ir import Node, is_float
+from graphc.rewrite.algebra.factors import multiple
+from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.rule import Equation, equation, rewrite
 from graphc.tensor.core.arithmetic import hypot
-from graphc.tensor.core.elementwise import isnan, logical_not, logical_or, sqrt, square
+from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
+from graphc.tensor.core.elementwise import (
+    add,
+    isnan,
+    logical_not,
+    logical_or,
+    multiply,
+    sqrt,
+    square,
+    subtract,
+)
 from graphc.tensor.core.tensor import Tensor
 
 
@@ -18,3 +32,52 @@ def neither_is_nan(a: Tensor, b: Tensor) -> Tensor:
 def sqrt_of_sum_of_squares(a: Tensor, b: Tensor) -> Equation:
     """The squares overflow from 1e154 on, and are 0 below 1e-162."""
     return Equation(sqrt(square(a) + square(b)), hypot(a, b))
+
+
+@rewrite("stabilize", add, subtract, dtypes=is_float)
+def square_of_difference(node: Node, op: object) -> Node | None:
+    """``x² + y² - 2 x y``, a distance squared, is lost to rounding where x is near y.
+
+    It may even be negative there. In what limits it to 0 and above, and in the gradient of that, a
+    compiler that computes it twice can round it to either side.
+    """
+    squares: list[Node] = []
+    products: list[tuple[float, Node]] = []
+    for sign, y in _summands(node, 1, levels=2):
+        c, x = multiple(y)
+        root = _root(x) if sign * c == 1 else None
+        if root is None:
+            products.append((sign * c, x))
+        else:
+            squares.append(root)
+    if len(squares) != 2 or len(products) != 1 or products[0][1].op is not multiply:
+        return None
+    (x, y), ((c, product),) = squares, products
+    (d, p), (e, q) = map(multiple, product.inputs)
+    if {p, q} != {x, y} or abs(c * d * e) != 2:
+        return None
+    return fitted(square(subtract(x, y) if c * d * e < 0 else add(x, y)), node)
+
+
+def _summands(node: Node, sign: int, levels: int) -> Iterator[tuple[int, Node]]:
+    """The terms of a sum or difference, each with its sign."""
+    if not levels or node.op not in {add, subtract}:
+        yield sign, node
+        return
+    x, y = node.inputs
+    yield from _summands(x, sign, levels - 1)
+    yield from _summands(y, -sign if node.op is subtract else sign, levels - 1)
+
+
+def _root(x: Node) -> Node | None:
+    """What a node is the square of, also with its axes moved."""
+    if x.op is square:
+        return x.inputs[0]
+    if not isinstance(x.op, ExpandDims | Squeeze | Transpose):
+        return None
+    root = _root(*x.inputs)
+    if root is None:
+        return None
+    if isinstance(x.op, ExpandDims) and isinstance(root.op, Squeeze) and x.op.axes == root.op.axes:
+        return root.inputs[0]
+    return Tensor.make(x.op, root)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 NAMES = (
     *("eight_schools", "hidden_markov", "correlated", "ordered", "mixture", "missing", "garch"),
-    *("truncated", "random_walk"),
+    *("truncated", "random_walk", "gaussian_process"),
 )
 
 
@@ -44,16 +44,7 @@ def near(model: Any) -> dict[str, np.ndarray[Any, Any]]:
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", NAMES)
 def test_values_and_gradients_are_those_of_pymc(name: str, mode: str) -> None:
-    check_values(MODELS[name](), mode)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("mode", ["NUMPY", "MLX"])  # docs/pymc.md says what XLA makes of it
-def test_a_gaussian_process_has_the_value_and_gradient_of_pymc(mode: str) -> None:
-    check_values(MODELS["gaussian_process"](), mode)
-
-
-def check_values(model: Any, mode: str) -> None:
+    model = MODELS[name]()
     point = near(model)
     f = logp(model, mode=mode)
     value, gradient = f(f.ravel(point))
