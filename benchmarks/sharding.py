@@ -99,7 +99,8 @@ def transformer(w: Mapping[str, Any], tokens: Any, library: Library) -> Any:
     def normal(x: Any) -> Any:
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
 
-    def layer(query: Any, key: Any, value: Any, out: Any, up: Any, down: Any, x: Any) -> Any:
+    def layer(*given: Any) -> Any:
+        query, key, value, out, up, down, x = given
         y = normal(x)
         heads = (*x.shape[:2], HEADS, WIDTH // HEADS)
         q, k, v = ((y @ w).reshape(heads).swapaxes(1, 2) for w in (query, key, value))
