@@ -101,7 +101,8 @@ def counted() -> dict[str, int]:
 def planned(f: graphc.Function) -> dict[str, int]:
     """The same as the plan has it; a collective in the loop is one of each layer."""
     placement = f.plan().placement
-    assert placement is not None and placement.memory is not None
+    assert placement is not None
+    assert placement.memory is not None
     sys.stdout.write(f"  {placement.memory}\n")
     found = defaultdict[str, int](int)
     for made in placement.collectives:

@@ -81,7 +81,7 @@ class Memory:
         return self.arguments + self.results - self.reused + self.temporary
 
     def __str__(self) -> str:
-        reused = f", {self.reused:,} of them of arguments" if self.reused else ""
+        reused = f" ({self.reused:,} in their place)" if self.reused else ""
         return (
             f"{self.total:,} bytes on each device: {self.arguments:,} of arguments, "
             f"{self.results:,} of results{reused}, {self.temporary:,} on the way"
