@@ -557,9 +557,10 @@ class Function(Generic[Result]):
     def plan(self, /, *args: Any, **kwargs: Any) -> Plan:
         """The plan of the program: its steps, with dtypes and the user's lines, and its rewrites.
 
-        In a mode with a mesh of devices it has the sharding of each output, and each collective of
-        the compiled program: how often, how many bytes on a device, and for which line. The program
-        is compiled for that. Its ``placement`` has the same as objects.
+        In a mode with a mesh of devices it has the sharding of each output, each collective of the
+        compiled program: how often, how many bytes on a device, and for which line; and the memory
+        that a call needs on each device. The program is compiled for that. Its ``placement`` has
+        the same as objects.
 
         Args:
             args: Arguments that lengths are taken from, as for a call, where the types of the
@@ -601,7 +602,8 @@ class Function(Generic[Result]):
         given = self._arranged(args, kwargs) if args or kwargs else types
         held = [x.op.store.value for x in self._shared]
         leaves = [self.leaves[i].op.array for i in own.slots]  # type: ignore[attr-defined]
-        return placement_of(own.program, self.mode, [*given, *held, *leaves], len(self._ins))
+        values = [*given, *held, *leaves]
+        return placement_of(own.program, self.mode, values, len(self._ins), own.donated)
 
     @cached_property
     def pure(self) -> Pure:

@@ -101,7 +101,7 @@ def _size(type: Any) -> str:
 
 
 def placement_of(
-    program: Program, mode: Mode, values: Sequence[Any], given: int
+    program: Program, mode: Mode, values: Sequence[Any], given: int, donated: Sequence[int]
 ) -> Placement | None:
     """How a compiled program lies on the mode's mesh; None where a length is not known.
 
@@ -110,6 +110,7 @@ def placement_of(
         mode: Has a mesh.
         values: Anything with a shape for each argument; where that decides a shape, its value.
         given: How many of the arguments are a call's own.
+        donated: The arguments whose buffers may be reused.
     """
     static = program.host.inputs if program.host else ()
     known: list[Any] = []
@@ -118,7 +119,7 @@ def placement_of(
         if None in shape or (i in static and isinstance(x, TensorType)):
             return None
         known.append(x if i in static else node.type.with_shape(shape))
-    return mode.backend.placement(program, mode.options, known, given)
+    return mode.backend.placement(program, mode.options, known, given, donated)
 
 
 @dataclass(frozen=True)
@@ -193,6 +194,8 @@ class Plan:
         yield from (f"    {made}" for made in placement.collectives)
         if not placement.collectives:
             yield "    no collectives"
+        if placement.memory is not None:
+            yield f"    {placement.memory}"
         yield from (f"    warning: {told}" for told in placement.gathered)
 
     def _done_to_loops(self) -> Iterator[str]:

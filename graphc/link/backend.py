@@ -278,7 +278,12 @@ class Backend:
         return None
 
     def placement(
-        self, program: Program, options: Mapping[str, Any], arguments: Sequence[Any], given: int
+        self,
+        program: Program,
+        options: Mapping[str, Any],
+        arguments: Sequence[Any],
+        given: int,
+        donated: Sequence[int],
     ) -> Placement | None:
         """How a compiled program lies on the mesh that the options name; None without one.
 
@@ -287,6 +292,7 @@ class Backend:
             options: Of the mode.
             arguments: The type of each argument, or its value where that decides a shape.
             given: How many of the arguments are a call's own.
+            donated: The arguments whose buffers may be reused.
         """
         return None
 

@@ -60,6 +60,35 @@ class Gathered:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """The bytes that a call needs on one device, as the compiler counts them.
+
+    Attributes:
+        arguments: Those of the device's parts of arguments, shared variables among them.
+        results: Those of its parts of results, new values of shared variables among them.
+        reused: Those of results that lie where arguments were.
+        temporary: Those of all that is computed on the way and is kept at the same time.
+    """
+
+    arguments: int
+    results: int
+    reused: int
+    temporary: int
+
+    @property
+    def total(self) -> int:
+        """All of them, what is reused once."""
+        return self.arguments + self.results - self.reused + self.temporary
+
+    def __str__(self) -> str:
+        reused = f" ({self.reused:,} in their place)" if self.reused else ""
+        return (
+            f"{self.total:,} bytes on each device: {self.arguments:,} of arguments, "
+            f"{self.results:,} of results{reused}, {self.temporary:,} on the way"
+        )
+
+
+@dataclass(frozen=True)
 class Placement:
     """How a compiled program lies on a mesh.
 
@@ -68,9 +97,11 @@ class Placement:
         results: How each result lies: an entry for each axis.
         collectives: What the devices exchange.
         gathered: The arguments that are made whole.
+        memory: What a call needs on one device; None where the compiler does not say.
     """
 
     mesh: str
     results: tuple[str, ...]
     collectives: tuple[Collective, ...]
     gathered: tuple[Gathered, ...]
+    memory: Memory | None

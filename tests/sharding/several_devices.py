@@ -456,6 +456,22 @@ def test_a_declared_sharding_that_is_not_kept_warns() -> None:
     graphc.function([a], gt.linalg.cholesky(gt.shard(a, ())), mode=MODE)(value)
 
 
+def test_a_plan_counts_the_memory_of_a_device() -> None:
+    x = gt.matrix("x", shape=(8, 64), sharding=("data", None))
+    w = graphc.shared(normal(64, 32), "w", shape=(64, 32), sharding=(None, "model"))
+    y = gt.tanh(x @ w)
+    updates = [(w, w - 0.1 * graphc.grad((y**2).sum(), w))]
+    f = graphc.function([x], graphc.Out(y, sharding=("data", "model")), updates=updates, mode=MODE)
+    memory = f.plan().placement.memory
+    rows, weights, table = 2 * 64 * 8, 64 * 16 * 8, 16  # a pointer for each of two results
+    assert memory.arguments == rows + weights
+    assert memory.results == 2 * 16 * 8 + weights + table
+    assert memory.reused == weights
+    assert 0 < memory.temporary < memory.total
+    assert memory.total == memory.arguments + memory.results - weights + memory.temporary
+    assert f"{rows + weights:,} of arguments" in str(f.plan())
+
+
 def test_a_plan_says_which_lengths_it_lacks() -> None:
     x = gt.matrix("x", sharding=("data", None))
     f = graphc.function([x], x.sum(0), mode=MODE)

@@ -267,6 +267,7 @@ class JAXBackend(Backend):
         options: Mapping[str, Any],
         arguments: Sequence[Any],
         given: int,
+        donated: Sequence[int],
     ) -> Placement | None:
         """How a program lies on the mode's mesh; None without one."""
         layout = layout_of(options)
@@ -275,7 +276,7 @@ class JAXBackend(Backend):
         from graphc.link.jax.collectives import placement  # noqa: PLC0415 (few programs need it)
 
         spec = CallSpec.of(program.graph, program.host, single=False, facts={}, given=given)
-        return placement(program, spec, layout, arguments, wide=wide(program))
+        return placement(program, spec, layout, arguments, donated, wide=wide(program))
 
     def copied(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
         """A copy of an array; one on a mesh stays there."""

@@ -20,7 +20,7 @@ from graphc.link.jax.hlo import ProgramText, Scoped, Scopes
 from graphc.link.jax.mesh import Layout
 from graphc.link.jax.placed import within
 from graphc.link.jax.traced import TracedProgram
-from graphc.link.placement import Collective, Gathered, Placement
+from graphc.link.placement import Collective, Gathered, Memory, Placement
 from graphc.link.program import Program, observed
 from graphc.loop import Loop
 from graphc.site import frames_up
@@ -176,7 +176,13 @@ def _by_argument(
 
 
 def placement(
-    program: Program, spec: CallSpec, layout: Layout, arguments: Sequence[Any], *, wide: bool
+    program: Program,
+    spec: CallSpec,
+    layout: Layout,
+    arguments: Sequence[Any],
+    donated: Sequence[int],
+    *,
+    wide: bool,
 ) -> Placement:
     """Compile a program for a mesh, with a scope for each operation, and read the result.
 
@@ -185,13 +191,14 @@ def placement(
         spec: How it is called.
         layout: The mesh.
         arguments: The type of each argument, or its value where that decides a shape.
+        donated: The arguments whose buffers may be reused.
         wide: Whether it computes in 64 bits.
     """
     scoped = Scoped()
     with observed(scoped):
         rebuilt = Program(program.graph, program.backend, program.host)
         traced = TracedProgram(spec, lambda: rebuilt, layout)
-        compiled = _compiled(traced, spec, layout, arguments, wide=wide)
+        compiled = _compiled(traced, spec, layout, arguments, donated, wide=wide)
     text = ProgramText(compiled.as_text() or "")
     passed = [i for i in range(len(arguments)) if i not in spec.static]
     places = {k: (i, arguments[i].shape) for k, i in enumerate(passed)}
@@ -210,11 +217,30 @@ def placement(
             )
             for k, (size, names) in _by_argument(text, shapes).items()
         ),
+        _memory(compiled),
+    )
+
+
+def _memory(compiled: jax.stages.Compiled) -> Memory | None:
+    found = compiled.memory_analysis()
+    if found is None:
+        return None
+    return Memory(
+        found.argument_size_in_bytes,
+        found.output_size_in_bytes,
+        found.alias_size_in_bytes,
+        found.temp_size_in_bytes,
     )
 
 
 def _compiled(
-    traced: TracedProgram, spec: CallSpec, layout: Layout, arguments: Sequence[Any], *, wide: bool
+    traced: TracedProgram,
+    spec: CallSpec,
+    layout: Layout,
+    arguments: Sequence[Any],
+    donated: Sequence[int],
+    *,
+    wide: bool,
 ) -> Any:
     static = {i: np.asarray(arguments[i]) for i in spec.static}
 
@@ -224,16 +250,14 @@ def _compiled(
             *[static[i] if i in static else next(left) for i in range(len(arguments))]
         )
 
-    given = [
-        _described(layout, type, sharding)
-        for i, (type, sharding) in enumerate(zip(arguments, spec.shardings, strict=True))
-        if i not in static
-    ]
+    passed = [i for i in range(len(arguments)) if i not in static]
+    given = [_described(layout, arguments[i], spec.shardings[i]) for i in passed]
+    reused = tuple(k for k, i in enumerate(passed) if i in donated)
     with ExitStack() as stack:
         stack.enter_context(within(layout))
         if wide:
             stack.enter_context(jax.enable_x64(True))
-        return jax.jit(function).lower(*given).compile()
+        return jax.jit(function, donate_argnums=reused).lower(*given).compile()
 
 
 def _described(layout: Layout, type: TensorType, sharding: Any) -> jax.ShapeDtypeStruct:
