@@ -5,14 +5,13 @@ The yearly sunspot numbers, 1700 to 2008; ``data/README.md`` has the source. The
 
     hidden[t] = tanh(spots[t] * w_in + hidden[t - 1] @ w + b),     next = hidden[-1] @ w_out
 
-The processes are of this machine, and the devices are its processor's, which shows as several. They
-make a mesh whose axis ``data`` divides each batch, and ``model`` the hidden units. Each process
-reads its own half of a batch. They save a checkpoint now and then, and begin with one if there is
-one. The same graph, trained on one device by one process, has to give the same weights. Run it with
-``make demo``.
+The processes are of this machine, and the devices are its processor's, which shows as several. Over
+these the batches are divided, and the weights too, which a step gathers before it uses them. Each
+process reads its own half of a batch. They save a checkpoint now and then, and begin with one if
+there is one. The same graph, trained on one device by one process, has to give the same weights.
+Run it with ``make demo``.
 """
 
-import os
 import socket
 import subprocess
 import sys
@@ -28,7 +27,7 @@ import graphc.tensor as gt
 ROOT = Path(__file__).parents[1]
 PROCESSES, DEVICES = 2, 4
 YEARS, HIDDEN, BATCH = 22, 16, 64
-STEPS, EVERY = 120, 40  # from one checkpoint to the next
+STEPS, EVERY = 30, 10  # from one checkpoint to the next
 HEARTBEAT = 10  # seconds after which a process that has died is missed
 
 
@@ -37,18 +36,21 @@ class Network:
 
     def __init__(self) -> None:
         draws = np.random.default_rng(0)
-        self.noise = graphc.random.RandomStream(1)
-        self.weights = [
-            graphc.shared(draws.normal(size=HIDDEN) / 4, "w_in", sharding=("model",)),
-            graphc.shared(draws.normal(size=(HIDDEN, HIDDEN)) / 4, "w", sharding=(None, "model")),
-            graphc.shared(np.zeros(HIDDEN), "b", sharding=("model",)),
-            graphc.shared(draws.normal(size=HIDDEN) / 4, "w_out", sharding=("model",)),
-        ]
+        initial = {
+            "w_in": draws.normal(size=HIDDEN) / 4,
+            "w": draws.normal(size=(HIDDEN, HIDDEN)) / 4,
+            "b": np.zeros(HIDDEN),
+            "w_out": draws.normal(size=HIDDEN) / 4,
+        }
+        self.weights = [graphc.shared(x, name, sharding=("data",)) for name, x in initial.items()]
         self.speeds = [
-            graphc.shared(np.zeros_like(w.get_value()), f"{w.name} speed", sharding=w.op.sharding)
-            for w in self.weights
+            graphc.shared(np.zeros_like(x), f"{name} speed", sharding=("data",))
+            for name, x in initial.items()
         ]
         self.step = graphc.shared(0, "step")
+        # Noise in the inputs, the same on any mesh, keeps the network from learning by heart.
+        self.stream = graphc.random.RandomStream(1)
+        self.noise = 0.05 * self.stream.normal(size=(BATCH, YEARS))
         self.spots = gt.matrix("spots", sharding=("data", None))
         self.following = gt.vector("following", sharding=("data",))
 
@@ -56,18 +58,16 @@ class Network:
     def variables(self) -> dict:
         """All that training goes on from."""
         named = [*self.weights, *self.speeds, self.step]
-        return {"noise": self.noise, **{x.name: x for x in named}}
+        return {"noise": self.stream, **{x.name: x for x in named}}
 
     def compiled(self, mode: graphc.Mode) -> graphc.Function:
         """A step of gradient descent with momentum, which returns the loss."""
-        w_in, w, b, w_out = self.weights
-        # Noise in the inputs, the same on any mesh, keeps the network from learning by heart.
-        spots = self.spots + 0.05 * self.noise.normal(size=(BATCH, YEARS))
+        w_in, w, b, w_out = [gt.shard(x, ()) for x in self.weights]
 
         def advance(now, hidden):
             return gt.tanh(now[:, None] * w_in + hidden @ w + b)
 
-        hidden = graphc.scan(advance, spots.T, gt.zeros((BATCH, HIDDEN)))[-1]
+        hidden = graphc.scan(advance, (self.spots + self.noise).T, gt.zeros((BATCH, HIDDEN)))[-1]
         loss = ((hidden @ w_out - self.following) ** 2).mean()
         updates = [(self.step, self.step + 1)]
         for x, speed in zip(self.weights, self.speeds, strict=True):
@@ -99,10 +99,8 @@ def train_together(process: int, address: str, folder: str) -> None:
     """What each of the processes does."""
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", DEVICES)
-    graphc.distributed.initialize(
-        address, PROCESSES, process, heartbeat_timeout_seconds=HEARTBEAT
-    )
-    mode = graphc.Mode("JAX", mesh=graphc.mesh(data=4, model=2))
+    graphc.distributed.initialize(address, PROCESSES, process, heartbeat_timeout_seconds=HEARTBEAT)
+    mode = graphc.Mode("JAX", mesh=graphc.mesh(data=-1))
     network = Network()
     if graphc.distributed.has_checkpoint(folder):
         graphc.distributed.load_checkpoint(folder, network.variables, mode)
@@ -122,16 +120,27 @@ def train_together(process: int, address: str, folder: str) -> None:
             graphc.distributed.print_once(text, flush=True)
 
 
-def started(folder: str) -> list[subprocess.Popen]:
-    """The processes, which begin at once."""
+def start(folder: str) -> list[subprocess.Popen]:
+    """Start the processes; what the first one prints comes by a pipe."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
-    command = [sys.executable, __file__]
+    commands = [[sys.executable, __file__, str(i), address, folder] for i in range(PROCESSES)]
+    outputs = [subprocess.PIPE] + (PROCESSES - 1) * [subprocess.DEVNULL]
     return [
-        subprocess.Popen([*command, str(i), address, folder], env={**os.environ})
-        for i in range(PROCESSES)
+        subprocess.Popen(command, stdout=output, text=True)
+        for command, output in zip(commands, outputs, strict=True)
     ]
+
+
+def follow(processes: list[subprocess.Popen]) -> None:
+    """Print the progress of training until it is done, without what its transport says."""
+    for line in processes[0].stdout:
+        if line.startswith(("Training", "step")):
+            print(line, end="", flush=True)
+    codes = [process.wait() for process in processes]
+    if any(codes):
+        sys.exit("A process failed.")
 
 
 def difference(folder: str, network: Network) -> float:
@@ -145,10 +154,8 @@ def difference(folder: str, network: Network) -> float:
 def main() -> None:
     """Train in two processes and in this one, and compare."""
     with tempfile.TemporaryDirectory() as folder:
-        processes = started(folder)
+        follow(start(folder))
         network = train_here()
-        if any([process.wait() for process in processes]):
-            sys.exit("A process failed.")
         largest = difference(folder, network)
     print(f"Largest difference of a weight from those of one device: {largest:.1e}")
     if largest > 1e-10:

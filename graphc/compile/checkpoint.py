@@ -11,11 +11,11 @@ import json
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -204,7 +204,10 @@ def _write_parts(file: IO[bytes], named: Mapping[str, Shared]) -> None:
                 parts = []
             shape = [*np.shape(value)]
         arrays |= {f"{i}.{k}": _bits(part) for k, (_, part) in enumerate(parts)}
-        described = [{"array": f"{i}.{k}", "start": start} for k, (start, _) in enumerate(parts)]
+        described = [
+            {"array": f"{i}.{k}", "start": start, "shape": part.shape}
+            for k, (start, part) in enumerate(parts)
+        ]
         contents[name] = {"dtype": variable.dtype, "shape": shape, "parts": described}
     arrays[CONTENTS] = np.frombuffer(json.dumps(contents).encode(), np.uint8)
     np.savez(file, allow_pickle=False, **arrays)
@@ -286,14 +289,19 @@ def _opened(folder: Path) -> Iterator[_Saved]:
             f"There is no checkpoint in {folder}.",
             "Ask graphc.distributed.has_checkpoint(path) first.",
         )
-    files: list[Any] = []
-    try:
-        for name in _listed(folder):
-            files.append(np.load(folder / name, allow_pickle=False))  # noqa: PERF401 (closed below)
-        yield _Saved(folder, files)
-    finally:
-        for file in files:
-            file.close()
+    with ExitStack() as stack:
+        # NumPy leaves a damaged file open that it opened itself.
+        opened = [stack.enter_context((folder / name).open("rb")) for name in _listed(folder)]
+        yield _Saved(folder, [np.load(file, allow_pickle=False) for file in opened])
+
+
+class _Part(NamedTuple):
+    """Where a part of an array is: in which file by which name, and where it is in the array."""
+
+    file: Any
+    array: str
+    start: list[int]
+    shape: list[int]
 
 
 class _Saved:
@@ -302,11 +310,11 @@ class _Saved:
     def __init__(self, folder: Path, files: list[Any]) -> None:
         self._folder = folder
         self._arrays: dict[str, Any] = {}
-        self._parts: dict[str, list[tuple[Any, str, tuple[int, ...]]]] = {}
+        self._parts: dict[str, list[_Part]] = {}
         for file in files:
             for name, array in json.loads(file[CONTENTS].tobytes()).items():
                 self._arrays[name] = array
-                own = [(file, x["array"], tuple(x["start"])) for x in array["parts"]]
+                own = [_Part(file, x["array"], x["start"], x["shape"]) for x in array["parts"]]
                 self._parts.setdefault(name, []).extend(own)
 
     def check_names(self, wanted: Iterable[str], partial: bool) -> None:
@@ -360,30 +368,26 @@ class _Saved:
         dtype = numpy_dtype(self._arrays[name]["dtype"])
         found = np.empty([s.stop - s.start for s in region], dtype)
         count = 0
-        for file, key, starts in self._parts[name]:
-            part = file[key].view(dtype)
-            ends = [start + n for start, n in zip(starts, part.shape, strict=True)]
-            bounds = [
-                (max(s.start, start), min(s.stop, end))
-                for s, start, end in zip(region, starts, ends, strict=True)
+        for part in self._parts[name]:
+            common = [
+                slice(max(s.start, start), min(s.stop, start + n))
+                for s, start, n in zip(region, part.start, part.shape, strict=True)
             ]
-            if all(first < last for first, last in bounds):
-                there = tuple(
-                    slice(first - s.start, last - s.start)
-                    for (first, last), s in zip(bounds, region, strict=True)
-                )
-                here = tuple(
-                    slice(first - start, last - start)
-                    for (first, last), start in zip(bounds, starts, strict=True)
-                )
-                found[there] = part[here]
-                count += prod(last - first for first, last in bounds)
+            if all(s.start < s.stop for s in common):
+                there = _moved(common, [s.start for s in region])
+                found[there] = part.file[part.array].view(dtype)[_moved(common, part.start)]
+                count += prod(s.stop - s.start for s in common)
         if count != found.size:
             raise CheckpointError(
                 f"The checkpoint {self._folder} has only a part of {name}.",
                 "Copy all of its directory.",
             )
         return found
+
+
+def _moved(region: Iterable[slice], start: Sequence[int]) -> distributed.Region:
+    """A region of an array as one of a part that begins elsewhere."""
+    return tuple(slice(s.start - n, s.stop - n) for s, n in zip(region, start, strict=True))
 
 
 def _home(variable: Shared, mode: Any) -> Any:
