@@ -246,6 +246,7 @@ def test_training_goes_on_after_the_death_of_a_process(
         assert second.poll() is None
         time.sleep(0.01)
     second.kill()
+    second.wait()
     first.communicate()  # it ends by itself: HEARTBEAT seconds after the other one at the latest
     assert first.returncode != 0
     stopped = distributed.Network()
