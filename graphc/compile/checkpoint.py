@@ -146,8 +146,11 @@ def _named(variables: Variables) -> dict[str, Shared]:
     Raises:
         ArgumentError: Something that is none, or has no name, or the name of another one.
     """
-    is_mapping = isinstance(variables, Mapping)
-    pairs = variables.items() if is_mapping else [(_name_of(x), x) for x in variables]
+    pairs = (
+        variables.items()
+        if isinstance(variables, Mapping)
+        else ((_name_of(x), x) for x in variables)
+    )
     found: dict[str, Shared] = {}
     for name, x in pairs:
         for path, variable in _parts(name, unwrapped(x)):
@@ -179,7 +182,7 @@ def _parts(name: str, x: Any) -> Iterator[tuple[str, Shared]]:
         for i, (generator, _) in enumerate(x.state_updates):
             yield f"{name}[{i}]", generator
     elif isinstance(x, ImplicitTensor) and all(isinstance(y, Shared) for y in x.inputs):
-        yield from zip(x.op.treedef.paths(name), x.inputs, strict=True)  # type: ignore[misc]
+        yield from zip(x.op.treedef.paths(name), x.inputs, strict=True)
     else:
         raise ArgumentError(
             f"A checkpoint of {name!r}: {x!r} is no shared variable.",

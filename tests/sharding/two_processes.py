@@ -50,8 +50,12 @@ def saved_and_shared(w: Any, process: int, path: Path, mode: Any) -> None:
     x = gt.matrix("x", sharding=("data", None))
     batch = graphc.distributed.global_array(rows, x, mode)
     assert batch.shape == (8, 2)
-    weighted = graphc.function([x], (x * w).sum(), updates=[(w, w + x)], mode=mode)
+    count = graphc.shared(0, "count")
+    weighted = graphc.function(
+        [x], (x * w).sum(), updates=[(w, w + x), (count, count + 1)], mode=mode
+    )
     assert float(weighted(batch)) == 2 * np.arange(16).sum()
+    assert count.get_value() == 1
     folder, step = path.with_name("saved"), graphc.shared(process, "step")
     before = w.get_value(borrow=True)
     graphc.distributed.save_checkpoint(folder, {"w": w, "step": step})

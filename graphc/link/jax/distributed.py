@@ -102,7 +102,7 @@ def global_array(local: Any, sharding: Any, mesh: Any) -> jax.Array:
     # An axis of a part that the process's devices do not divide evenly has no whole.
     with jax.enable_x64(True):
         try:
-            return jax.make_array_from_process_local_data(named, part)
+            found: jax.Array = jax.make_array_from_process_local_data(named, part)  # type: ignore[no-untyped-call]
         except ValueError as error:
             declared = as_sharding(given, part.ndim, subject)
             raise ShardingError(
@@ -110,6 +110,7 @@ def global_array(local: Any, sharding: Any, mesh: Any) -> jax.Array:
                 f"this process's devices of {layout.axes}.",
                 "Give each process a part whose lengths its own devices divide evenly.",
             ) from error
+    return found
 
 
 def _declared(sharding: Any) -> Any:
