@@ -17,6 +17,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -114,7 +115,8 @@ def _target(other: str, title: str) -> float:
     return LARGE if other != "JAX" or title == "marginal GP" else SMALL
 
 
-for _title in MODELS:
+# Without PyMC, these benchmarks are not there.
+for _title in MODELS if find_spec("pymc") else ():
     benchmark(f"pytensor jax {_title}")(partial(beside, "JAX", _title))
     benchmark(f"pytensor numba {_title}", long=True)(partial(beside, "NUMBA", _title))
 
@@ -157,7 +159,6 @@ def runs(title: str, way: str, folder: str, times: int) -> list[list[Any]]:
     return [json.loads(each.stdout) for each in done]
 
 
-@benchmark("pytensor warm")
 def warm_starts() -> Iterator[Line]:
     for title in ("radon", "HMM by scan"):
         seconds: dict[str, list[float]] = {"graphc": [], "mode": [], "JAX": []}
@@ -174,6 +175,9 @@ def warm_starts() -> Iterator[Line]:
             ratio = Ratio.of(seconds[way], seconds["JAX"])
             yield Line(f"first gradient, second process: {title}, {kind}", ratio, 1.0)
 
+
+if find_spec("pymc"):
+    benchmark("pytensor warm")(warm_starts)
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

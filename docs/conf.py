@@ -22,7 +22,7 @@ html_css_files = ["reference.css"]
 
 autodoc_default_options = {"members": True, "imported-members": True}
 autodoc_preserve_defaults = True
-autodoc_mock_imports = ["pytensor"]  # it takes seconds to load
+autodoc_mock_imports = ["pymc", "pytensor"]  # they take seconds to load
 autodoc_type_aliases = {"TensorLike": "TensorLike"}
 napoleon_numpy_docstring = False
 napoleon_custom_sections = [

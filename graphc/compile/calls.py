@@ -188,7 +188,7 @@ class _CurrentValue:
             value = self._placed(value)
             store.converted(value)
         elif self.home is not None:
-            value = self.home.put(value, self._subject)
+            value = self.home.keep(value, self._subject)
             if value is not store.value:
                 # It may share memory with what it was made of.
                 store.value, store.owned = value, False
@@ -205,4 +205,4 @@ class _CurrentValue:
         if self.home is None:
             return self.backend.array(value, self.type, self.options)
         array = np.asarray(self.backend.numpy(value), self.type.numpy_dtype)
-        return self.home.put(array, self._subject)
+        return self.home.keep(array, self._subject)

@@ -107,7 +107,7 @@ class Mode:
     def __getattr__(self, name: str) -> Any:
         more = (
             f", as it is no mode of PyTensor's. Use graphc.interop.pytensor.mode({self!r})."
-            if name in {"linker", "optimizer"}
+            if name in {"function_maker", "linker", "optimizer"}
             else "."
         )
         raise AttributeError(f"graphc.Mode has no attribute {name!r}{more}", name=name, obj=self)

@@ -56,7 +56,7 @@ def on_mesh(value: Any, type: TensorType, sharding: Sharding | None, mesh: Any) 
         return value
     backend = load(JAX)
     home = backend.home(sharding, {"mesh": mesh})
-    return value if home is None else home.put(value, f"A value of {type!r}")
+    return value if home is None else home.keep(value, f"A value of {type!r}")
 
 
 def divided(value: Any, type: TensorType) -> Any:

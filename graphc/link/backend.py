@@ -84,6 +84,9 @@ class Home(Protocol):
     def put(self, x: Any, subject: object) -> Any:
         """Bring an array there; the subject names it in messages."""
 
+    def keep(self, x: Any, subject: object) -> Any:
+        """Bring a value there that each of several processes has to give: the same one."""
+
     def told(self, x: Any, subject: object) -> Any:
         """Bring an array there; where the library traces it, declare that it is there."""
 

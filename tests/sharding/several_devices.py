@@ -19,7 +19,7 @@ import graphc.tensor as gt
 from graphc.attention import flex_attention
 from graphc.compile.cache import PROGRAMS
 from graphc.errors import BoundsError, CheckError, ShardingError, ShardingWarning
-from graphc.implicit import LowRank
+from graphc.implicit import LowRank, quantize
 
 HERE = "several_devices.py"
 GATHERED = pytest.mark.filterwarnings("ignore::graphc.errors.ShardingWarning")
@@ -119,13 +119,15 @@ def attention() -> Program:
     return [q, k, v], [y, *graphc.grad((y**2).sum(), [q, k, v])]
 
 
-LEFT, RIGHT = normal(6, 2), normal(2, 6)
+LEFT, RIGHT = normal(64, 2), normal(2, 64)
+PACKED = quantize(normal(64, 64), "int4")
 
 
 def implicit() -> Program:
     x = gt.matrix("x", sharding=("data", None))
-    w = graphc.shared(LowRank(LEFT, RIGHT))
-    return [x], [x @ w, graphc.grad(((x @ w) ** 2).sum(), w.inputs[0])]
+    w, q = graphc.shared(LowRank(LEFT, RIGHT)), graphc.shared(PACKED)
+    loss = ((x @ w @ q) ** 2).mean()
+    return [x], [x @ w, x @ q, *graphc.grad(loss, [x, w.inputs[0]])]
 
 
 CASES: dict[Callable[[], Program], list[Any]] = {
@@ -137,7 +139,7 @@ CASES: dict[Callable[[], Program], list[Any]] = {
     branches_and_orders: [normal(8)],
     batches: [normal(8, 6)],
     attention: [normal(4, 2, 16, 8) for _ in range(3)],
-    implicit: [normal(8, 6)],
+    implicit: [normal(8, 64)],
 }
 
 

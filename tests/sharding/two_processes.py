@@ -77,6 +77,17 @@ def saved_and_shared(w: Any, process: int, path: Path, mode: Any) -> None:
     graphc.distributed.print_once("once")
 
 
+def refused(mode: graphc.Mode, process: int) -> None:
+    """Values that are not the same in both processes, and that are to be parts of one array."""
+    key = graphc.shared(np.full(2, process), "key")
+    x = gt.vector("x", sharding=("data",))
+    draw = graphc.function([], key.sum(), mode=mode)
+    with pytest.raises(ShardingError, match="variable key is not the same in all processes"):
+        draw()
+    with pytest.raises(ShardingError, match=r"argument x.* is not the same in all processes"):
+        graphc.function([x], x.sum(), mode=mode)(np.full(8, process / 1.0))
+
+
 def main(process: int, port: str, path: str) -> None:
     jax.config.update("jax_num_cpu_devices", 4)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
@@ -88,6 +99,7 @@ def main(process: int, port: str, path: str) -> None:
     with pytest.raises(ShardingError, match="several processes"):
         w.get_value()
     saved_and_shared(w, process, Path(path), mode)
+    refused(mode, process)
     with jax.enable_x64(True):
         whole = [process_allgather(y, tiled=True) for y in found]
     np.savez(path, *whole)

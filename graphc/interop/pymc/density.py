@@ -171,7 +171,7 @@ def logp(  # noqa: PLR0913 (each of them is one choice)
         (('mu', 'sigma_log__'), 2)
         >>> value, gradient = f(f.ravel({"mu": 1.0, "sigma_log__": 0.0}))
         >>> print(value.round(3), gradient)
-        -3.982 [ 0. -1.]
+        -4.483 [ 0. -1.]
         >>> values, gradients = f(np.zeros((64, 2)))
         >>> values.shape, gradients.shape
         ((64,), (64, 2))

@@ -145,7 +145,9 @@ def _leading(given: Sequence[Any], rows: Mapping[str, np.ndarray[Any, Any]]) -> 
             "predictive: the results depend on no variable of the draws.",
             "pm.sample_prior_predictive draws from the prior.",
         )
-    leads = {x.name: rows[x.name].shape[: rows[x.name].ndim - x.ndim] for x in given}
+    leads: dict[str, tuple[int, ...]] = {
+        x.name: rows[x.name].shape[: rows[x.name].ndim - x.ndim] for x in given
+    }
     first = next(iter(leads.values()))
     for x in given:
         if leads[x.name] != first or rows[x.name].ndim < x.ndim:

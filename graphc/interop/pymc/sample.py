@@ -15,7 +15,7 @@ from graphc.compile.mode import Mode, get_mode
 from graphc.errors import ArgumentError, ModeError
 from graphc.interop.pymc.dataset import dataset, inference_data
 from graphc.interop.pymc.density import check_continuous, logp
-from graphc.interop.pymc.model import Layout, converted, model_of, pymc
+from graphc.interop.pymc.model import Layout, converted, model_of
 from graphc.interop.pytensor.linker import mode as pytensor_mode
 from graphc.ir import TensorType
 from graphc.tensor.arrays.vectorize import vectorize_graph
@@ -34,6 +34,7 @@ class Settings:
     Attributes:
         model: PyMC's.
         layout: Of its value variables.
+        middle: The initial point, flat. PyTensor computes it, which is not for threads.
         mode: graphc's.
         draws: Draws of each chain that are kept.
         tune: Draws before these, to adapt to.
@@ -45,6 +46,7 @@ class Settings:
 
     model: Any
     layout: Layout
+    middle: np.ndarray[Any, Any]
     mode: Mode
     draws: int
     tune: int
@@ -124,7 +126,10 @@ def sample(  # noqa: PLR0913 (as pm.sample has)
         return _by_pymc(model, chosen, {**counts, "target_accept": target_accept, **options})
     layout = Layout.of(model)
     check_continuous(layout, "sample")
-    settings = Settings(model, layout, chosen, draws, tune, chains, seed, target_accept, options)
+    middle = layout.ravel(model.initial_point(0))
+    settings = Settings(
+        model, layout, middle, chosen, draws, tune, chains, seed, target_accept, options
+    )
     start = time.perf_counter()
     points, stats = SAMPLERS[sampler](settings)
     attributes = {"sampling_time": time.perf_counter() - start, "tuning_steps": tune}
@@ -136,7 +141,9 @@ def _by_pymc(model: Any, mode: Mode, options: dict[str, Any]) -> Any:
     if mode.backend.name != "NUMPY" and "mp_ctx" not in options:
         options.setdefault("cores", 1)  # JAX and MLX cannot run in processes that are forked
     compiling = {"mode": pytensor_mode(mode)}
-    return pymc.sample(model=model, nuts_sampler="pymc", compile_kwargs=compiling, **options)
+    return import_module("pymc").sample(
+        model=model, nuts_sampler="pymc", compile_kwargs=compiling, **options
+    )
 
 
 def _results(
@@ -185,7 +192,7 @@ def starts(
         ArgumentError: No point is found where these are finite.
     """
     rng = np.random.default_rng(settings.seed)
-    middle = settings.layout.ravel(settings.model.initial_point(0))
+    middle = settings.middle
     points = np.tile(middle, (settings.chains, 1))
     wrong = np.ones(settings.chains, bool)
     for _ in range(TRIES):
@@ -229,7 +236,8 @@ def _by_nutpie(settings: Settings) -> Draws:
 
     def start(seed: int) -> np.ndarray[Any, Any]:
         one = replace(settings, seed=seed, chains=1)
-        return starts(one, lambda x: [np.stack([y]) for y in f(x[0])])[0]
+        (found,) = starts(one, lambda x: [np.stack([y]) for y in f(x[0])])
+        return np.asarray(found)
 
     start(settings.seed)  # so that an error is raised here, not in a thread of nutpie's
     model = compiled_pyfunc.from_pyfunc(

@@ -235,7 +235,14 @@ def converter_of(op: type) -> Converter | None:
     """The converter of operations of a class; None where there is none."""
     if op in own:
         return own[op]
-    found = (_listed(cls) for cls in op.__mro__ if cls is op or cls.__name__ in INHERITED)
+    # What is a graph in one version of PyMC may be Python code in another, by the same name.
+    names = [cls.__name__ for cls in op.__mro__]
+    is_graph = op.__module__.startswith("pymc.") and "OpFromGraph" in names
+    found = (
+        _listed(cls)
+        for cls in op.__mro__
+        if (cls is op and not is_graph) or cls.__name__ in INHERITED
+    )
     return next(filter(None, found), None)
 
 

@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from hashlib import blake2b
 from math import prod
 from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental.multihost_utils import process_allgather
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from graphc.errors import ArgumentError, ModeError, ShardingError
@@ -114,10 +116,21 @@ class Home:
             if self.sharding.is_fully_addressable or (is_array and not x.is_fully_addressable):
                 # Memory of NumPy's may be written to while the program still runs.
                 found = jax.device_put(x, self.sharding, may_alias=None if is_array else False)
-                return found.block_until_ready() if layout.waits else found
+                return found.block_until_ready() if is_array and layout.waits else found
             # Every process has the whole, of which it takes its part.
             whole = np.asarray(x)
             return jax.make_array_from_callback(whole.shape, self.sharding, whole.__getitem__)
+
+    def keep(self, x: Any, subject: object) -> Any:
+        """Bring a value here that every process has to give: the same one.
+
+        Raises:
+            ShardingError: A length cannot be divided, or processes give different values.
+        """
+        is_remote = isinstance(x, jax.Array) and not x.is_fully_addressable
+        if not (self.sharding.is_fully_addressable or is_remote):
+            _refuse_different(np.asarray(x), subject)
+        return self.put(x, subject)
 
     def told(self, x: Any, subject: object) -> Any:
         """Bring an array here; where JAX traces it, tell JAX that it is here."""
@@ -161,6 +174,19 @@ class Home:
             self.known.add(found)
             return True
         return False
+
+
+def _refuse_different(value: np.ndarray[Any, Any], subject: object) -> None:
+    """Raise where processes have different values; all of them have to call it."""
+    content = value.tobytes() + repr((value.dtype.str, value.shape)).encode()
+    digest = blake2b(content, digest_size=8).digest()
+    found = process_allgather(np.frombuffer(digest, np.uint8))
+    if (found != found[:1]).any():
+        raise ShardingError(
+            f"{subject} is not the same in all processes, and each would take its part of its own.",
+            "Give every process the whole array: seed random streams, and make a global array of "
+            "local batches by jax.make_array_from_process_local_data(sharding, batch).",
+        )
 
 
 class Layout:

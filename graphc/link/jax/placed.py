@@ -20,6 +20,7 @@ class _Argument:
     Attributes:
         home: Where it is to be.
         is_static: Whether its value decides a shape, so that it stays on the host.
+        is_compared: Whether processes have compared a value of it.
     """
 
     def __init__(self, place: int, home: Home, name: Callable[[int], str], static: bool) -> None:
@@ -27,6 +28,7 @@ class _Argument:
         self.home = home
         self.name = name
         self.is_static = static
+        self.is_compared = False
 
     def __str__(self) -> str:
         return f"The {self.name(self.place)}"
@@ -35,14 +37,19 @@ class _Argument:
         """Bring a value to its place.
 
         Raises:
-            ShardingError: The user put it on other devices, or a length cannot be divided.
+            ShardingError: The user put it on other devices, a length cannot be divided, or the
+                first value is not the same in all processes.
         """
         if isinstance(x, jax.core.Tracer):
             return x if self.is_static else self.home.constrained(x)
         if self.is_static:
             return np.asarray(x) if isinstance(x, jax.Array) else x
         self.home.refuse(x, self)
-        return self.home.put(x, self)
+        if self.is_compared:
+            return self.home.put(x, self)
+        # Once tells a local batch from a whole one, and each time would cost as much as a call.
+        self.is_compared = True
+        return self.home.keep(x, self)
 
 
 def on_mesh(

@@ -163,10 +163,11 @@ def sum_of_shares(node: Node, op: Sum) -> Node | None:
         found = _sum_of(f) if f.below and f.kind is Sum else None
         if found is None or not _is_of_exps(found[0]):
             continue
-        along = f.node.type.ndim == x.type.ndim and found[1] == op.axes
+        is_restored = isinstance(f.node.op, ExpandDims)
+        along = is_restored and f.node.type.ndim == x.type.ndim and found[1] == op.axes
         rest = rebuilt(x, {f.path: GONE}) if along or not f.node.type.ndim else None
         if rest is not None:
-            total = f.node.inputs[0] if isinstance(f.node.op, ExpandDims) else f.node
+            total = f.node.inputs[0] if is_restored else f.node
             return fitted(Tensor.make(op, rest) / total, node)
     return None
 

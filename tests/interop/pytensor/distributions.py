@@ -193,8 +193,9 @@ CORRELATION = np.array([[1.0, 0.3, -0.2], [0.3, 1.0, 0.1], [-0.2, 0.1, 1.0]])
 
 
 def _correlations(ndim: int) -> np.ndarray[Any, Any]:
-    """A matrix, as in newer versions of PyMC, or what is above its diagonal."""
-    return CORRELATION if ndim == 2 else CORRELATION[np.triu_indices(3, 1)]
+    """Its Cholesky factor, as in newer versions of PyMC, or what is above its diagonal."""
+    above = CORRELATION[np.triu_indices(3, 1)]
+    return np.linalg.cholesky(CORRELATION) if ndim == 2 else above
 
 
 def _lkj_cholesky(pm: Any, **options: Any) -> Any:

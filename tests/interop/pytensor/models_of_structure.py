@@ -89,9 +89,11 @@ def gaussian_copula(pm: Any) -> None:
 @case
 def correlations(pm: Any) -> None:
     corr = pm.LKJCorr("corr", n=3, eta=2)
-    above = corr if corr.ndim == 1 else corr[np.triu_indices(3, 1)]
-    matrix = pt.zeros((3, 3))[np.triu_indices(3, 1)].set(above)
-    matrix = matrix + matrix.T + pt.eye(3)
+    if corr.ndim == 1:
+        above = pt.zeros((3, 3))[np.triu_indices(3, 1)].set(corr)
+        matrix = above + above.T + pt.eye(3)
+    else:  # newer versions have the Cholesky factor
+        matrix = corr @ corr.T
     sd = pm.HalfNormal("sd", 1, shape=3)
     cov = sd[:, None] * matrix * sd[None, :]
     pm.MvNormal("y", np.zeros(3), cov=cov, observed=random.normal(size=(8, 3)))

@@ -88,7 +88,7 @@ def compared(name: str) -> tuple[Any, ...]:
 
 WITH_VALUES = [name for name, row in TABLE.items() if "values" not in row.lacks]
 WITH_DRAWS = [name for name, row in TABLE.items() if "draws" not in row.lacks]
-FEW = {"StudentT", "ZeroInflatedPoisson", "MvNormal", "AR"}
+FEW = {"Gumbel", "ZeroInflatedPoisson", "MvNormal", "AR"}
 """What ``make test`` runs: a function of one value, a mixture, a vector, a scan."""
 
 

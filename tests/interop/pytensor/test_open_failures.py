@@ -101,6 +101,7 @@ DRAWS = {
 
 @pytest.mark.whole
 @pytest.mark.parametrize("name", DRAWS)
+@pytest.mark.filterwarnings("ignore:RandomVariable Ops will stop")
 def test_distributions_are_drawn_from(name: str, mode: str) -> None:
     draw, parameters, mean = DRAWS[name]
     generator = pytensor.shared(np.random.default_rng(3))

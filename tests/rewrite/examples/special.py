@@ -53,5 +53,9 @@ LEFT_ALONE: dict[str, list[Node]] = {
         w - make(LogSumExp((0, 1)), x),
     ],
     "log_of_weighted_sum_of_exp": [gt.log(gt.sum(w * x, 1)), gt.log(gt.sum(e, 1))],
-    "sum_of_shares": [gt.sum(w / total, 0), gt.sum(shares / gt.expand_dims(gt.sum(x, 1), 1), 1)],
+    "sum_of_shares": [
+        gt.sum(w / total, 0),
+        gt.sum(shares / gt.expand_dims(gt.sum(x, 1), 1), 1),
+        gt.sum(x / gt.sum(gt.exp(gt.stack([x, x])), 0), 0),
+    ],
 }
