@@ -14,7 +14,7 @@ PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/.installed  ## fit nine models to real data on every backend, and draw them into build/
+demo: $(VENV)/.installed  ## fit ten models to real data on every backend, and draw them into build/
 	@$(BIN)/python examples/oring.py
 	@echo
 	@$(BIN)/python examples/oring_posterior.py
@@ -32,6 +32,8 @@ demo: $(VENV)/.installed  ## fit nine models to real data on every backend, and 
 	@$(BIN)/python examples/earthquakes_posterior.py
 	@echo
 	@$(BIN)/python examples/sunspot_cycle.py
+	@echo
+	@$(BIN)/python examples/distributed.py
 
 test: $(VENV)/.installed  ## run the tests and every example of the documentation, in ten minutes
 	@$(PYTEST) -m "not exhaustive"

@@ -145,6 +145,10 @@ class ShardingError(GraphcError, ValueError):
     """A sharding that does not fit an array or the mesh, or an array on other devices than that."""
 
 
+class CheckpointError(GraphcError, ValueError):
+    """A checkpoint is not there, is damaged, does not fit the variables, or cannot be written."""
+
+
 class OperationError(GraphcError, RuntimeError):
     """An operation that failed in a call of a compiled function, or while JAX traced it."""
 

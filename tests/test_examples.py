@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -241,3 +242,30 @@ def test_a_marginal_likelihood_and_its_gradient_are_what_scikit_learn_finds(
     np.testing.assert_allclose(likelihood, -734.1483143820407, rtol=1e-9)
     wanted = [2 * 48.53391394, -669.12115949, -663.40147697, 49.83463307, 2 * 263.33957682]
     np.testing.assert_allclose(slope, wanted, rtol=1e-6)
+
+
+@pytest.mark.exhaustive
+def test_training_goes_on_after_the_death_of_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    distributed = importlib.import_module("distributed")
+    folder = str(tmp_path)
+    first, second = distributed.start(folder)
+    while not graphc.distributed.has_checkpoint(folder):
+        assert first.poll() is None
+        assert second.poll() is None
+        time.sleep(0.01)
+    second.kill()
+    second.wait()
+    first.communicate()  # it ends by itself: HEARTBEAT seconds after the other one at the latest
+    assert first.returncode != 0
+    stopped = distributed.Network()
+    graphc.distributed.load_checkpoint(folder, stopped.variables)
+    assert 0 < stopped.step.get_value() < distributed.STEPS
+    processes = distributed.start(folder)
+    printed, _ = processes[0].communicate()
+    assert f"from step {stopped.step.get_value()}" in printed
+    assert [process.wait() for process in processes] == [0, 0]
+    assert distributed.difference(folder, distributed.train_here()) < 1e-10

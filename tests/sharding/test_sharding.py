@@ -71,9 +71,14 @@ def test_two_processes_compute_what_one_device_does(tmp_path: Path) -> None:
             )
             for i, path in enumerate(paths)
         ]
-        for process in processes:
+        for i, process in enumerate(processes):
             printed, _ = process.communicate()
             assert process.returncode == 0, printed
+            assert ("once" in printed.splitlines()) == (i == 0)
+    # One process reads what two have written.
+    w = graphc.shared(np.zeros((8, 2)), "w")
+    graphc.distributed.load_checkpoint(tmp_path / "saved", [w], partial=True)
+    np.testing.assert_array_equal(w.get_value(), np.arange(16.0).reshape(8, 2) + 2)
     wanted = [*map(np.asarray, trained("JAX"))]
     for path in paths:
         with np.load(path) as found:

@@ -6,6 +6,7 @@ Run by hand: ``python -m tests.sharding.two_processes 0 12345 out.npz`` and the 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ from jax.experimental.multihost_utils import process_allgather
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import ShardingError
+from graphc.errors import CheckpointError, ShardingError
 
 __all__ = ["trained"]
 
@@ -43,6 +44,39 @@ def trained(mode: Any) -> list[Any]:
     return [*found, *[p.get_value(borrow=True) for p in (w, b)]]
 
 
+def saved_and_shared(w: Any, process: int, path: Path, mode: Any) -> None:
+    """Batches of two processes, and a checkpoint that each of them writes a part of."""
+    rows = np.arange(8.0).reshape(4, 2) + 8 * process
+    x = gt.matrix("x", sharding=("data", None))
+    batch = graphc.distributed.global_array(rows, x, mode)
+    assert batch.shape == (8, 2)
+    count = graphc.shared(0, "count")
+    weighted = graphc.function(
+        [x], (x * w).sum(), updates=[(w, w + x), (count, count + 1)], mode=mode
+    )
+    assert float(weighted(batch)) == 2 * np.arange(16).sum()
+    assert count.get_value() == 1
+    folder, step = path.with_name("saved"), graphc.shared(process, "step")
+    before = w.get_value(borrow=True)
+    graphc.distributed.save_checkpoint(folder, {"w": w, "step": step})
+    w.set_value(np.zeros((8, 2)))
+    step.set_value(7)
+    graphc.distributed.load_checkpoint(folder, {"w": w, "step": step}, mode)
+    found = w.get_value(borrow=True)
+    assert found.sharding == before.sharding
+    for part, wanted in zip(found.addressable_shards, before.addressable_shards, strict=True):
+        np.testing.assert_array_equal(part.data, wanted.data)
+    assert int(step.get_value()) == 0  # what all processes have in common is the first one's
+    columns = graphc.shared(np.zeros((8, 2)), sharding=(None, "model"))
+    graphc.distributed.load_checkpoint(folder, {"w": columns}, mode, partial=True)
+    for part in columns.get_value(borrow=True).addressable_shards:
+        np.testing.assert_array_equal(part.data, (np.arange(16.0).reshape(8, 2) + 2)[part.index])
+    names = ["w", "w" if process == 0 else "exq"]
+    with pytest.raises(CheckpointError, match="by process 1" if process == 0 else "no exq"):
+        graphc.distributed.load_checkpoint(folder, dict.fromkeys(names, w), mode, partial=True)
+    graphc.distributed.print_once("once")
+
+
 def refused(mode: graphc.Mode, process: int) -> None:
     """Values that are not the same in both processes, and that are to be parts of one array."""
     key = graphc.shared(np.full(2, process), "key")
@@ -57,13 +91,14 @@ def refused(mode: graphc.Mode, process: int) -> None:
 def main(process: int, port: str, path: str) -> None:
     jax.config.update("jax_num_cpu_devices", 4)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
-    jax.distributed.initialize(f"localhost:{port}", 2, process)
+    graphc.distributed.initialize(f"localhost:{port}", 2, process)
     mode = graphc.Mode("JAX", mesh=graphc.mesh(data=4, model=2))
     found = trained(mode)
     w = graphc.shared(np.ones((8, 2)), sharding=("data",))
     graphc.function([], [], updates=[(w, w + 1)], mode=mode)()
     with pytest.raises(ShardingError, match="several processes"):
         w.get_value()
+    saved_and_shared(w, process, Path(path), mode)
     refused(mode, process)
     with jax.enable_x64(True):
         whole = [process_allgather(y, tiled=True) for y in found]

@@ -184,8 +184,8 @@ def _refuse_different(value: np.ndarray[Any, Any], subject: object) -> None:
     if (found != found[:1]).any():
         raise ShardingError(
             f"{subject} is not the same in all processes, and each would take its part of its own.",
-            "Give every process the whole array: seed random streams, and make a global array of "
-            "local batches by jax.make_array_from_process_local_data(sharding, batch).",
+            "Give every process the whole array: seed random streams, and make one array of local "
+            "batches by graphc.distributed.global_array(batch, x, mode).",
         )
 
 
