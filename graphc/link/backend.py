@@ -377,9 +377,11 @@ def as_numpy(value: Any) -> np.ndarray[Any, Any]:
         TypeError, ValueError: It is none.
         ShardingError: Other processes have parts of it.
     """
-    refuse_remote(value)
     try:
         found = np.asarray(value)
+    except RuntimeError:
+        refuse_remote(value)
+        raise
     except (TypeError, ValueError):
         # NumPy does not know all dtypes of other libraries: it takes no bfloat16 of MLX's.
         library = type(value).__module__.partition(".")[0].upper()

@@ -95,8 +95,11 @@ def _copy(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 
 def to_numpy(value: Any) -> np.ndarray[Any, Any]:
     """Convert to a NumPy array, which may share memory and is then read-only."""
-    refuse_remote(value)
-    return np.asarray(value)
+    try:
+        return np.asarray(value)
+    except RuntimeError:
+        refuse_remote(value)
+        raise
 
 
 def device_of(options: Mapping[str, Any]) -> Any:
