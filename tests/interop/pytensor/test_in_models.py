@@ -102,7 +102,6 @@ def test_a_distribution_of_ones_own_has_its_density() -> None:
 def test_pymc_samples_it(sampler: str) -> None:
     import pymc as pm  # noqa: PLC0415
 
-    pytest.importorskip(sampler)
     options: dict[str, Any] = {
         "pymc": {"cores": 2, "mp_ctx": "forkserver"},
         "numpyro": {"nuts_sampler_kwargs": {"chain_method": "vectorized"}},
