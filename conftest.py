@@ -5,6 +5,7 @@ import gc
 import os
 import random
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -30,6 +31,8 @@ os.environ.setdefault("PYTENSOR_FLAGS", "cxx=,mode=FAST_COMPILE")
 OPTIMIZED = os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "0"
 if not OPTIMIZED:
     compile_fewer_kernels()
+
+XLA_FLAGS = os.environ.get("XLA_FLAGS")
 
 KERNELS = Path(tempfile.mkdtemp(prefix="graphc-tests-"))
 """Where MLX puts the kernels it compiles; it has no lock, so each process has one of its own."""
@@ -98,6 +101,15 @@ def _programs_of_its_own() -> Iterator[None]:
     PROGRAMS.clear()
     with config.change_flags(recompile="ignore"):
         yield
+
+
+def pytest_runtest_teardown() -> None:
+    """Undo what PyTensor's JAX linker and PyMC's samplers on JAX set where they are imported."""
+    jax = sys.modules.get("jax")
+    if jax is not None and jax.config.jax_enable_x64:
+        jax.config.update("jax_enable_x64", False)
+    if XLA_FLAGS is not None:
+        os.environ["XLA_FLAGS"] = XLA_FLAGS
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -124,7 +124,10 @@ ABSTRACT = """
 """
 """Classes of PyTensor that others inherit from."""
 
-LACKING = {"PdbBreakpoint": "it stops in the debugger"}
+LACKING = {
+    "PdbBreakpoint": "it stops in the debugger",
+    "JAXShapeTuple": "PyTensor's JAX linker makes it, of graphs that it compiles itself",
+}
 """Operations on dense arrays that have no converter, and why."""
 
 
