@@ -551,6 +551,41 @@ class Function(Generic[Result]):
         shown: Path = provided(__name__, "show")(self, path, limit=limit, browser=browser)
         return shown
 
+    def export(
+        self,
+        path: str | Path,
+        *,
+        dynamic: Mapping[str, Sequence[str | int | None]] | None = None,
+        licence: str | None = None,
+    ) -> None:
+        """Write the function to a file, from which ``graphc.load`` makes it again.
+
+        The file has the graph as text, the present values of shared variables and the captured
+        arrays. No code is in it. It is replaced when it is whole.
+
+        Args:
+            path: The file, such as ``"model.graphc"``.
+            dynamic: For inputs by name: a name for each axis of unknown length, None for others,
+                ``{"x": ("n", None)}``. They are for whoever reads the file.
+            licence: The terms on which others may use it, for whoever reads the file.
+
+        Raises:
+            ExportError: An operation holds a Python function or is of a class of yours; or the
+                outputs are in other containers than lists, and dicts with strings for keys.
+            ArgumentError: ``dynamic`` does not fit the inputs.
+
+        Example:
+            >>> import pathlib, tempfile, graphc, graphc.tensor as gt
+            >>> x = gt.matrix("x")
+            >>> file = pathlib.Path(tempfile.mkdtemp()) / "model.graphc"
+            >>> graphc.function([x], x.sum(0)).export(file, dynamic={"x": ("n", None)})
+            >>> graphc.load(file)
+            model.graphc: (x: float64[n, ?]) -> (float64[?])
+        """
+        provided(__name__, "export")(
+            self._spec, self.requested, path, dynamic=dynamic, licence=licence
+        )
+
     def _repr_html_(self) -> str:
         return provided(__name__, "repr_html")(self)  # type: ignore[no-any-return]
 
