@@ -22,6 +22,7 @@ __all__ = [
     "GradientError",
     "GraphcError",
     "HandlerError",
+    "IdentityWarning",
     "ImplicitArrayError",
     "InvalidGraphError",
     "MaterializeError",
@@ -195,6 +196,10 @@ class ShardingWarning(UserWarning):
 
 class CapturedConstantWarning(UserWarning):
     """An array captured in a graph without ``gt.constant``."""
+
+
+class IdentityWarning(UserWarning):
+    """A comparison of symbolic arrays by ``==``, which is a bool, where an array was meant."""
 
 
 class RecompileWarning(UserWarning):
