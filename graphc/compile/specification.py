@@ -107,7 +107,9 @@ def as_in(x: Any, allow_downcast: bool | None) -> In:
 def as_output(y: Any) -> Tensor:
     """Return an output as a symbolic array."""
     sharding = y.sharding if isinstance(y, Out) else None
-    y = unwrapped(y.variable if isinstance(y, Out) else y)
+    y = y.variable if isinstance(y, Out) else y
+    if isinstance(y, Wrapper):
+        sharding, y = y.placed(sharding), y.values
     try:
         return shard(y, sharding)
     except DTypeError as error:
