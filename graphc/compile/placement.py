@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from graphc.errors import ArgumentError, DTypeError, ModeError, ShardingError, ShardingWarning
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.partition import value_shardings, whole_of
+from graphc.implicit.partition import value_shardings, role_of
 from graphc.implicit.treedef import Treedef, lengths_of
 from graphc.ir import Sharding, TensorType
 from graphc.ir.sharding import MeshAxes, as_sharding, value_sharding
@@ -34,12 +34,12 @@ class Where(NamedTuple):
     Attributes:
         sharding: Their sharding, where one is declared.
         mesh: The mesh that it is over, where that is known.
-        whole: Of a field of an implicit array, what that is and how it is sharded, in messages.
+        role: Of a field of an implicit array, what that is and how it is sharded, in messages.
     """
 
     sharding: Sharding | None
     mesh: Any
-    whole: str = ""
+    role: str = ""
 
 
 def declared(given: Any, value: Any, subject: str) -> Where:
@@ -72,14 +72,15 @@ def declared_fields(given: Any, value: ImplicitArray, subject: str) -> list[Wher
     """
     mesh, spec = None, given
     if hasattr(given, "device_set"):
-        mesh, spec = given.mesh, _spec_of(given, value.ndim, subject)
-    found, whole = value_shardings(value, spec, subject), whole_of(value, spec)
+        spec = _spec_of(given, value.ndim, subject)
+        mesh = given.mesh
+    found, role = value_shardings(value, spec, subject), role_of(value, spec)
     if mesh is not None:
         treedef, leaves = Treedef.of(value)
         for name, x, own in zip(treedef.paths(subject), leaves, found, strict=True):
             axes = MeshAxes(dict(mesh.shape))
-            axes.of(own, lengths_of(x), f"{name}, a field of {whole}")
-    return [Where(own, mesh, whole) for own in found]
+            axes.of(own, lengths_of(x), f"{name}, {role}")
+    return [Where(own, mesh, role) for own in found]
 
 
 def _spec_of(given: Any, ndim: int, subject: str) -> Sharding:

@@ -94,9 +94,9 @@ class SharedInput(Input):
         store: Store,
         sharding: Sharding | None = None,
         mesh: Any = None,
-        whole: str = "",
+        role: str = "",
     ) -> None:
-        super().__init__(type, name, sharding, whole)
+        super().__init__(type, name, sharding, role)
         self.store = store
         self.mesh = mesh
         self.default_update = None
@@ -114,7 +114,7 @@ class SharedInput(Input):
         with self.store.lock:
             value = np.array(self.store.numpy(self.given_type))
         mesh = portable_mesh(self.mesh)
-        made = self.given_type, self.given_name, value, self.sharding, self.whole, mesh
+        made = self.given_type, self.given_name, value, self.sharding, self.role, mesh
         return _shared_input, made, self.default_update
 
     def __setstate__(self, default_update: Tensor | None) -> None:
@@ -127,11 +127,11 @@ def _shared_input(
     name: str | None,
     value: Any,
     sharding: Sharding | None,
-    whole: str,
+    role: str,
     mesh: Any,
 ) -> SharedInput:
     own = None if mesh is None else mesh_here(mesh, f"The shared variable {name or 'shared'}")
-    made = SharedInput(type, name, Store(value, owned=True), sharding, own, whole)
+    made = SharedInput(type, name, Store(value, owned=True), sharding, own, role)
     found = on_mesh(value, made.subject, sharding, own)
     if found is not value:
         made.store.converted(found)
@@ -185,7 +185,7 @@ class Shared(Tensor):
             with op.store.lock:
                 value = self.get_value(borrow=is_divided(op.store.value))
             store = Store(value, owned=not is_divided(value))
-            made = SharedInput(self.type, self.name, store, op.sharding, op.mesh, op.whole)
+            made = SharedInput(self.type, self.name, store, op.sharding, op.mesh, op.role)
             self._copied_to(Shared.make(made), memo)
         copied: Shared = memo[id(self)]
         return copied

@@ -246,21 +246,21 @@ def implicit(
     treedef, leaves = Treedef.of(wanted)
     types = [TensorType(dtype_of(x), lengths_of(x)) for x in leaves]
     paths = treedef.paths(name) if name else [None] * len(types)
-    own, whole = _shardings(wanted, name or cls, sharding, len(types))
+    own, role = _shardings(wanted, name or cls, sharding, len(types))
     triples = zip(types, paths, own, strict=True)
-    fields = [Tensor.make(Input(type, path, entries, whole)) for type, path, entries in triples]
+    fields = [Tensor.make(Input(type, path, entries, role)) for type, path, entries in triples]
     return Tensor.make(Implicit(treedef), *fields)
 
 
 def _shardings(
     x: ImplicitArray, subject: object, sharding: Any, count: int
 ) -> tuple[Sequence[Sharding | None], str]:
-    """The shardings of an input's fields, and what their errors say of the whole."""
+    """The shardings of an input's fields, and their role in messages."""
     if sharding is None:
         return [None] * count, ""
-    from graphc.implicit.partition import value_shardings, whole_of  # noqa: PLC0415 (few have one)
+    from graphc.implicit.partition import value_shardings, role_of  # noqa: PLC0415 (few have one)
 
-    return value_shardings(x, sharding, f"{subject}"), whole_of(x, sharding)
+    return value_shardings(x, sharding, f"{subject}"), role_of(x, sharding)
 
 
 def _spec(cls: Any, shape: Any, dtype: Any, options: Any) -> ImplicitArray:

@@ -109,7 +109,7 @@ def _specify_shape(x: ImplicitArray, *symbolic: Any, shape: Any, title: str) -> 
 
 
 @register(Shard)
-def _shard(x: ImplicitArray, *, sharding: Any, whole: str) -> Any:
+def _shard(x: ImplicitArray, *, sharding: Any, role: str) -> Any:
     return constrained(x, sharding, f"shard({x!r})")
 
 

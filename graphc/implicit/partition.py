@@ -120,14 +120,14 @@ def constrained(x: ImplicitArray, given: Any, subject: str) -> Any:
     """
     spec = declared_sharding(given, lengths_of(x), subject)
     treedef, fields = Treedef.of(x)
-    whole = whole_of(x, spec)
+    role = role_of(x, spec)
     pairs = zip(fields, _of_fields(x, spec, subject), strict=True)
-    return treedef.build([Tensor.make(Shard(own, whole), field) for field, own in pairs])
+    return treedef.build([Tensor.make(Shard(own, role), field) for field, own in pairs])
 
 
-def whole_of(x: ImplicitArray, spec: Sharding) -> str:
-    """What an implicit array is, in messages about the shardings of its fields."""
-    return f"{type(x).__name__} with sharding={shown(spec)}"
+def role_of(x: ImplicitArray, spec: Sharding) -> str:
+    """What the fields of an implicit array are, in messages about their shardings."""
+    return f"a field of {type(x).__name__} with sharding={shown(spec)}"
 
 
 def _of_fields(x: ImplicitArray, spec: Sharding, subject: str) -> list[Sharding]:

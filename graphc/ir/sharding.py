@@ -125,12 +125,9 @@ def refuse_repeated(sharding: Sharding, subject: object) -> None:
 
 
 def named(subject: object, op: object) -> str:
-    """Return what messages call an array, given the operation that gives it.
-
-    A field of an implicit array is called one.
-    """
-    whole = getattr(op, "whole", "")
-    return f"{subject}, a field of {whole}" if whole else f"{subject}"
+    """Return what messages call an array: with its role, which the operation that gives it has."""
+    role = getattr(op, "role", "")
+    return f"{subject}, {role}" if role else f"{subject}"
 
 
 def shown(sharding: Sharding) -> str:

@@ -177,7 +177,7 @@ def _other_input(x: Node, dtypes: Mapping[str, str]) -> Node:
         return Node.make(
             Formal(x.op.place, type)
             if isinstance(x.op, Formal)
-            else Input(type, x.name, x.op.sharding, x.op.whole)  # type: ignore[attr-defined]
+            else Input(type, x.name, x.op.sharding, x.op.role)  # type: ignore[attr-defined]
         )
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from graphc.errors import ShardingError, ShardingWarning
 from graphc.link.jax.portable import PortableMesh
 from tests.sharding.several_devices import EXPLICIT, MESH, MODE, lies, named, normal
 
+EVERY = jax.sharding.PartitionSpec()
 ROOT = Path(__file__).parents[2]
 
 # Arguments that are made whole.
@@ -102,6 +104,38 @@ def test_arrays_are_divided_by_the_names_of_their_dimensions() -> None:
         f(np.ones((8, 6)))
     batch = graphc.distributed.global_array(value, x, MODE)
     assert lies(batch, None, "data")
+
+
+# What is refused at a call.
+
+
+def test_a_new_value_that_does_not_divide_names_its_variable() -> None:
+    w = graphc.shared(np.ones(8), "w", sharding=("data",))
+    f = graphc.function([], [], updates=[(w, w[:6])], mode=MODE)
+    with pytest.raises(ShardingError, match="the new value of w: axis 0 of length 6"):
+        f()
+
+
+# Functions of JAX within.
+
+
+def test_a_function_of_jax_may_name_the_mesh() -> None:
+    x = gt.matrix("x", sharding=("data", None))
+
+    def product(a: Any) -> Any:
+        return jax.lax.with_sharding_constraint(a, named(MESH, "model")) @ a.T
+
+    def total(a: Any) -> Any:
+        add = partial(jax.lax.psum, axis_name="data")
+        return jax.shard_map(add, mesh=MESH, in_specs=named(MESH, "data").spec, out_specs=EVERY)(a)
+
+    outputs = [graphc.wrap_jax(product)(x), graphc.wrap_jax(total)(x)]
+    outputs.append(graphc.grad((outputs[0] ** 2).sum() + outputs[1].sum(), x))
+    value = normal(8, 4)
+    found = graphc.function([x], outputs, mode=MODE)(value)
+    reference = [value @ value.T, value.reshape(4, 2, 4).sum(0), 4 * value @ value.T @ value + 1]
+    for y, wanted in zip(found, reference, strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=1e-12, atol=1e-12)
 
 
 # Pickles.

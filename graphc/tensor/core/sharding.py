@@ -19,11 +19,11 @@ class Shard(Op):
 
     Attributes:
         sharding: An entry for each axis.
-        whole: Of a field of an implicit array, what that is and how it is sharded, in messages.
+        role: What it is besides, in messages: a field of an implicit array, or a variable's value.
     """
 
     sharding: tuple[str | tuple[str, ...] | None, ...]
-    whole: str = field(default="", compare=False, repr=False)
+    role: str = field(default="", compare=False, repr=False)
 
     rearranges = True
     name = "shard"
