@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from graphc.errors import ArgumentError, DTypeError, ModeError, ShardingError, ShardingWarning
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.partition import value_shardings, role_of
+from graphc.implicit.partition import role_of, value_shardings
 from graphc.implicit.treedef import Treedef, lengths_of
 from graphc.ir import Sharding, TensorType
 from graphc.ir.sharding import MeshAxes, as_sharding, value_sharding

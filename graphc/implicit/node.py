@@ -258,7 +258,7 @@ def _shardings(
     """The shardings of an input's fields, and their role in messages."""
     if sharding is None:
         return [None] * count, ""
-    from graphc.implicit.partition import value_shardings, role_of  # noqa: PLC0415 (few have one)
+    from graphc.implicit.partition import role_of, value_shardings  # noqa: PLC0415 (few have one)
 
     return value_shardings(x, sharding, f"{subject}"), role_of(x, sharding)
 

@@ -134,7 +134,7 @@ def test_a_variable_on_a_mesh_of_its_own_stays_there() -> None:
 
 def test_a_sharding_without_names_of_axes_is_refused() -> None:
     alone = jax.sharding.SingleDeviceSharding(jax.devices()[1])
-    with pytest.raises(ShardingError, match="w: SingleDevice.* does not name the axes"):
+    with pytest.raises(ShardingError, match=r"w: SingleDevice.* does not name the axes"):
         graphc.shared(LowRank(normal(8, 2), normal(2, 4)), "w", sharding=alone)
 
 
