@@ -153,7 +153,13 @@ lazy.provide(
     "graphc.ir.node",
     names={"graphc.draw.show": "repr_html", "graphc.ir.sharding": "value_sharding"},
 )
-lazy.provide("graphc.tensor.core.sharding", names={"graphc.ir.sharding": "declared_sharding"})
+lazy.provide(
+    "graphc.tensor.core.sharding",
+    names={
+        "graphc.implicit.partition": "constrained",
+        "graphc.ir.sharding": "declared_sharding",
+    },
+)
 lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
 
 # These folders handle arrays of any library, and import none.
