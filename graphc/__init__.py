@@ -134,7 +134,11 @@ else:
 lazy.provide(
     "graphc.tensor",
     modules=("graphc.optimize", "graphc.random"),
-    names={"graphc.grad": "grad hessian jacobian", "graphc.implicit.node": "implicit"},
+    names={
+        "graphc.grad": "grad hessian jacobian",
+        "graphc.implicit.node": "implicit",
+        "graphc.tensor.core.all_sum": "all_mean all_sum",  # few programs need it
+    },
 )
 lazy.provide(
     "graphc.random",

@@ -148,6 +148,10 @@ class ShardingError(GraphcError, ValueError):
     """A sharding that does not fit an array or the mesh, or an array on other devices than that."""
 
 
+class DistributedError(GraphcError, RuntimeError):
+    """Another process of the program has ended or does something else, or there is none."""
+
+
 class CheckpointError(GraphcError, ValueError):
     """A checkpoint is not there, is damaged, does not fit the variables, or cannot be written."""
 
