@@ -78,7 +78,7 @@ def _definition(node: Node, backend: Backend) -> Callable[..., Node] | None:
         case Composite() as op:
             return None if backend.has(node) else op.expand
         case Pick(index) if isinstance(node.inputs[0].op, MakeTuple):
-            return lambda items: items.inputs[index]  # type: ignore[no-any-return]
+            return lambda items: items.inputs[index]
     return None
 
 
