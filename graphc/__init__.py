@@ -134,7 +134,11 @@ else:
 lazy.provide(
     "graphc.tensor",
     modules=("graphc.optimize", "graphc.random"),
-    names={"graphc.grad": "grad hessian jacobian", "graphc.implicit.node": "implicit"},
+    names={
+        "graphc.grad": "grad hessian jacobian",
+        "graphc.implicit.node": "implicit",
+        "graphc.tensor.core.all_sum": "all_mean all_sum",  # few programs need it
+    },
 )
 lazy.provide(
     "graphc.random",
@@ -156,7 +160,13 @@ lazy.provide(
     "graphc.ir.node",
     names={"graphc.draw.show": "repr_html", "graphc.ir.sharding": "value_sharding"},
 )
-lazy.provide("graphc.tensor.core.sharding", names={"graphc.ir.sharding": "declared_sharding"})
+lazy.provide(
+    "graphc.tensor.core.sharding",
+    names={
+        "graphc.implicit.partition": "constrained",
+        "graphc.ir.sharding": "declared_sharding",
+    },
+)
 lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
 
 # These folders handle arrays of any library, and import none.

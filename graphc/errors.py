@@ -24,6 +24,7 @@ __all__ = [
     "GradientError",
     "GraphcError",
     "HandlerError",
+    "IdentityWarning",
     "ImplicitArrayError",
     "InvalidGraphError",
     "MaterializeError",
@@ -147,6 +148,10 @@ class ShardingError(GraphcError, ValueError):
     """A sharding that does not fit an array or the mesh, or an array on other devices than that."""
 
 
+class DistributedError(GraphcError, RuntimeError):
+    """Another process of the program has ended or does something else, or there is none."""
+
+
 class CheckpointError(GraphcError, ValueError):
     """A checkpoint is not there, is damaged, does not fit the variables, or cannot be written."""
 
@@ -205,6 +210,10 @@ class ShardingWarning(UserWarning):
 
 class CapturedConstantWarning(UserWarning):
     """An array captured in a graph without ``gt.constant``."""
+
+
+class IdentityWarning(UserWarning):
+    """A comparison of symbolic arrays by ``==``, which is a bool, where an array was meant."""
 
 
 class RecompileWarning(UserWarning):

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 INTERNAL = "<graphc "
 """How the file names of generated code begin."""
@@ -167,6 +167,33 @@ def index_taken() -> Any:
         ):
             return load.argval
     return None
+
+
+class Comparison(NamedTuple):
+    """What an instruction of the user compares by: ``==`` or ``!=``; whether it keeps the result.
+
+    A result that only decides where the code goes on, as in ``if a == b:``, is not kept.
+    """
+
+    operator: str
+    is_kept: bool
+
+
+@functools.lru_cache(1024)
+def compares(code: CodeType, offset: int) -> Comparison | None:
+    """Return what an instruction compares; None where it is no ``==`` or ``!=``."""
+    found = _following(code, offset)
+    if not found or found[0].opname != "COMPARE_OP":
+        return None
+    operator = str(found[0].argval)
+    if operator not in ("==", "!="):
+        return None
+    names = [x.opname for x in found[1:3]]
+    decides = any(name.startswith(DECISIONS) for name in names[: 2 if "COPY" in names[:1] else 1])
+    return Comparison(operator, not decides)
+
+
+DECISIONS = ("POP_JUMP", "JUMP_IF", "TO_BOOL", "UNARY_NOT")
 
 
 def _uses() -> tuple[dis.Instruction, ...]:
