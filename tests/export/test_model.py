@@ -106,7 +106,7 @@ def test_another_process_loads_it(file: Path) -> None:
 def test_arrays_are_replaced_and_nothing_is_compiled_again(file: Path) -> None:
     x = gt.vector("x")
     w = graphc.shared([1.0, 2.0, 3.0], name="w")
-    table = gt.constant(TABLE, "table")
+    table = gt.constant(TABLE.copy(), "table")  # other tests have that array without a name
     y = (x * w).sum() + table.sum() + gt.constant(np.arange(12.0), bake=True)[x.shape[0]]
     f = graphc.function([x], y, mode="NUMPY")
     f.export(file)
