@@ -147,7 +147,7 @@ lazy.provide(
 lazy.provide("graphc.tensor.core.tensor", names={"graphc.compile.evaluate": "evaluate"})
 lazy.provide(
     "graphc.compile.function",
-    names={"graphc.draw.show": "repr_html show", "graphc.export.model": "export"},
+    names={"graphc.draw.show": "repr_html show", "graphc.export.model": "Programs export"},
 )
 lazy.provide("graphc.rewrite.explain", names={"graphc.rewrite.page": "page"})
 lazy.provide("graphc.ir.op", names={"graphc.tensor.core.tensor": "applied"})
@@ -168,6 +168,8 @@ lazy.provide(
     },
 )
 lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
+
+lazy.provide("graphc.export.model", names={"graphc.link.jax.exported": "exported"})
 
 # These folders handle arrays of any library, and import none.
 lazy.provide(

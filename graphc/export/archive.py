@@ -1,24 +1,21 @@
-"""A zip of uncompressed parts, that are read where they lie in the file."""
+"""A zip of uncompressed parts, which ``runtime.py`` reads where they lie in the file."""
 
 from __future__ import annotations
 
-import mmap
 import os
 import struct
 import zipfile
-import zlib
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from graphc.export.runtime import LOCAL
 
 Chunks = Iterable[bytes | memoryview]
 
 ALIGNED = 64
 """Parts begin at a multiple of so many bytes, so that arrays in them can be used as they lie."""
-
-LOCAL = struct.Struct("<4s22xHH")
-"""The header before a part: its signature, and the lengths of its name and of what follows."""
 
 PADDING = 0xD935
 """The tag of what follows a name and only fills up, as for Android's packages."""
@@ -67,71 +64,3 @@ class Writer:
                 digest.update(chunk)
         self._at += header + fill + size
         self.sums[name] = {"bytes": size, "sha256": digest.hexdigest()}
-
-
-def parts_of(path: str | os.PathLike[str], checked: str) -> dict[str, memoryview]:
-    """Return the parts of a zip by name, as they lie in the file, which is mapped into memory.
-
-    Nothing is unpacked, so no part takes more memory than the file, and no name leads anywhere.
-
-    Args:
-        path: The file.
-        checked: The part that is compared with the zip's own checksum, as it has those of others.
-
-    Raises:
-        OSError: The file cannot be read.
-        ValueError: It is no zip, or a part is compressed, encrypted, damaged or there twice.
-    """
-    with Path(path).open("rb") as file:
-        try:
-            with zipfile.ZipFile(file) as directory:
-                entries = directory.infolist()
-        except (zipfile.BadZipFile, NotImplementedError, struct.error, UnicodeError) as error:
-            raise ValueError(str(error)) from error
-        whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    found: dict[str, memoryview] = {}
-    for entry in entries:
-        name = entry.filename
-        if name in found:
-            raise ValueError(f"{name!r} is there twice")
-        found[name] = _part(entry, whole)
-        if name == checked and zlib.crc32(found[name]) != entry.CRC:
-            raise ValueError(f"{name!r} has another checksum: the file is damaged")
-    if checked not in found:
-        raise ValueError(f"it has no part {checked!r}")
-    return found
-
-
-def _part(entry: zipfile.ZipInfo, whole: memoryview) -> memoryview:
-    name = entry.filename
-    if entry.compress_type != zipfile.ZIP_STORED or entry.flag_bits & 1:
-        raise ValueError(f"{name!r} is compressed or encrypted")
-    begin, size = entry.header_offset, entry.file_size
-    if not 0 <= begin <= len(whole) - LOCAL.size:
-        raise ValueError(f"{name!r} lies outside of the file")
-    signature, name_length, extra_length = LOCAL.unpack_from(whole, begin)
-    start = begin + LOCAL.size + name_length + extra_length
-    if signature != b"PK\3\4" or start + size > len(whole) or entry.compress_size != size:
-        raise ValueError(f"{name!r} lies outside of the file")
-    return whole[start : start + size]
-
-
-def check_sums(
-    parts: Mapping[str, memoryview], sums: Mapping[str, Any], unchecked: Container[str] = ()
-) -> None:
-    """Raise where a part is not the one that was written.
-
-    Args:
-        parts: The parts.
-        sums: What ``Writer.sums`` was.
-        unchecked: The parts of which the size alone is compared.
-
-    Raises:
-        ValueError: A part is missing, unknown, of another size or has another checksum.
-    """
-    if {*parts} != {*sums}:
-        raise ValueError(f"it has the parts {[*parts]}, not {[*sums]}")
-    for name, view in parts.items():
-        size, digest = sums[name]["bytes"], sums[name]["sha256"]
-        if len(view) != size or (name not in unchecked and sha256(view).hexdigest() != digest):
-            raise ValueError(f"{name!r} has another checksum: the file is damaged")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,46 @@ import numpy as np
 import graphc
 from graphc.compile.arguments import MISSING, In, goes_into, is_weak
 from graphc.compile.function import Function, function
-from graphc.compile.mode import Mode
+from graphc.compile.guard import without_checks
+from graphc.compile.mode import Mode, get_mode
+from graphc.compile.pure import PureProgram
 from graphc.compile.shared import Shared
 from graphc.compile.specification import FunctionSpec
-from graphc.errors import ArgumentError, DTypeError, FormatError
-from graphc.export import manifest as manifests, safetensors
-from graphc.export.archive import Writer, check_sums, parts_of
-from graphc.export.manifest import Shape, described, filled, named_lengths, structure_of
+from graphc.errors import ArgumentError, DTypeError, ExportError, FormatError
+from graphc.export import manifest as manifests, runtime, safetensors
+from graphc.export.archive import Writer
+from graphc.export.manifest import Shape, described, named_lengths, structure_of
 from graphc.export.read import GraphReader
+from graphc.export.runtime import ARRAYS, MANIFEST, PROGRAM, filled, opened
 from graphc.export.write import GraphWriter
 from graphc.ir import Constant, Graph, Leaf, Node, TensorType, flatten, replaced
+from graphc.lazy import provided
 from graphc.link import as_numpy
 from graphc.xtensor.type import NamedInput, XTensor
 
-MANIFEST, GRAPH, ARRAYS = "manifest.json", "graph.txt", "arrays.safetensors"
+GRAPH = "graph.txt"
 
 DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What reading a damaged file raises."""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Which programs go into a file, beside the graph; ``Function.export`` says what these are.
+
+    Attributes:
+        backends: ``("JAX",)`` or nothing.
+        platforms: What the program is to run on.
+        derivatives: How often it can be differentiated.
+    """
+
+    backends: Sequence[str] = ()
+    platforms: Sequence[str] | None = None
+    derivatives: int = 0
+
+    def __post_init__(self) -> None:
+        if {*self.backends} - {"JAX"}:
+            raise ArgumentError(f"programs={self.backends!r}: expected ('JAX',) or nothing.")
 
 
 def export(
@@ -36,8 +60,9 @@ def export(
     graph: Graph,
     path: str | os.PathLike[str],
     *,
-    dynamic: Mapping[str, Shape] | None = None,
-    licence: str | None = None,
+    dynamic: Mapping[str, Shape] | None,
+    licence: str | None,
+    programs: Programs,
 ) -> None:
     """Write a function to a file; ``Function.export`` says how.
 
@@ -47,19 +72,21 @@ def export(
         path: The file.
         dynamic: For inputs by name, names of unknown lengths.
         licence: The terms on which others may use it.
+        programs: The programs that go into it.
     """
     structure = structure_of(spec.outputs)
     writer = GraphWriter(lines=True)
     text, arrays = writer.written(graph)
     ins: list[In] = flatten(spec.inputs)
-    inputs = [_input(x, dict(dynamic or {}), arrays) for x in ins]
+    shapes = [_shape(x, dict(dynamic or {})) for x in ins]
+    inputs = [_input(x, dims, arrays) for x, dims in zip(ins, shapes, strict=True)]
     unknown = [name for name in dynamic or {} if name not in {x["name"] for x in inputs}]
     if unknown:
         raise ArgumentError(f"dynamic: the function has no input {unknown[0]!r}.")
     results = [y.type for y in graph.outputs[: len(graph.outputs) - len(spec.updates)]]
     manifest = {
-        "format": manifests.FORMAT,
-        "version": manifests.VERSION,
+        "format": runtime.FORMAT,
+        "version": runtime.VERSION,
         "graphc": graphc.__version__,
         "name": spec.name,
         "licence": licence,
@@ -74,6 +101,14 @@ def export(
         GRAPH: [text.encode()],
         ARRAYS: safetensors.chunks(arrays),
     }
+    if programs.backends:
+        held = [*graph.inputs[len(ins) :], *graph.leaves]
+        names = [writer.keys[x] for x in held]
+        shapes += [arrays[name].shape for name in names]
+        parts[PROGRAM] = [_program(graph, held, shapes, programs)]
+        parts["runtime.py"] = [Path(runtime.__file__).read_bytes()]
+        manifest["program"] = {"arrays": names, "platforms": programs.platforms}
+        manifest["program"] |= {"derivatives": programs.derivatives, "shapes": shapes}
     with Writer(path) as file:
         for name, chunks in parts.items():
             file.add(name, chunks, sum(map(len, chunks)))
@@ -81,12 +116,39 @@ def export(
         file.add(MANIFEST, [data], len(data))
 
 
-def _input(x: In, dynamic: Mapping[str, Shape], arrays: dict[str, Any]) -> dict[str, Any]:
-    """What a manifest says of an input, whose default value is added to the arrays."""
-    type = x.variable.type
+def _program(
+    graph: Graph, held: Sequence[Node], shapes: Sequence[Shape], programs: Programs
+) -> bytes:
+    """The program of a graph, as a function of its arguments and of all arrays that it holds."""
+    count = len(graph.inputs) - sum(map(is_shared, held))
+    given = [*graph.inputs[:count], *held]
+    inputs = [Node.input(x.type, x.name) for x in given]
+    outputs = replaced(without_checks(graph).outputs, dict(zip(given, inputs, strict=True)))
+    program = PureProgram(inputs, outputs, get_mode("JAX").unchecked())
+    if program.static:
+        raise ExportError(
+            f"The values of {inputs[program.static[0]]!r} decide a shape, so that there is no "
+            "program for all of them.",
+            "Make it a Python number before the function is compiled, or leave out programs=.",
+        )
+    arguments = [(x.type.dtype, dims) for x, dims in zip(inputs, shapes, strict=True)]
+    found: bytes = provided(__name__, "exported")(
+        program.bound, arguments, programs.platforms, programs.derivatives
+    )
+    return found
+
+
+def _shape(x: In, dynamic: Mapping[str, Shape]) -> Shape:
     label = x.label
-    dims = named_lengths(str(label), type, dynamic.get(label) if label else None)
-    found = {"name": label, **described(type, dims)}
+    return named_lengths(str(label), x.variable.type, dynamic.get(label) if label else None)
+
+
+def _input(x: In, dims: Shape, arrays: dict[str, Any]) -> dict[str, Any]:
+    """What a manifest says of an input, whose default value is added to the arrays."""
+    type, label = x.variable.type, x.label
+    # A length that only the program needs is in no type.
+    named = [n if isinstance(n, str) else m for n, m in zip(dims, type.shape, strict=True)]
+    found = {"name": label, **described(type, named)}
     found |= {"strict": x.strict, "allow_downcast": x.allow_downcast}
     if x.value is not MISSING:
         place = f"default of {label}"
@@ -136,10 +198,7 @@ def load(
         4.0
     """
     try:
-        parts = parts_of(path, MANIFEST)
-        manifest = manifests.read(bytes(parts.pop(MANIFEST)))
-        check_sums(parts, manifest["parts"], () if verify else (ARRAYS,))
-        arrays = _arrays(parts[ARRAYS], manifest["arrays"])
+        manifest, arrays, parts = opened(path, verify=verify)
         reader = GraphReader(bytes(parts[GRAPH]).decode(), arrays, {})
         graph = reader.read()
         return Loaded(Path(path).name, mode, manifest, graph, reader.keys, arrays)
@@ -151,18 +210,6 @@ def load(
             f"{path} is no function that can be loaded: {problem}.",
             "Write it again with f.export, or copy it again.",
         ) from error
-
-
-def _arrays(data: memoryview, wanted: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of a file, each of the dtype and shape that the manifest says."""
-    found = safetensors.arrays_in(data)
-    if {*found} != {*wanted}:
-        raise ValueError(f"it has the arrays {[*found]}, not {[*wanted]}")
-    made = {name: safetensors.as_complex(x, wanted[name]["dtype"]) for name, x in found.items()}
-    for name, x in made.items():
-        if described(_type_of(x), x.shape) != wanted[name]:
-            raise ValueError(f"the array {name!r} is {_type_of(x)!r}, not {wanted[name]}")
-    return made
 
 
 class Loaded:

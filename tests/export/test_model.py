@@ -20,7 +20,7 @@ import graphc
 import graphc.tensor as gt
 import graphc.xtensor as gx
 from graphc.errors import ArgumentError, DTypeError, ExportError, FormatError
-from graphc.export import safetensors as own
+from graphc.export import runtime, safetensors as own
 from graphc.export.archive import ALIGNED
 from graphc.implicit import CSR
 from graphc.ir import DTYPES, numpy_dtype
@@ -180,15 +180,15 @@ def test_arrays_of_every_dtype_are_read_as_they_were_written(dtype: str) -> None
         "nothing": array[:0].reshape(0, 3),
     }
     arrays = {name: np.asarray(x) for name, x in arrays.items()}
-    found = own.arrays_in(b"".join(own.chunks(arrays)))
+    found = runtime.arrays_in(b"".join(own.chunks(arrays)))
     for name, x in arrays.items():
-        read = own.as_complex(found[name], dtype)
+        read = runtime.as_complex(found[name], dtype)
         assert (read.dtype, read.shape, read.tobytes()) == (x.dtype, x.shape, x.tobytes())
 
 
 def test_a_file_of_the_library_is_read() -> None:
     arrays = {"a": np.arange(6, dtype="int16").reshape(2, 3), "b": np.float32([0.5])}
-    found = own.arrays_in(safetensors.numpy.save(arrays, {"about": "a test"}))
+    found = runtime.arrays_in(safetensors.numpy.save(arrays, {"about": "a test"}))
     assert {name: x.tolist() for name, x in found.items()} == {
         name: x.tolist() for name, x in arrays.items()
     }
