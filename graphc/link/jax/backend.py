@@ -366,6 +366,7 @@ backend = JAXBackend(
     # To put an array on a device compiles nothing.
     kinds=(np.ndarray, jax.Array, type(jax.device_put(np.zeros(0, np.float32)))),
     eager=False,
+    keeps_executables=True,
     describe=describe,
     options={"device": (), "fallback": ("numpy",), "logical_axes": (), "mesh": ()},
 )

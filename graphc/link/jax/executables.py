@@ -239,11 +239,9 @@ class Executables:
             if entry is None:
                 self.context.before_compile(self.known.shapes(arguments), self.known.items())
                 compile = partial(self._compile, arguments)
-                if key.devices is None:
-                    entry, _ = compile()
-                else:
-                    load = partial(self._load, key, arguments)
-                    entry = self.context.executable(self._name(key), load, compile)
+                load = partial(self._load, key, arguments)
+                name = None if key.devices is None else self._name(key)
+                entry = self.context.executable(name, load, compile)
                 self._enter(key, entry)
         return entry
 
