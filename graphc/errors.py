@@ -153,6 +153,10 @@ class CheckpointError(GraphcError, ValueError):
     """A checkpoint is not there, is damaged, does not fit the variables, or cannot be written."""
 
 
+class CacheFileError(GraphcError, ValueError):
+    """A file of cached programs that is damaged or made elsewhere, or a cache that is not used."""
+
+
 class OperationError(GraphcError, RuntimeError):
     """An operation that failed in a call of a compiled function, or while JAX traced it."""
 
