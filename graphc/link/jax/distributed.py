@@ -12,6 +12,7 @@ from jax.experimental.multihost_utils import process_allgather
 
 from graphc.errors import ArgumentError, ShardingError
 from graphc.ir.sharding import as_sharding, value_sharding
+from graphc.ir.wrapper import unwrapped
 from graphc.link.jax.mesh import Layout, layout_of
 from graphc.tensor.core.all_sum import ProcessGroup, join, joined
 
@@ -101,7 +102,7 @@ def global_array(local: Any, sharding: Any, mesh: Any) -> jax.Array:
 
 def _declared(sharding: Any) -> Any:
     """The sharding of an input; what is none itself."""
-    op = getattr(sharding, "op", None)
+    op = getattr(unwrapped(sharding), "op", None)
     if op is None:
         return sharding
     found = getattr(op, "sharding", None)

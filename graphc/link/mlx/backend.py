@@ -154,6 +154,12 @@ class MLXBackend(Backend):
         """MLX's dtype of that type."""
         return dtype_of(type.dtype)
 
+    def portable(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The options with a device by its name: MLX's own cannot be pickled."""
+        given = options.get("device")
+        is_named = given is None or isinstance(given, str)
+        return options if is_named else {**options, "device": device_of(options).type.name}
+
     def stand_ins(self, options: Mapping[str, Any]) -> Mapping[str, str]:
         """Narrower dtypes, where the options choose them: GPUs have no 64-bit floats."""
         return NARROWER if options.get("float64") == "downcast" else {}
