@@ -116,7 +116,7 @@ def compile_ahead(function: Function[Any], /, *shapes: Any, **named: Any) -> boo
     arrays = [array for array, _ in function._captured(program)]
     changed = [x for x, _ in function._spec.updates]
     with suppress(_Kept):
-        function._bound(program, changed, arrays)(*given)
+        function._bound(program, changed, arrays).function()(*given)
         raise ArgumentError(
             "compile_ahead: JAX compiles nothing, as jax_disable_jit is set.", "Unset it."
         )
