@@ -18,6 +18,8 @@ __all__ = [
     "DTypeError",
     "DisconnectedInputError",
     "DynamicShapeError",
+    "ExportError",
+    "FormatError",
     "FrozenError",
     "GradientError",
     "GraphcError",
@@ -146,8 +148,20 @@ class ShardingError(GraphcError, ValueError):
     """A sharding that does not fit an array or the mesh, or an array on other devices than that."""
 
 
+class DistributedError(GraphcError, RuntimeError):
+    """Another process of the program has ended or does something else, or there is none."""
+
+
 class CheckpointError(GraphcError, ValueError):
     """A checkpoint is not there, is damaged, does not fit the variables, or cannot be written."""
+
+
+class ExportError(GraphcError, TypeError):
+    """Something that has no form outside of this process, such as a Python function."""
+
+
+class FormatError(GraphcError, ValueError):
+    """A text or file that is not what its format says, or that was damaged."""
 
 
 class OperationError(GraphcError, RuntimeError):

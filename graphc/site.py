@@ -122,6 +122,19 @@ def where(site: Site | None) -> str | None:
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
 
 
+@functools.lru_cache(4096)
+def site_at(file: str, line: int) -> Site:
+    """A site of a line that another library or process has noted.
+
+    Example:
+        >>> where(site_at("model.py", 41))
+        'model.py:41'
+    """
+    # Only the file and the line of the code are ever asked for.
+    code = compile("0", file, "exec").replace(co_firstlineno=line)
+    return code, next(start for start, _, n in code.co_lines() if n == line)
+
+
 def user_line() -> str | None:
     """The ``file:line`` of the user's code that is running; None where there is none."""
     return where(here())

@@ -16,6 +16,7 @@ from graphc.errors import AxisError, DTypeError, ShapeError, SymbolicValueError,
 from graphc.ir import (
     TINY,
     Constant,
+    Input,
     Leaf,
     Node,
     Op,
@@ -397,7 +398,7 @@ class Tensor(Methods):
         """
         if isinstance(self.op, Constant | Leaf) or getattr(self.op, "is_shared", False):
             return self
-        sharding = getattr(self.op, "sharding", None)
+        sharding = self.op.sharding if isinstance(self.op, Input) else None
         return Tensor.input(self.type, name or self.name, sharding)
 
     def dprint(self, **options: Any) -> str | None:
