@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
-from graphc.interop.jax.lengths import Lengths
+from graphc.link.jax.from_jaxpr.lengths import Lengths
 from graphc.tensor import Tensor
 
 if TYPE_CHECKING:
-    from graphc.interop.jax.convert import Conversion
+    from graphc.link.jax.from_jaxpr.convert import Conversion
 
 
 class Refusal(Exception):  # noqa: N818 (it reads as what is raised)
@@ -53,11 +53,6 @@ class Equation:
     def operand_shape(self, i: int = 0) -> tuple[Any, ...]:
         """The lengths of an operand: integers and symbolic scalars."""
         return self.lengths.of_shape(self.eqn.invars[i].aval)
-
-    def static_shape(self, i: int = 0) -> tuple[Any, ...]:
-        """The lengths of an operand as JAX has them: integers and its own symbols."""
-        aval: Any = self.eqn.invars[i].aval
-        return tuple(aval.shape)
 
     def with_lengths(self, symbols: Mapping[str, Any]) -> Equation:
         """The same where JAX's symbols stand for other scalars."""

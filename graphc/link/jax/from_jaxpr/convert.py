@@ -13,18 +13,19 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal
 
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, OperationError, UnsupportedOperationError
-from graphc.interop.jax.control import CONTROL
-from graphc.interop.jax.elementwise import ELEMENTWISE
-from graphc.interop.jax.equation import Converter, Equation, Refusal
-from graphc.interop.jax.index import INDEX
-from graphc.interop.jax.lengths import Lengths
-from graphc.interop.jax.linalg import LINALG
-from graphc.interop.jax.random import RANDOM, packed, unpacked
-from graphc.interop.jax.reduce import REDUCTIONS
-from graphc.interop.jax.shapes import SHAPES
-from graphc.interop.wrap import wrap_jax
 from graphc.ir import Node, Wrapper
+from graphc.link.jax.from_jaxpr.control import CONTROL
+from graphc.link.jax.from_jaxpr.elementwise import ELEMENTWISE
+from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
+from graphc.link.jax.from_jaxpr.index import INDEX
+from graphc.link.jax.from_jaxpr.lengths import Lengths
+from graphc.link.jax.from_jaxpr.linalg import LINALG
+from graphc.link.jax.from_jaxpr.random import RANDOM, packed, unpacked
+from graphc.link.jax.from_jaxpr.reduce import REDUCTIONS
+from graphc.link.jax.from_jaxpr.shapes import SHAPES
 from graphc.link.jax.implicit.interpreter import bound
+from graphc.link.jax.wrap import call
+from graphc.link.jax.wrap.function import is_key
 from graphc.tensor import Tensor
 from graphc.tensor.core.assertion import Assert
 from graphc.tensor.core.specify import specify_shape
@@ -48,45 +49,9 @@ FEW = 64
 """Up to so many elements, what depends on no argument is computed at once."""
 
 
-def from_jaxpr(function: Callable[..., Any] | ClosedJaxpr, *args: Any, **kwargs: Any) -> Any:
-    """A JAX function of symbolic arrays as a graph of graphc's operations.
-
-    JAX traces the function, and each of its primitives becomes the operations that mean the same:
-    the graph is compiled for every backend, differentiated, batched, rewritten and explained like
-    any other, and nothing of JAX is left in it. Loops stay loops, branches branches, and a
-    function with ``jax.custom_jvp`` or ``custom_vjp`` keeps its derivative. What graphc has no
-    operations for stays JAX's, as by ``wrap_jax``: such a graph runs with ``mode="JAX"`` and
-    ``"NUMPY"``; ``f.plan()`` and the error of another backend name it.
-
-    64-bit dtypes are on while it is traced. Arrays that the function captures are constants of the
-    graph: large ones are passed to the compiled program, and are no part of it.
-
-    Args:
-        function: Takes and gives JAX arrays, nested in pytrees; or a program that
-            ``jax.make_jaxpr`` traced.
-        args: Its arguments. Symbolic arrays in them, also nested in pytrees, are inputs of the
-            graph; NumPy's and JAX's arrays are constants; everything else is passed on unchanged.
-            Lengths that are unknown are symbols for JAX, see ``jax.export``; an array whose dtype
-            is uint32 and whose shape is ``(2,)`` is a random key, as in JAX.
-        kwargs: More of them.
-
-    Returns:
-        Symbolic arrays, nested as the function nests its results.
-
-    Raises:
-        OperationError: JAX cannot trace the function with such arguments.
-        ArgumentError: There is no symbolic array among them, or too many or few of a program's.
-
-    Example:
-        >>> import graphc, graphc.tensor as gt, jax
-        >>> from graphc.interop.jax import from_jaxpr
-        >>> x = gt.vector("x")
-        >>> y = from_jaxpr(lambda x: jax.nn.softplus(x).sum(), x)
-        >>> f = graphc.function([x], [y, graphc.grad(y, x)], mode="NUMPY")
-        >>> [v.round(3).tolist() for v in f([0.0, 1.0])]
-        [2.006, [0.5, 0.731]]
-    """
-    leaves, tree = jax.tree.flatten((args, kwargs), is_leaf=_is_symbolic)
+def converted(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The results of a JAX function, or of a traced program, as graphs of symbolic arrays."""
+    leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)), is_leaf=_is_symbolic)
     places = [i for i, leaf in enumerate(leaves) if _is_array(leaf)]
     if not any(isinstance(leaves[i], Node | Wrapper) for i in places):
         raise ArgumentError(
@@ -128,7 +93,7 @@ def _is_array(x: Any) -> bool:
 
 
 def _symbolic(x: Any) -> Tensor:
-    if isinstance(x, jax.Array) and jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
+    if isinstance(x, jax.Array) and is_key(x.dtype):
         return packed(gt.constant(np.asarray(jax.random.key_data(x))))
     return gt.as_tensor(x.values if isinstance(x, Wrapper) else x)
 
@@ -193,9 +158,9 @@ def _with_symbols(
         values.setdefault(name, given[i].shape[axis])
     specs, inputs = [], []
     for i, x in enumerate(given):
-        shape = [names.get((i, axis), n) for axis, n in enumerate(x.type.shape)]
-        specs.append(_spec(x, [symbols.get(n, n) for n in shape]))
-        wanted = tuple(values.get(n, n) for n in shape)
+        axes = [(names.get((i, axis)), n) for axis, n in enumerate(x.type.shape)]
+        specs.append(_spec(x, [n if name is None else symbols[name] for name, n in axes]))
+        wanted = tuple(n if name is None else values[name] for name, n in axes)
         shared = len(distinct) < len(names) and _unknown(x)
         x = specify_shape(x, wanted) if shared else x
         inputs.append(NONEMPTY(x, x.size > 0) if least and _unknown(x) else x)
@@ -203,7 +168,7 @@ def _with_symbols(
 
 
 def _spec(x: Tensor, shape: Sequence[Any]) -> Any:
-    return jax.ShapeDtypeStruct(tuple(shape), x.dtype)
+    return jax.ShapeDtypeStruct(tuple(shape), x.dtype)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)
@@ -225,7 +190,7 @@ class Conversion:
         known.update(zip(bare.invars, operands, strict=True))
 
         def read(x: Any) -> Any:
-            return np.asarray(x.val, x.aval.dtype) if isinstance(x, Literal) else known[x]
+            return _number(x) if isinstance(x, Literal) else known[x]
 
         for eqn in _needed(bare):
             found = self._results(eqn, [*map(read, eqn.invars)])
@@ -233,7 +198,7 @@ class Conversion:
         return [_as_tensor(read(x)) for x in bare.outvars]
 
     def _results(self, eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
-        types = [x.aval for x in eqn.outvars]
+        types = avals(eqn.outvars)
         if eqn.primitive.name in NOT_COMPUTED or not all(map(_is_known, (*operands, *types))):
             return self._converted(eqn, [*map(_as_tensor, operands)])
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
@@ -248,6 +213,12 @@ class Conversion:
         except Refusal:
             return _by_jax(eqn, operands)
         return [found] if isinstance(found, Tensor) else list(found)
+
+
+def _number(x: Literal) -> Any:
+    """A number that is written into a program."""
+    aval: Any = x.aval
+    return np.asarray(x.val, aval.dtype)
 
 
 def _needed(program: Jaxpr) -> list[JaxprEqn]:
@@ -269,7 +240,7 @@ def _by_jax(eqn: JaxprEqn, operands: Sequence[Tensor]) -> list[Tensor]:
             "lengths that are unknown.",
             "Give the inputs static lengths: gt.tensor('x', shape=(8, 3)).",
         )
-    kinds = [str(getattr(x.aval, "dtype", "")) for x in eqn.invars]
+    kinds = kinds_of(eqn.invars)
     given = [unpacked(x) if _is_key(k) else x for k, x in zip(kinds, operands, strict=True)]
 
     def apply(*arrays: Any) -> list[Any]:
@@ -278,9 +249,19 @@ def _by_jax(eqn: JaxprEqn, operands: Sequence[Tensor]) -> list[Tensor]:
         return [jax.random.key_data(y) if _is_key(str(y.dtype)) else y for y in found]
 
     apply.__name__ = eqn.primitive.name
-    found = wrap_jax(apply)(*given)
-    kinds_of_results = [str(x.aval.dtype) for x in eqn.outvars]
-    return [packed(y) if _is_key(k) else y for k, y in zip(kinds_of_results, found, strict=True)]
+    found = call(apply, given, {})
+    pairs = zip(kinds_of(eqn.outvars), found, strict=True)
+    return [packed(y) if _is_key(k) else y for k, y in pairs]
+
+
+def avals(variables: Sequence[Any]) -> list[Any]:
+    """The types of variables."""
+    return [x.aval for x in variables]
+
+
+def kinds_of(variables: Sequence[Any]) -> list[str]:
+    """The names of the dtypes of variables; empty for what has none."""
+    return [str(getattr(aval, "dtype", "")) for aval in avals(variables)]
 
 
 def _is_key(kind: str) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import graphc.tensor as gt
-from graphc.interop.jax.equation import Converter, Equation
+from graphc.link.jax.from_jaxpr.equation import Converter, Equation
 from graphc.tensor import Tensor
 
 
 def _broadcast(eqn: Equation, x: Tensor, *_: Tensor) -> Tensor:
     places = eqn["broadcast_dimensions"]
     shape = tuple(map(eqn.lengths, eqn["shape"]))
-    order = ["x"] * len(shape)
+    order: list[Any] = ["x"] * len(shape)
     for axis, place in enumerate(places):
         order[place] = axis
     return gt.broadcast_to(gt.dimshuffle(x, order), shape)
@@ -38,6 +38,15 @@ def _reverse(eqn: Equation, x: Tensor) -> Tensor:
 
 def _concatenate(eqn: Equation, *parts: Tensor) -> Tensor:
     return gt.concatenate(list(parts), axis=eqn["dimension"])
+
+
+def _stack(eqn: Equation, *parts: Tensor) -> Tensor:
+    return gt.stack(list(parts), axis=eqn["axis"])
+
+
+def _unstack(eqn: Equation, x: Tensor) -> list[Tensor]:
+    before = (slice(None),) * eqn["axis"]
+    return [x[(*before, i)] for i in range(len(eqn.eqn.outvars))]
 
 
 def _tile(eqn: Equation, x: Tensor) -> Tensor:
@@ -128,6 +137,8 @@ SHAPES: dict[str, Converter] = {
     "concatenate": _concatenate,
     "split": _split,
     "tile": _tile,
+    "stack": _stack,
+    "unstack": _unstack,
     "iota": _iota,
     "slice": _slice,
     "pad": _pad,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.interop.jax.equation import Converter, Equation, Refusal
-from graphc.interop.jax.shapes import length_of
 from graphc.ir import Constant, is_inexact, is_integer
+from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
+from graphc.link.jax.from_jaxpr.shapes import length_of
 from graphc.tensor import Tensor
 
 
@@ -29,8 +29,8 @@ def _part(x: Tensor, axis: int, start: Tensor, size: Any) -> Tensor:
         return x
     where = (slice(None),) * axis
     if isinstance(start.op, Constant) and isinstance(n, int) and isinstance(size, int):
-        first = int(np.clip(int(start.op.value), 0, n - size))
-        return x[(*where, slice(first, first + size))]
+        at = int(np.clip(int(start.op.value), 0, n - size))
+        return x[(*where, slice(at, at + size))]
     first = _within(start, n - size)
     if isinstance(size, int) and size == 1:
         return gt.expand_dims(x[(*where, first)], axis)
@@ -45,7 +45,7 @@ def _within(start: Any, last: Any) -> Tensor:
 def _dynamic_update_slice(_: Equation, x: Tensor, update: Tensor, *starts: Tensor) -> Tensor:
     if not x.ndim:
         return update
-    places = []
+    places: list[Any] = []
     for axis, start in enumerate(starts):
         n, size = length_of(x, axis), length_of(update, axis)
         if n is size or (isinstance(n, int) and n == size):
@@ -286,9 +286,11 @@ def _dropping(moved: Tensor, values: Tensor, found: Windows, write: Any) -> Tens
     """Write windows that are inside; the others go to a row that is cut off."""
     n = length_of(moved, 0)
     inside = found.mask(found.places[0].ndim)
+    assert inside is not None
     places = (gt.where(inside, found.places[0], n), *found.places[1:])
     row = gt.zeros((1, *[length_of(moved, i) for i in range(1, moved.ndim)]), moved.dtype)
-    return write(gt.concatenate([moved, row])[places], values)[:n]
+    changed: Tensor = write(gt.concatenate([moved, row])[places], values)
+    return changed[:n]
 
 
 SAFE = ("set", "add", "sub")
@@ -309,7 +311,6 @@ INDEX: dict[str, Converter] = {
     "gather": _gather,
     "scatter": _scatter("set"),
     "scatter-add": _scatter("add"),
-    
     "scatter-sub": _scatter("sub"),
     "scatter-mul": _scatter("mul"),
     "scatter-min": _scatter("min"),

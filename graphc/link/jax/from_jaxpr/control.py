@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, Jaxpr, jaxpr_as_fun
 
-import graphc
-from graphc.interop.jax.equation import Converter, Equation
 from graphc.ir import is_inexact
+from graphc.link.jax.from_jaxpr.equation import Converter, Equation
+from graphc.link.jax.implicit.interpreter import bound
+from graphc.loop import cond, custom_pullback, loop, switch_case, while_loop
 from graphc.tensor import Tensor
 
 CALLS = {
@@ -33,7 +33,7 @@ def _scan(eqn: Equation, *operands: Tensor) -> list[Tensor]:
         return tuple(found[:carried]), tuple(found[carried:])
 
     unroll = eqn.eqn.params.get("unroll")
-    final, rows = graphc.loop(
+    final, rows = loop(
         step,
         tuple(init),
         tuple(xs) or None,
@@ -47,7 +47,7 @@ def _scan(eqn: Equation, *operands: Tensor) -> list[Tensor]:
 def _while(eqn: Equation, *operands: Tensor) -> list[Tensor]:
     n, m = eqn["cond_nconsts"], eqn["body_nconsts"]
     of_cond, of_body, init = operands[:n], operands[n : n + m], operands[n + m :]
-    final = graphc.while_loop(
+    final = while_loop(
         lambda carry: eqn.run(eqn["cond_jaxpr"], [*of_cond, *carry])[0],
         lambda carry: tuple(eqn.run(eqn["body_jaxpr"], [*of_body, *carry])),
         tuple(init),
@@ -62,8 +62,8 @@ def _cond(eqn: Equation, which: Tensor, *operands: Tensor) -> list[Tensor]:
         return lambda: tuple(eqn.run(branches[i], operands))
 
     if which.dtype == "bool":
-        return list(graphc.cond(which, branch(1), branch(0)))
-    return list(graphc.switch_case(which, [branch(i) for i in range(len(branches))]))
+        return list(cond(which, branch(1), branch(0)))
+    return list(switch_case(which, [branch(i) for i in range(len(branches))]))
 
 
 def _custom(eqn: Equation, *operands: Tensor) -> list[Any]:
@@ -99,21 +99,15 @@ def _with_rule(
         found = _pulled_back(inside(xs[n:]), list(g), xs[:n])
         return [*found, *[None] * len(lengths)]
 
-    @graphc.custom_pullback(pullback)
+    @custom_pullback(pullback)
     def function(*xs: Any) -> list[Any]:
         return compute(inside(xs[n:]), xs[:n])
 
     return list(function(*operands, *lengths.values()))
 
 
-def _alone(eqn: Equation) -> Jaxpr:
-    """The program of this one equation."""
-    return Jaxpr([], list(eqn.eqn.invars), list(eqn.eqn.outvars), [eqn.eqn])
-
-
 def _pulled_back(eqn: Equation, g: list[Any], xs: Sequence[Any]) -> list[Any]:
     """Gradients by the inputs, as JAX computes them."""
-    applied = jaxpr_as_fun(ClosedJaxpr(_alone(eqn), []))
     wanted = [i for i, x in enumerate(xs) if is_inexact(x.dtype)]
     given = [i for i, part in enumerate(g) if part is not None]
 
@@ -122,22 +116,23 @@ def _pulled_back(eqn: Equation, g: list[Any], xs: Sequence[Any]) -> list[Any]:
 
         def of_wanted(*moved: Any) -> Any:
             at = dict(zip(wanted, moved, strict=True))
-            found = applied(*[at.get(i, x) for i, x in enumerate(arguments)])
+            found = bound(eqn.eqn, [at.get(i, x) for i, x in enumerate(arguments)])
             return [found[i] for i in given]
 
         _, pull = jax.vjp(of_wanted, *[arguments[i] for i in wanted])
         return pull(list(slopes))
 
-    avals = [x.aval for x in eqn.eqn.invars] + [eqn.eqn.outvars[i].aval for i in given]
+    variables = [*eqn.eqn.invars, *[eqn.eqn.outvars[i] for i in given]]
     with jax.enable_x64(True):
-        program = jax.make_jaxpr(gradients)(*[_spec(a) for a in avals])
+        program = jax.make_jaxpr(gradients)(*[_spec(x.aval) for x in variables])
     found = eqn.run(program, [*xs, *[g[i] for i in given]])
     at = dict(zip(wanted, found, strict=True))
     return [at.get(i) for i in range(len(xs))]
 
 
 def _spec(aval: Any) -> Any:
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=getattr(aval, "weak_type", False))
+    is_weak = getattr(aval, "weak_type", False)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=is_weak)  # type: ignore[no-untyped-call]
 
 
 CONTROL: dict[str, Converter] = {

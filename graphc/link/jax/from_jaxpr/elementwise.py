@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-import graphc
 import graphc.tensor as gt
-from graphc.interop.jax.equation import Converter, Equation, Refusal
+from graphc.grad import zero_grad
 from graphc.ir import is_complex, is_inexact, is_integer
+from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
 from graphc.tensor import Tensor
 
 
@@ -181,7 +181,7 @@ def _bitcast(eqn: Equation, bits: Tensor) -> Tensor:
 
 
 def _stopped(_: Equation, x: Tensor) -> Tensor:
-    return graphc.zero_grad(x) if is_inexact(x.dtype) else x
+    return zero_grad(x) if is_inexact(x.dtype) else x
 
 
 def _complex(_: Equation, a: Tensor, b: Tensor) -> Tensor:

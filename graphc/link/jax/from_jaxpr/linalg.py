@@ -7,18 +7,16 @@ import math
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.interop.jax.equation import Converter, Equation, Refusal
-from graphc.interop.jax.reduce import MOST, patches
-from graphc.interop.jax.shapes import dilated, fitted, length_of
+from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
+from graphc.link.jax.from_jaxpr.reduce import MOST, patches
+from graphc.link.jax.from_jaxpr.shapes import dilated, fitted, length_of
 from graphc.tensor import Tensor
 from graphc.tensor.linalg import DotGeneral
 
 
 def _dot_general(eqn: Equation, a: Tensor, b: Tensor) -> Tensor:
-    (contract, batches) = eqn["dimension_numbers"]
-    dtype = eqn.dtype
-    pairs = [tuple(map(tuple, axes)) for axes in (contract, batches)]
-    op = DotGeneral(*pairs)
+    contract, batches = [(tuple(of_a), tuple(of_b)) for of_a, of_b in eqn["dimension_numbers"]]
+    op, dtype = DotGeneral(contract, batches), eqn.dtype
     return Tensor.make(op, a.astype(dtype), b.astype(dtype))
 
 

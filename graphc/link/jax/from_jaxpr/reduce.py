@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.interop.jax.equation import Converter, Equation, Refusal
-from graphc.interop.jax.shapes import dilated, fitted, length_of
 from graphc.ir import is_complex, is_inexact
+from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
+from graphc.link.jax.from_jaxpr.shapes import dilated, fitted, length_of
 from graphc.tensor import Tensor
 
 

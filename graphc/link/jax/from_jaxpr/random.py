@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.interop.jax.equation import Converter, Equation, Refusal
+from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
 from graphc.tensor import Tensor
 
 
