@@ -231,7 +231,7 @@ class _CurrentValue:
         backend: Backend,
         options: Mapping[str, Any],
     ) -> None:
-        self.name = variable.op.name
+        self.subject = variable.op.subject
         self.store = variable.op.store
         self.type = type
         self.home = home
@@ -247,7 +247,7 @@ class _CurrentValue:
             value = self._placed(value)
             store.converted(value)
         elif self.home is not None:
-            value = self.home.keep(value, self._subject)
+            value = self.home.keep(value, self.subject)
             if value is not store.value:
                 # It may share memory with what it was made of.
                 store.value, store.owned = value, False
@@ -255,13 +255,9 @@ class _CurrentValue:
             return backend.copied(value, type, self.options)
         return value
 
-    @property
-    def _subject(self) -> str:
-        return f"The shared variable {self.name}"
-
     def _placed(self, value: Any) -> Any:
         """A value as the backend's array, where the variable's values are to be."""
         if self.home is None:
             return self.backend.array(value, self.type, self.options)
         array = np.asarray(self.backend.numpy(value), self.type.numpy_dtype)
-        return self.home.keep(array, self._subject)
+        return self.home.keep(array, self.subject)

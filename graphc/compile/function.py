@@ -275,6 +275,8 @@ class Function(Generic[Result]):
     stats: Stats
     record: FunctionRecord
 
+    _compared = False
+
     def __init__(self, spec: FunctionSpec) -> None:
         start = perf_counter()
         self._spec = spec
@@ -355,6 +357,15 @@ class Function(Generic[Result]):
         is_plain = self._flat and not self._strict
         settled = self._code.direct_class(Function, self._dtypes, self._kinds)
         self.__class__ = settled if is_plain else Function
+
+    def _refuse_different(self) -> None:
+        """Raise where new values are of sums over processes, and the old ones differ in these."""
+        self._compared = True
+        # Imported here: few programs are of several processes.
+        if import_module("graphc.tensor.core.all_sum").joined() is not None:
+            news = self.requested.outputs[self._signature.results :]
+            updates = [*zip([x for x, _ in self._spec.updates], news, strict=True)]
+            import_module("graphc.compile.broadcast").refuse_different(self.requested, updates)
 
     @cached_property
     def _own_program(self) -> LoweredProgram:
@@ -763,6 +774,8 @@ class _NewFunction(Function[Result]):
         with counted_call(self):
             if self.stats.calls >= WORTHWHILE_CALLS:
                 self._settle()
+            elif not self._compared and self._signature.updated and self.mode.name == "MLX":
+                self._refuse_different()
             return Function.__call__(self, *args, **kwargs)
 
 

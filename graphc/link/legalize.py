@@ -27,7 +27,7 @@ from graphc.ir import (
     numpy_dtype,
     unfolded,
 )
-from graphc.ir.sharding import MeshAxes
+from graphc.ir.sharding import MeshAxes, named
 from graphc.link.backend import Backend
 from graphc.loop.step import Formal
 from graphc.site import derived_from
@@ -78,7 +78,7 @@ def _definition(node: Node, backend: Backend) -> Callable[..., Node] | None:
         case Composite() as op:
             return None if backend.has(node) else op.expand
         case Pick(index) if isinstance(node.inputs[0].op, MakeTuple):
-            return lambda items: items.inputs[index]  # type: ignore[no-any-return]
+            return lambda items: items.inputs[index]
     return None
 
 
@@ -144,7 +144,7 @@ def check_shardings(graph: Graph, axes: MeshAxes | None) -> None:
         sharding = _sharding(node)
         if sharding is not None:
             try:
-                axes.of(sharding, node.type.shape, repr(node))
+                axes.of(sharding, node.type.shape, named(repr(node), node.op))
             except ShardingError as error:
                 raise ShardingError(error.problem, error.remedy, node.where) from None
         for held in node.op.graphs():
@@ -185,7 +185,7 @@ def _other_input(x: Node, dtypes: Mapping[str, str]) -> Node:
         return Node.make(
             Formal(x.op.place, type)
             if isinstance(x.op, Formal)
-            else Input(type, x.name, _sharding(x))
+            else Input(type, x.name, x.op.sharding, x.op.role)  # type: ignore[attr-defined]
         )
 
 
