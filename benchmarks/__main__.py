@@ -29,6 +29,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     pymc_chains,
     pytensor,
     rewrite,
+    scaling,
     sharding,
     steady,
     warm,

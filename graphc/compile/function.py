@@ -355,7 +355,7 @@ class Function(Generic[Result]):
             for x, type in pairs
         ]
         is_plain = self._flat and not self._strict
-        settled = self._code.direct_class(Function, self._dtypes, self._kinds)
+        settled = self._code.direct_class(Function, self._dtypes, backend.kinds)
         self.__class__ = settled if is_plain else Function
 
     @property

@@ -188,6 +188,11 @@ class Executables:
             return self._failed(failed, entry, arguments)
         if entry is None:
             entry = self._new_entry(key, arguments)
+        elif is_absent and not entry.loaded:
+            try:
+                return self._known_jit(entry, arguments)
+            except AbsentError:
+                entry = self._forgotten(key)
         self._by_shapes[_shapes(arguments)] = entry
         if entry.loaded and not self._applies():
             return self._inner(*arguments)
@@ -209,8 +214,21 @@ class Executables:
         """Whether a loaded executable does what ``jax.jit`` would."""
         return self.pure or trace_state() == UNTRACED
 
+    def _known_jit(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
+        """Call ``jax.jit`` where it has traced; its error is that the user cleared its caches."""
+        results = entry.run(*arguments)
+        self._by_shapes[_shapes(arguments)] = entry
+        return results
+
+    def _forgotten(self, key: CallKey) -> CacheEntry:
+        """A new entry in the place of one whose caches were cleared, which met an error by that."""
+        entry = CacheEntry(self._new_jit(), loaded=False)
+        with self._lock:
+            self._enter(key, entry)
+        return entry
+
     def _jit(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
-        """Call ``jax.jit``, which compiles again where the user cleared its caches."""
+        """Call ``jax.jit`` for the first time, which compiles where the user cleared its caches."""
         start = perf_counter()
         with self._tracing():
             results = entry.run(*arguments)

@@ -93,9 +93,9 @@ def compile(
         call = Call(watch, arguments)
         with lock, call:
             try:
-                found = run(*arrays, *constants) if run else in_segments(arguments)
                 # Unlike eval, async_eval also refuses what mx.grad traces.
-                mx.async_eval(found)  # type: ignore[no-untyped-call]
+                mx.async_eval(arrays)  # type: ignore[no-untyped-call]
+                found = run(*arrays, *constants) if run else in_segments(arguments)
                 mx.eval(found)
             except (ValueError, OperationError) as error:
                 raise untransformed(error) from error.__cause__
