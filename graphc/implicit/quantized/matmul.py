@@ -143,13 +143,23 @@ class QuantizedMatmul(AxisComposite):
 
 
 @dataclass(frozen=True, slots=True)
-class ExpertMatmul(QuantizedMatmul):
+class ExpertMatmul(AxisComposite):
     """``x @ w[index]`` of a stack w of matrices of packed codes, of which none is copied.
 
     Inputs are x ``(*batch, m, k)``, the words ``(experts, rows, words)``, the scales, the biases
-    where the kind has them, and the index, integers of shape ``(*batch,)``. It stands for a product
-    in programs alone, so that it has no derivative.
+    where the kind has them, and the index, integers of shape ``(*batch,)``.
+
+    Attributes:
+        kind: As of ``QuantizedMatmul``, as all others.
+        bits: The length of a code.
+        group_size: How many neighbours share a scale.
+        transposed: Whether the words are those of transposes.
     """
+
+    kind: str
+    bits: int
+    group_size: int
+    transposed: bool
 
     @property
     def name(self) -> str:

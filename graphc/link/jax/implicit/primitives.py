@@ -29,8 +29,9 @@ def _solved(x: Any) -> Any:
 
 
 def _ragged(x: Any) -> Any:
-    one = np.ones((1, 1, 1), x.dtype)
-    return jax.lax.ragged_dot(one[0], one, np.ones(1, "int32"))
+    one: Any = np.ones((1, 1, 1), x.dtype)
+    sizes: Any = np.ones(1, "int32")
+    return jax.lax.ragged_dot(one[0], one, sizes)
 
 
 SHOWN: Mapping[str, Callable[[Any], Any]] = {

@@ -64,7 +64,7 @@ def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> A
 @pattern(ExpertMatmul)
 def matrices_of_experts(node: Node) -> Iterator[Node]:
     """A product with matrices that an index takes of a packed stack leaves the words in place."""
-    if type(node.op) is not QuantizedMatmul:
+    if not isinstance(node.op, QuantizedMatmul):
         return
     op, (x, *words) = node.op, node.inputs
     taken = {(part.op, part.type.ndim, *part.inputs[1:]) for part in words}
@@ -83,7 +83,7 @@ def expert_matmul(op: ExpertMatmul, x: Any, packed: Any, *parts: Any) -> Any:
     if not packed.shape[0]:
         raise IndexError("an index is out of bounds for axis 0 of length 0")
     places, _ = settled(index, packed.shape[0])
-    coding, affine = _as_affine(op.coding, *numbers)
+    coding, affine = _as_affine(op.plain.coding, *numbers)
     if 0 in (*x.shape, *packed.shape) or not _has_kernel(coding, x):
         taken = [mx.take(part, places, 0) for part in (packed, *numbers)]
         return quantized_matmul(op.plain, x, *taken)
