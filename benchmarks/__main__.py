@@ -31,6 +31,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     rewrite,
     sharding,
     steady,
+    toeplitz,
     warm,
 )
 from benchmarks.table import BENCHMARKS, show, write

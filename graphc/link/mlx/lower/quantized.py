@@ -19,10 +19,12 @@ import numpy as np
 from graphc.implicit.quantized import ExpertMatmul, QuantizedMatmul
 from graphc.implicit.quantized.coding import GROUP_SIZES, NORMAL_FLOATS, WORD, Coding
 from graphc.ir import Node, is_integer
-from graphc.link.mlx.backend import backend
+from graphc.link.mlx.backend import WIDE, backend
 from graphc.link.mlx.lower.arrays.index import settled
 from graphc.link.patterns import pattern
 from graphc.tensor.arrays.index import HOLE, Index, Range
+
+WIDE |= {QuantizedMatmul, ExpertMatmul}
 
 BLOCK = 2**19
 """So many elements are decoded at a time, 2 MB of float32. MLX may be some ten blocks ahead."""
@@ -33,7 +35,7 @@ MOST_IN_GROUP = max(GROUP_SIZES)
 BYTE = 8
 """The bits of a byte."""
 
-WIDE = 64
+LONG = 64
 """The bits of a word that MLX moves as fast as one of 32."""
 
 FEW = 4
@@ -246,12 +248,12 @@ def _by_tables(coding: Coding, x: Any, packed: Any, scales: Any, *biases: Any) -
     numbers = mx.array(np.ascontiguousarray(_numbers(coding.kind, coding.bits).T), x.dtype)
     places = packed.shape[1] * (WORD // BYTE)
     tables = x.reshape(m, places, -1) @ numbers
-    width = WIDE if packed.shape[1] % 2 == 0 else WORD
+    width = LONG if packed.shape[1] % 2 == 0 else WORD
     lanes = width // BYTE
     tables = tables.reshape(m, places // lanes, lanes, -1)
     found = []
     for words, by in _blocks(m * places, n, packed, scales):
-        wide = words.view(mx.uint64) if width == WIDE else words
+        wide = words.view(mx.uint64) if width == LONG else words
         bytes_ = mx.contiguous(mx.swapaxes(wide, 0, 1)).view(mx.uint8)
         index = mx.swapaxes(bytes_.reshape(places // lanes, -1, lanes), 1, 2)
         index = mx.broadcast_to(index, (m, *index.shape))
@@ -297,7 +299,7 @@ def _turned(packed: Any, bits: int) -> Any:
     Squares of as many rows as a word has codes are transposed by halves: in each step, halves of
     two words change places.
     """
-    wide, bits_of_word = (packed, WORD) if packed.shape[1] % 2 else (packed.view(mx.uint64), WIDE)
+    wide, bits_of_word = (packed, WORD) if packed.shape[1] % 2 else (packed.view(mx.uint64), LONG)
     (rows, words), size, dtype = wide.shape, bits_of_word // bits, wide.dtype
     squares = mx.contiguous(wide.reshape(rows // size, size, words).transpose(1, 2, 0))
     lines, half = [squares[i] for i in range(size)], size // 2
