@@ -32,6 +32,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     scaling,
     sharding,
     steady,
+    toeplitz,
     warm,
 )
 from benchmarks.table import BENCHMARKS, show, write

@@ -11,7 +11,7 @@ import mlx.core as mx
 import numpy as np
 
 from graphc.errors import OperationError
-from graphc.ir import Graph, Node, Pick, TensorType, TupleType, is_complex, numpy_dtype
+from graphc.ir import Graph, Node, Op, Pick, TensorType, TupleType, is_complex, numpy_dtype
 from graphc.link.backend import Backend, Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
@@ -142,6 +142,10 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
+WIDE: set[type[Op]] = set()
+"""The named functions that their lowerings compute in float64, too."""
+
+
 class MLXBackend(Backend):
     """Operations are MLX functions of MLX arrays; what decides a shape is NumPy's."""
 
@@ -255,8 +259,9 @@ class MLXBackend(Backend):
         }
 
     def has(self, node: Node) -> bool:
-        """Not in float64: what MLX has as one goes by exponentials and means in float32."""
-        return Backend.has(self, node) and getattr(node.type, "dtype", None) != "float64"
+        """Not in float64, unless it is in ``WIDE``: MLX has exponentials and means in float32."""
+        wide = getattr(node.type, "dtype", None) == "float64"
+        return Backend.has(self, node) and (not wide or type(node.op) in WIDE)
 
     def analyse(self, graph: Graph) -> Host:
         """The host part; no shape is refused, as values can be read between segments."""
