@@ -397,8 +397,8 @@ class Tensor(Methods):
         """
         if isinstance(self.op, Constant | Leaf) or getattr(self.op, "is_shared", False):
             return self
-        sharding = getattr(self.op, "sharding", None)
-        return Tensor.input(self.type, name or self.name, sharding)
+        declared = [getattr(self.op, known, None) for known in ("sharding", "buckets")]
+        return Tensor.input(self.type, name or self.name, *declared)
 
     def dprint(self, **options: Any) -> str | None:
         """Print the graph as a tree; options as for ``graphc.dprint``."""

@@ -14,7 +14,8 @@ from graphc.implicit.policy import dense
 from graphc.ir import Graph, Node
 from graphc.link.host import analyse
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, checked, plain, rule, whole
+from graphc.link.jax.bounded import Lowering, checked, rule, whole
+from graphc.link.jax.counts import plain
 from graphc.link.program import Program
 from graphc.loop.branch import Switch
 
