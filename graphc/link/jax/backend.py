@@ -195,7 +195,7 @@ def _in_buckets(
     context: CompileContext,
 ) -> Executable:
     """The executable for one length after the other, or for buckets of lengths where asked for."""
-    if spec.static or not asks_for_buckets(spec, options):
+    if {*spec.static} - {*spec.counts} or not asks_for_buckets(spec, options):
         return exact
     # Most programs are for exact lengths.
     from graphc.link.jax.buckets import Bucketed, axes_of  # noqa: PLC0415

@@ -76,17 +76,22 @@ def bucket_of(n: int, growth: float) -> Bucket:
 
 
 class Axis(NamedTuple):
-    """An axis of an argument that may be padded.
+    """An axis of an argument that may be padded, or a number that decides lengths.
 
     Attributes:
         place: The argument.
-        axis: The axis.
+        axis: The axis; -1 for the number that the argument is.
         growth: By how much each bucket is longer than the one before.
     """
 
     place: int
     axis: int
     growth: float
+
+    def length(self, arguments: Sequence[Any]) -> int:
+        """The length, or the number."""
+        x = arguments[self.place]
+        return int(x) if self.axis < 0 else x.shape[self.axis]
 
 
 def axes_of(spec: CallSpec, options: Mapping[str, Any]) -> tuple[list[Axis], list[Axis]]:
@@ -100,13 +105,22 @@ def axes_of(spec: CallSpec, options: Mapping[str, Any]) -> tuple[list[Axis], lis
                 asked.append(Axis(place, axis, growth))
             elif n is None and everywhere:
                 others.append(Axis(place, axis, POWERS))
+    if everywhere or asked:
+        asked += [Axis(place, -1, POWERS) for place in spec.counts]
     return asked, others
 
 
-def padded(traced: TracedProgram, axes: Sequence[Axis]) -> Callable[..., Any]:
+def padded(
+    traced: TracedProgram, axes: Sequence[Axis], bounds: Mapping[int, int]
+) -> Callable[..., Any]:
     """A function that JAX traces: of padded arguments and, last, the true lengths of the axes.
 
     It gives the outputs, some in buffers, and what must hold of lengths.
+
+    Args:
+        traced: The program.
+        axes: What is padded.
+        bounds: For arguments that are numbers the most that they can be.
     """
 
     def program(*given: Any) -> Any:
@@ -114,6 +128,10 @@ def padded(traced: TracedProgram, axes: Sequence[Axis]) -> Callable[..., Any]:
         found = list(arguments)
         for i, (place, axis, growth) in enumerate(axes):
             x = found[place]
+            if axis < 0:
+                bucket = bucket_of(bounds[place], growth)
+                found[place] = Count(None, *bucket, length_formula(i))
+                continue
             buffer, counts = (x.buffer, x.counts) if isinstance(x, Ragged) else (x, [None] * x.ndim)
             count = Count(None, *bucket_of(buffer.shape[axis], growth), length_formula(i))
             here = [count if k == axis else n for k, n in enumerate(counts)]
@@ -157,7 +175,7 @@ class Bucketed:
         self._run = in_64_bits(self._in_buckets)
         self._axes = tuple(asked)
         self._first: Mapping[Axis, int] | None = None
-        self._made: dict[tuple[Axis, ...], Executable] = {}
+        self._made: dict[tuple[Any, ...], Executable] = {}
         self._lock = threading.Lock()
         self.is_refused = False
 
@@ -166,8 +184,10 @@ class Bucketed:
             return self._exact(*arguments)
         self._notice(arguments)
         axes = self._axes
-        lengths = [arguments[place].shape[axis] for place, axis, _ in axes]
         if not axes or _is_traced(arguments):
+            return self._exact(*arguments)
+        lengths = [axis.length(arguments) for axis in axes]
+        if lengths and min(lengths) < 0:
             return self._exact(*arguments)
         try:
             results = self._run(axes, lengths, arguments)
@@ -184,7 +204,13 @@ class Bucketed:
         self, axes: tuple[Axis, ...], lengths: Sequence[int], arguments: Sequence[Any]
     ) -> Any:
         """The results; None where the lengths do not fit each other."""
-        execute = self._made.get(axes) or self._make(axes)
+        bounds = {
+            x.place: bucket_of(n, x.growth).high
+            for x, n in zip(axes, lengths, strict=True)
+            if x.axis < 0
+        }
+        key = (axes, *bounds.values())
+        execute = self._made.get(key) or self._make(key, axes, bounds)
         results, checks = execute(*_all_padded(arguments, axes, lengths), np.array(lengths))
         for check in checks:
             if isinstance(check, Guard) and not check.holds(lengths):
@@ -199,29 +225,31 @@ class Bucketed:
         """Pad the axes that have another length than at first from now on."""
         first = self._first
         if first is None:
-            self._first = {x: arguments[x.place].shape[x.axis] for x in self._others}
+            self._first = {x: x.length(arguments) for x in self._others}
         elif first:
-            new = [x for x, n in first.items() if arguments[x.place].shape[x.axis] != n]
+            new = [x for x, n in first.items() if x.length(arguments) != n]
             if new:
                 with self._lock:
                     kept = set(self._axes) | set(new)
                     self._axes = tuple(sorted(kept))
                     self._first = {x: n for x, n in first.items() if x not in kept}
 
-    def _make(self, axes: tuple[Axis, ...]) -> Executable:
+    def _make(
+        self, key: tuple[Any, ...], axes: tuple[Axis, ...], bounds: Mapping[int, int]
+    ) -> Executable:
         with self._lock:
-            found = self._made.get(axes)
+            found = self._made.get(key)
             if found is None:
                 found = Executables(
-                    padded(self._traced, axes),
+                    padded(self._traced, axes, bounds),
                     (),
                     self._context,
-                    KnownArguments(padded=axes),
+                    KnownArguments(bounds=bounds, padded=axes),
                     pure=self._spec.single,
                     foreign=self._spec.facts["foreign"],
                 ).caller()
                 found = found if self._device is None else on_device(found, self._device)
-                self._made[axes] = found
+                self._made[key] = found
         return found
 
 
@@ -237,7 +265,7 @@ def _all_padded(
     shapes: dict[int, list[int]] = {}
     for (place, axis, growth), n in zip(axes, lengths, strict=True):
         high = bucket_of(n, growth).high
-        if high != n:
+        if axis >= 0 and high != n:
             shapes.setdefault(place, list(arguments[place].shape))[axis] = high
     for place, shape in shapes.items():
         found[place] = _in_buffer(arguments[place], shape)
@@ -269,8 +297,9 @@ def padding(
     """
     if layout_of(options) is not None:
         return ["lengths: exact, as the mode has a mesh of devices"]
-    if spec.static:
-        return [f"lengths: exact, as {program.arguments[spec.static[0]]!r} decides a shape"]
+    fixed = sorted({*spec.static} - {*spec.counts})
+    if fixed:
+        return [f"lengths: exact, as {program.arguments[fixed[0]]!r} decides a shape"]
     axes = [axis for group in axes_of(spec, options) for axis in group]
     if not axes:
         return []
@@ -285,7 +314,8 @@ def padding(
 
 
 def _about(x: Axis) -> str:
-    return f"axis {x.axis} is padded: {', '.join(map(str, _first_buckets(x.growth)))}, ..."
+    what = "buffers are as long as" if x.axis < 0 else f"axis {x.axis} is padded:"
+    return f"{what} {', '.join(map(str, _first_buckets(x.growth)))}, ..."
 
 
 def _first_buckets(growth: float) -> list[int]:
@@ -303,11 +333,13 @@ def _trace(traced: TracedProgram, axes: Sequence[Axis], types: Sequence[TensorTy
     """
     shapes = [[SMALLEST if n is None else n for n in type.shape] for type in types]
     for place, axis, growth in axes:
-        shapes[place][axis] = bucket_of(shapes[place][axis], growth).high
+        if axis >= 0:
+            shapes[place][axis] = bucket_of(shapes[place][axis], growth).high
+    bounds = {x.place: SMALLEST for x in axes if x.axis < 0}
     with jax.enable_x64(True):
         given = [
             jax.ShapeDtypeStruct(shape, type.numpy_dtype)  # type: ignore[no-untyped-call]
             for shape, type in zip(shapes, types, strict=True)
         ]
         lengths = jax.ShapeDtypeStruct((len(axes),), np.int64)  # type: ignore[no-untyped-call]
-        jax.eval_shape(padded(traced, axes), *given, lengths)
+        jax.eval_shape(padded(traced, axes, bounds), *given, lengths)

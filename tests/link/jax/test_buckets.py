@@ -86,6 +86,40 @@ def test_results_are_those_of_the_true_lengths(subject: str) -> None:
     assert f.stats.compiles + f.stats.loads + f.stats.hits <= 2
 
 
+def test_linear_systems_have_an_identity_block_behind() -> None:
+    square = gt.matrix("square", bucket=2)
+    positive = a @ a.T + 3 * gt.eye(a.shape[0])
+    linalg = gt.linalg
+    cost = linalg.slogdet(positive)[1] + x @ linalg.solve(positive, x, assume_a="pos")
+    cost += (x * linalg.solve(square, x)).sum()
+    outputs = [
+        *(linalg.cholesky(positive), linalg.inv(positive), linalg.det(square), cost),
+        *(gt.diag(x, 1), gt.diagonal(square, offset=-1), gt.trace(square), gt.tril(square)),
+        *gt.split(x, [1, x.shape[0] - 1], n_splits=2),
+        *graphc.grad(cost, [a, x, square]),
+    ]
+    calls = [
+        (RANDOM.normal(size=(n, 3)), RANDOM.normal(size=n), np.eye(n) * 4 + RANDOM.random((n, n)))
+        for n in (5, 17)
+    ]
+    compare([a, x, square], outputs, *calls)
+
+
+def test_numbers_that_decide_lengths_share_an_executable() -> None:
+    n = gt.lscalar("n")
+    states = graphc.scan(lambda c: gt.sin(c) + 1, outputs_info=x, n_steps=n)
+    outputs = [x[:n], x[n:].sum(), gt.arange(n), states, graphc.grad(states.sum(), x)]
+    calls = [(RANDOM.normal(size=m), k) for m, k in ((5, 3), (5, 7), (9, 2), (20, 17))]
+    f = compare([x, n], outputs, *calls)
+    assert f.stats.compiles + f.stats.loads <= 2
+    for call in ((np.ones(3), -1), (np.ones(3), 0)):
+        exact = graphc.function([x, n], [x[:n], gt.arange(3)[n:]], mode="JAX")
+        assert [v.shape for v in exact(*call)] == [
+            np.ones(3)[: call[1]].shape,
+            np.ones(3)[call[1] :].shape,
+        ]
+
+
 def test_indices_may_be_padded_and_index_padded_axes() -> None:
     outputs = [x[i], x[i].sum(), x[i].set(2.0), x[i].inc(y[: i.shape[0]]), a[i, :1], a[i].sum(1)]
     outputs += graphc.grad((x[i] ** 2).sum() + (a[i, 0] * y[: i.shape[0]]).sum(), [x, y, a])
@@ -165,9 +199,9 @@ def test_a_program_that_cannot_be_padded_is_exact_and_its_plan_says_why() -> Non
 def test_a_plan_names_what_is_padded() -> None:
     f = graphc.function([x, gt.vector("z")], x.sum(), mode="JAX", on_unused_input="ignore")
     assert f.plan().padding == ["lengths: x: float64[?], axis 0 is padded: 16, 32, 64, 128, ..."]
-    n = gt.lscalar("n")
-    (line,) = graphc.function([x, n], x[:n], mode="JAX").plan().padding
-    assert line == "lengths: exact, as n: int64[] decides a shape"
+    k = gt.lvector("k")
+    (line,) = graphc.function([x, k], gt.repeat(x, k), mode="JAX").plan().padding
+    assert line == "lengths: exact, as k: int64[?] decides a shape"
     assert (
         graphc.function([gt.vector("z")], gt.sin(1.0), mode="JAX", on_unused_input="ignore")
         .plan()

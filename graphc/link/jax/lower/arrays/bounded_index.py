@@ -259,7 +259,7 @@ def _sliced(buffer: Any, n: Any, axis: int, entry: slice) -> tuple[Any, Any]:
     start, count, step = _span(entry, n)
     if (entry.start, entry.stop, step) == (None, None, -1):
         first = minus(np.asarray(buffer.shape[axis], np.int64), n)
-        return _shifted(lax.rev(buffer, (axis,)), first, settled(as_count(n)), axis), n
+        return shifted(lax.rev(buffer, (axis,)), first, settled(as_count(n)), axis), n
     length = bound(count)
     if step < 0 or (step > 1 and not is_known(start)):
         places = as_count(start).value + step * lax.iota(np.int64, length)
@@ -268,12 +268,12 @@ def _sliced(buffer: Any, n: Any, axis: int, entry: slice) -> tuple[Any, Any]:
             return buffer, NOTHING
         return jnp.take(buffer, places, axis, mode="clip"), count
     if step == 1:
-        return _shifted(buffer, start, count, axis), count
-    buffer = _shifted(buffer, start, settled(as_count(buffer.shape[axis])), axis)
+        return shifted(buffer, start, count, axis), count
+    buffer = shifted(buffer, start, settled(as_count(buffer.shape[axis])), axis)
     return lax.slice_in_dim(buffer, 0, buffer.shape[axis], step, axis), count
 
 
-def _shifted(buffer: Any, start: Any, count: Any, axis: int) -> Any:
+def shifted(buffer: Any, start: Any, count: Any, axis: int) -> Any:
     """Shift a buffer to begin at an element, cut to the largest count."""
     length = buffer.shape[axis]
     if is_known(start):

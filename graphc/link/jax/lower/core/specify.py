@@ -30,5 +30,5 @@ def of_a_count(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
         n = next(left) if wanted is None else wanted
         n = own if is_known(n) and int(n) == -1 else n
         agree(own, n, unequal(node))
-        shape.append(n if is_known(n) else own)
+        shape.append(own if is_known(own) else n)
     return ragged(inner(x), shape, x.fill if isinstance(x, Ragged) else None)
