@@ -376,6 +376,13 @@ def refused(node: Node) -> DynamicShapeError:
     )
 
 
+def zero_beyond(x: Any, axes: Sequence[int]) -> Any:
+    """The buffer of an array, with zeros for unused elements along these axes."""
+    if not isinstance(x, Ragged):
+        return plain(x)
+    return x.filled(0, [axis for axis in x.axes if axis in axes])
+
+
 def whole(x: Any, node: Node) -> Any:
     """Return an array, or a count's value.
 

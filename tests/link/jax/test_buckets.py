@@ -74,12 +74,21 @@ TABLE: dict[str, Callable[[], list[Any]]] = {
     ],
     "order": lambda: [gt.sort(x), gt.argsort(x), gt.sort(-x)[::-1], gt.searchsorted(gt.sort(x), y)],
     "softmax": lambda: [gt.special.softmax(x), gt.special.log_softmax(gt.outer(x, y), axis=0)],
+    "branches": lambda: [
+        graphc.cond(x.sum() > 0, lambda: gt.tanh(x), lambda: y * 2),
+        *graphc.grad(graphc.cond(x[0] > 0, x[1:].sum, lambda: x @ y), [x, y]),
+    ],
+    "convolutions": lambda: [
+        *(gt.convolve(x, y), gt.convolve(x, [1.0, 2.0, 3.0], mode="same")),
+        *graphc.grad((gt.convolve(x, y[:1], mode="valid") ** 2).sum(), [x, y]),
+    ],
     "gradients": lambda: graphc.grad(
         (gt.special.softmax(x) * gt.cumsum(y)).sum() + gt.logsumexp(x * y) + gt.max(x), [x, y]
     ),
 }
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("subject", TABLE)
 def test_results_are_those_of_the_true_lengths(subject: str) -> None:
     f = compare([x, y], TABLE[subject](), *map(vectors, LENGTHS))
@@ -122,7 +131,10 @@ def test_numbers_that_decide_lengths_share_an_executable() -> None:
 
 def test_indices_may_be_padded_and_index_padded_axes() -> None:
     outputs = [x[i], x[i].sum(), x[i].set(2.0), x[i].inc(y[: i.shape[0]]), a[i, :1], a[i].sum(1)]
-    outputs += graphc.grad((x[i] ** 2).sum() + (a[i, 0] * y[: i.shape[0]]).sum(), [x, y, a])
+    outputs += [a[i, 1:].inc(1.0), a[i, ::-1].set(a[i]), x[1:][i[:2] // 2].sum()]
+    outputs += graphc.grad(
+        (x[i] ** 2).sum() + (a[i, 1:] ** 2).sum() + (a[i, 0] * y[: i.shape[0]]).sum(), [x, y, a]
+    )
     calls = [
         (*vectors(n), RANDOM.normal(size=(n, 3)), RANDOM.integers(-n, n, k))
         for n, k in ((5, 4), (9, 3), (20, 18))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -301,15 +302,32 @@ def update_of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> A
     if any(part.is_array for part in parts):
         buffer = _scattered(node, lowering, x, value, parts, symbolic)
     else:
-        buffer = _masked(node, x, value, parts)
+        single = [n == 1 for n in node.inputs[1].type.shape]
+        buffer = _masked(node, x, value, parts, single, accumulate=op.accumulate)
     return ragged(buffer, x.shape)
 
 
-def _masked(node: Node, x: Any, value: Any, parts: Sequence[Part]) -> Any:
-    """The buffer of an array updated where an index without arrays says so."""
-    op: Any = node.op
+def _masked(
+    node: Node,
+    x: Any,
+    value: Any,
+    parts: Sequence[Part],
+    single: Sequence[bool],
+    *,
+    accumulate: bool,
+) -> Any:
+    """The buffer of an array updated where an index without arrays says so.
+
+    Args:
+        node: The update, for messages.
+        x: The array.
+        value: What goes there.
+        parts: The index.
+        single: For each axis of the value whether it is repeated.
+        accumulate: Whether the value is added.
+    """
     buffer = inner(x)
-    given = _Value.of(node, value, sum(not isinstance(part.entry, int) for part in parts))
+    given = _Value.of(value, single, sum(not isinstance(part.entry, int) for part in parts))
     mask: Any = np.True_
     own = 0
     for part in parts:
@@ -328,7 +346,7 @@ def _masked(node: Node, x: Any, value: Any, parts: Sequence[Part]) -> Any:
             given.spread(node, own, buffer.shape[axis], span)
         own += 1
     value = given.buffer
-    if op.accumulate:
+    if accumulate:
         value = buffer | value if buffer.dtype == bool else buffer + value
     return jnp.where(mask, value, buffer)
 
@@ -358,15 +376,14 @@ class _Value:
     single: list[bool]
 
     @classmethod
-    def of(cls, node: Node, value: Any, ndim: int) -> _Value:
+    def of(cls, value: Any, single: Sequence[bool], ndim: int) -> _Value:
         """The value with so many axes."""
         new = ndim - value.ndim
         buffer = jnp.asarray(inner(value))
-        shape = node.inputs[1].type.shape
         return cls(
             lax.expand_dims(buffer, range(new)),
             [1] * new + list(value.shape),
-            [True] * new + [n == 1 for n in shape],
+            [True] * new + list(single),
         )
 
     def remove(self, node: Node, axis: int) -> None:
@@ -408,6 +425,37 @@ def _as_index_array(node: Node, part: Part, lengths: Sequence[Any]) -> Part:
     return Part(jnp.asarray(_place(node, part.entry, lengths[part.axis])), part.axis, 0)
 
 
+def _is_moving(lengths: Sequence[Any], part: Part) -> bool:
+    """Whether it is a slice whose place or length is not known."""
+    if not isinstance(part.entry, slice) or part.is_all or part.axis is None:
+        return False
+    return not (part.is_static and is_known(lengths[part.axis]))
+
+
+def _within_slices(
+    node: Node,
+    lowering: Lowering,
+    x: Any,
+    value: Any,
+    parts: Sequence[Part],
+    symbolic: Sequence[Any],
+) -> Any:
+    """Scatter to a part that slices give, and put it back."""
+    buffer, lengths = inner(x), list(x.shape)
+    whole, back = [], []
+    for part in parts:
+        axis = part.axis
+        moving = _is_moving(x.shape, part)
+        if moving and axis is not None:
+            buffer, lengths[axis] = _sliced(buffer, lengths[axis], axis, part.entry)
+        whole.append(Part(slice(None), axis) if moving else part)
+        if axis is not None:
+            back.append(part if moving else Part(slice(None), axis))
+    inside = ragged(buffer, lengths)
+    changed = ragged(_scattered(node, lowering, inside, value, whole, symbolic), inside.shape)
+    return _masked(node, x, changed, back, [False] * x.ndim, accumulate=False)
+
+
 def _scattered(
     node: Node,
     lowering: Lowering,
@@ -419,10 +467,8 @@ def _scattered(
     """Scatter to indices; those that are not used are out of bounds, which JAX drops."""
     op: Any = node.op
     parts = [_as_index_array(node, part, x.shape) for part in parts]
-    for part in parts:
-        is_whole = part.is_array or part.is_all or part.axis is None
-        if not is_whole and not (part.is_static and is_known(x.shape[part.axis])):
-            raise refused(node)
+    if any(map(partial(_is_moving, x.shape), parts)):
+        return _within_slices(node, lowering, x, value, parts, symbolic)
     pairs, shape = _index_arrays(node, parts, x.shape, [*node.inputs[2:]], symbolic)
     buffer = inner(x)
     read = Index(tuple(part.static_entry for part in parts))

@@ -10,7 +10,7 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, Ragged, common, ragged, rule
+from graphc.link.jax.bounded import Lowering, common, ragged, rule, zero_beyond
 from graphc.tensor.linalg.dot import DotGeneral
 
 
@@ -36,11 +36,5 @@ def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
         found, _ = common(node, found, pair)
     sides = list(enumerate(found))
     free = [x.shape[axis] for side, x in sides for axis in op.free(side, x.ndim)]
-    buffers = [_zero_beyond(x, op.contract[side]) for side, x in sides]
+    buffers = [zero_beyond(x, op.contract[side]) for side, x in sides]
     return ragged(lowering(op, *buffers), [*batch, *free])
-
-
-def _zero_beyond(x: Any, summed: Sequence[int]) -> Any:
-    if not isinstance(x, Ragged):
-        return x
-    return x.filled(0, [axis for axis in x.axes if axis in summed])

@@ -20,6 +20,7 @@ from graphc.link.jax.bounded import (
     ragged,
     rule,
     unequal,
+    zero_beyond,
 )
 from graphc.link.jax.counts import Count
 from graphc.tensor.linalg.triangular import SolveTriangular
@@ -52,8 +53,7 @@ def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     matrix = bordered(node, a)
     size = matrix.shape[-1]
     b = ragged(cut(inner(b), size, b.ndim - 2), b.shape)
-    along = [axis for axis in (b.axes if isinstance(b, Ragged) else ()) if axis == b.ndim - 2]
-    columns = b.filled(0, along) if isinstance(b, Ragged) else b
+    columns = zero_beyond(b, (b.ndim - 2,))
     return ragged(lowering(node.op, matrix, columns), b.shape)
 
 
