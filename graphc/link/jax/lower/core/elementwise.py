@@ -361,6 +361,8 @@ def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
                 return np.asarray(found)
         case Elementwise(row="negative"):
             return minus(np.asarray(0, np.int64), values[0])
+        case Elementwise(row="square"):
+            return times(values[0], values[0])
         case Cast(dtype="int64") | Barrier():
             return values[0]
     return lowering(node.op, *arrays(node, values))
