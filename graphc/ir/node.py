@@ -130,7 +130,7 @@ class Node:
             # Most programs have none.
             declared = provided(__name__, "value_sharding")
             sharding = declared(sharding, type.shape, name or "an input")  # type: ignore[attr-defined]
-        return cls.make(Input(type, name, sharding, buckets))
+        return cls.make(Input(type, name, sharding, buckets=buckets))
 
     def with_inputs(self, inputs: Sequence[Node]) -> Node:
         """Return the same operation on other inputs, with the same user's line."""
@@ -295,10 +295,11 @@ class Input(Op):
         axes: The names of its axes in messages; empty where they have none.
         sharding: How its values lie on a mesh of devices, where the mode has one; None if that is
             not said.
+        role: What it is besides, in messages: a field of an implicit array.
         buckets: How the buckets grow to which its axes are padded; None if that is not said.
     """
 
-    __slots__ = ("buckets", "given_name", "given_type", "sharding")
+    __slots__ = ("buckets", "given_name", "given_type", "role", "sharding")
 
     is_shared = False
     axes: Sequence[str] = ()
@@ -309,12 +310,14 @@ class Input(Op):
         type: Type,
         name: str | None = None,
         sharding: Sharding | None = None,
+        role: str = "",
         buckets: Buckets | None = None,
     ) -> None:
         _check_name(name)
         self.given_type = type
         self.given_name = name
         self.sharding = sharding
+        self.role = role
         self.buckets = buckets
 
     @property
@@ -328,7 +331,11 @@ class Input(Op):
 
     def blank(self) -> Input:
         """Return an input that stands for it in a program, which holds no values."""
-        return Input(self.given_type, self.given_name, self.sharding, self.buckets)
+        return Input(self.given_type, self.given_name, self.sharding, self.role, self.buckets)
+
+    def of_type(self, type: Type) -> Input:
+        """Return the like of another type."""
+        return Input(type, self.given_name, self.sharding, self.role, self.buckets)
 
     def infer(self) -> Type:
         return self.given_type

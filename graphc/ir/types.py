@@ -156,7 +156,7 @@ class TensorType(Type):
                 f"expected a shape of {self!r}, got {shape}.",
                 "Use gt.tensor(shape=...) for any shape.",
             )
-        buckets = None if bucket is None else _buckets(bucket, made.shape)
+        buckets = None if bucket is None else as_buckets(bucket, made.shape)
         return self.node_class.input(made, name, sharding, buckets)  # type: ignore[no-any-return]
 
     def clone(self, dtype: Any = None, shape: Any = None) -> TensorType:
@@ -203,7 +203,7 @@ class TensorType(Type):
         )
 
 
-def _buckets(bucket: Any, shape: Shape) -> Buckets:
+def as_buckets(bucket: Any, shape: Shape) -> Buckets:
     """How the buckets of each axis grow; None for axes of known length.
 
     Raises:

@@ -280,6 +280,11 @@ def test_programs_for_buckets_are_told_from_exact_ones() -> None:
     assert len(keys) == 3
 
 
+def test_texts_and_copies_of_graphs_keep_what_inputs_ask_for() -> None:
+    (z,) = graphc.deserialize(*graphc.serialize(a.sum() * 1.5)).inputs
+    assert z.op.buckets == (2.0, 2.0) == a.clone().op.buckets
+
+
 @pytest.mark.parametrize("bucket", [1, 0.5, 128, "two", True, (2, 2)])
 def test_a_bucket_is_a_number_above_one_for_each_axis(bucket: Any) -> None:
     with pytest.raises(ArgumentError, match="bucket"):
