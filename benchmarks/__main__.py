@@ -23,6 +23,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     implicit_matmul,
     implicit_tracing,
     imports,
+    lengths,
     loops,
     mlx,
     mlx_loops,

@@ -27,7 +27,7 @@ from graphc.compile.implicit import (
 )
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.pipeline import LoweredProgram, lower_program
-from graphc.compile.plan import Plan, placement_of
+from graphc.compile.plan import Plan, padding_of, placement_of
 from graphc.compile.pure import Pure
 from graphc.compile.recompile import WORTHWHILE_CALLS, FunctionRecord, counted_call, record_function
 from graphc.compile.shared import Shared
@@ -603,6 +603,7 @@ class Function(Generic[Result]):
             rewritten: ...
         """
         own = self._own_program
+        values = self._planned(args, kwargs)
         return Plan(
             repr(self),
             self.mode,
@@ -611,19 +612,24 @@ class Function(Generic[Result]):
             own.graph.inputs[len(self._ins) :],
             self._signature.results,
             len(own.failures),
-            self._placement(args, kwargs),
+            self._placement(values),
+            padding_of(own.program, self.mode, values, len(self._ins)),
         )
 
-    def _placement(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Placement | None:
+    def _planned(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The arguments of a plan, or their types, and the values of all others."""
+        types = [x.type for x in self._signature.graph.inputs[: len(self._ins)]]
+        given = self._arranged(args, kwargs) if args or kwargs else types
+        held = [x.op.store.value for x in self._shared]
+        slots = self._own_program.slots
+        leaves = [self.leaves[i].op.array for i in slots]  # type: ignore[attr-defined]
+        return [*given, *held, *leaves]
+
+    def _placement(self, values: Sequence[Any]) -> Placement | None:
         """How the program lies on the mode's mesh; None where lengths are not known."""
         if self.mode.mesh_axes is None:
             return None
         own = self._own_program
-        types = [x.type for x in self._signature.graph.inputs[: len(self._ins)]]
-        given = self._arranged(args, kwargs) if args or kwargs else types
-        held = [x.op.store.value for x in self._shared]
-        leaves = [self.leaves[i].op.array for i in own.slots]  # type: ignore[attr-defined]
-        values = [*given, *held, *leaves]
         return placement_of(own.program, self.mode, values, len(self._ins), own.donated)
 
     @cached_property

@@ -310,6 +310,23 @@ class Backend:
         """
         return None
 
+    def padding(
+        self,
+        program: Program,
+        options: Mapping[str, Any],
+        arguments: Sequence[TensorType],
+        given: int,
+    ) -> Sequence[str]:
+        """Which lengths of arguments are padded, or why none is, as lines of a plan.
+
+        Args:
+            program: The program.
+            options: Of the mode.
+            arguments: The type of each argument, with lengths as far as they are known.
+            given: How many of the arguments are a call's own.
+        """
+        return ()
+
     def copied(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
         """A copy of one of the backend's arrays, in the same place."""
         return self.array(self.numpy(value), type, options)

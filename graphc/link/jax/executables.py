@@ -330,6 +330,16 @@ def in_64_bits(execute: Executable) -> Executable:
     return call
 
 
+def on_device(execute: Executable, device: Any) -> Executable:
+    """An executable that runs on a device, to which its arguments are put."""
+
+    def call(*arguments: Any) -> Any:
+        with jax.default_device(device):
+            return execute(*jax.device_put(arguments, device))
+
+    return call
+
+
 def _none(*arguments: Any) -> Any:
     raise AbsentError
 
