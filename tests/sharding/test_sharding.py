@@ -227,6 +227,11 @@ def test_a_sharding_of_a_dimension_that_is_not_there_fails() -> None:
         assert str(caught.value.where).startswith(HERE)
 
 
+def test_an_implicit_array_has_the_lengths_of_its_fields() -> None:
+    with pytest.raises(ArgumentError, match="its lengths follow from those of its fields"):
+        graphc.shared(Diagonal(np.ones(4)), shape=(4, 4))
+
+
 def test_a_clone_of_what_is_sharded_in_a_graph_is_a_plain_input() -> None:
     assert gt.shard(gt.vector("x"), ("*",)).clone().op.sharding is None
 

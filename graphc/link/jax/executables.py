@@ -76,9 +76,11 @@ class Executables:
 
     Attributes:
         inspect: Looks at what was compiled, given the places and shapes of its arguments.
+        over_mesh: Whether it runs over a mesh, also where no argument says so.
     """
 
     inspect: Inspect | None = None
+    over_mesh: bool = False
 
     def __init__(
         self,
@@ -239,7 +241,8 @@ class Executables:
             if entry is None:
                 self.context.before_compile(self.known.shapes(arguments), self.known.items())
                 compile = partial(self._compile, arguments)
-                if key.devices is None:
+                # What lies on no device does not say for which devices a file is to be loaded.
+                if key.devices is None or (self.over_mesh and not key.is_placed):
                     entry, _ = compile()
                 else:
                     load = partial(self._load, key, arguments)

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphc.ir import TINY, Constant, Node, Op, TensorType
 from graphc.rewrite.rule import rewrite
+from graphc.tensor.core.sharding import Shard
 from graphc.tensor.core.tensor import Tensor
 
 
@@ -17,7 +18,7 @@ def constants_folded(node: Node, op: Op) -> Node | None:
     for x in node.inputs:
         if type(x.op) is not Constant:
             return None
-    if isinstance(op, Constant):
+    if isinstance(op, Constant | Shard):  # a constant lies nowhere
         return None
     wanted = node.type
     if not (isinstance(wanted, TensorType) and wanted.is_static):
