@@ -22,7 +22,6 @@ from graphc.tensor.arrays.index import Index, IndexUpdate, Nonzero
 from graphc.tensor.arrays.reduce import Composite
 from graphc.tensor.arrays.sets import Unique
 from graphc.tensor.core.shape import Length, Reshape, Shape
-from graphc.tensor.core.sharding import Shard
 from graphc.tensor.core.specify import SpecifyShape
 from graphc.tensor.signal.pad import Pad
 
@@ -93,7 +92,8 @@ def computed(graph: Graph, demanded: Collection[Node], known: Collection[int]) -
         if isinstance(node.op, Length | Shape | Constant) or (
             node.inputs
             and (isinstance(node.op, Nonzero | Unique | Pick) or _is_small(node.type))
-            and not isinstance(node.op, Composite | Shard)  # what lies on devices is computed there
+            and node.op.folds
+            and not isinstance(node.op, Composite)
             and all(x in nodes for x in node.inputs)
         ):
             nodes.add(node)

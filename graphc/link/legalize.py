@@ -41,6 +41,8 @@ def inline(graph: Graph, backend: Backend) -> Graph:
 
     So too in the graphs that operations hold.
     """
+    if not any(_definition(x, backend) or x.op.graphs() for x in graph.nodes):
+        return graph
     done: dict[Node, Node] = {x: x for x in graph.inputs}
 
     def again(node: Node) -> Node:
@@ -68,17 +70,23 @@ def _inside(node: Node, backend: Backend) -> Node:
         return Node.make(node.op.with_graphs(taken_apart), *node.inputs)
 
 
+def _definition(node: Node, backend: Backend) -> Callable[..., Node] | None:
+    """What gives the meaning of a named function without a lowering here; None for other nodes."""
+    match node.op:
+        case Elementwise(expand=made) as op:
+            return None if made is None or backend.lowering(op) is not None else made
+        case Composite() as op:
+            return None if backend.has(node) else op.expand
+        case Pick(index) if isinstance(node.inputs[0].op, MakeTuple):
+            return lambda items: items.inputs[index]
+    return None
+
+
 def _meaning(node: Node, backend: Backend) -> Node | None:
     """The definition of a named function without a lowering here; None for all other nodes."""
-    match node.op:
-        case Pick(index) if isinstance(node.inputs[0].op, MakeTuple):
-            return node.inputs[0].inputs[index]
-        case Composite() as op if not backend.has(node):
-            expand: Callable[..., Node] = op.expand
-        case Elementwise(expand=made) as op if made is not None and backend.lowering(op) is None:
-            expand = made
-        case _:
-            return None
+    expand = _definition(node, backend)
+    if expand is None:
+        return None
     with derived_from(node.site):
         return _as_known(expand(*node.inputs), node.type)
 

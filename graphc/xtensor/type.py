@@ -14,6 +14,7 @@ from graphc.errors import ArgumentError, FrozenError, ShapeError
 from graphc.ir import Input, Node, Shape, Sharding, TensorType, Wrapper, dtype_name
 from graphc.ir.sharding import value_sharding
 from graphc.tensor import Tensor
+from graphc.tensor.core.equality import same
 from graphc.xtensor.align import Dims, by_position, checked
 from graphc.xtensor.methods import Methods
 from graphc.xtensor.operators import Operators
@@ -176,8 +177,9 @@ class XTensor(Operators, Methods, Wrapper):
         object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, XTensor) and other.dims == self.dims
-        return same and other.values is self.values  # type: ignore[attr-defined]
+        if not isinstance(other, XTensor):
+            return same(self, other)
+        return same(self.values, other.values) and other.dims == self.dims
 
     def __hash__(self) -> int:
         return hash((self.values, self.dims))

@@ -8,7 +8,6 @@ import numpy as np
 
 from graphc.ir import TINY, Constant, Node, Op, TensorType
 from graphc.rewrite.rule import rewrite
-from graphc.tensor.core.sharding import Shard
 from graphc.tensor.core.tensor import Tensor
 
 
@@ -18,7 +17,7 @@ def constants_folded(node: Node, op: Op) -> Node | None:
     for x in node.inputs:
         if type(x.op) is not Constant:
             return None
-    if isinstance(op, Constant | Shard):  # a constant lies nowhere
+    if isinstance(op, Constant) or not op.folds:
         return None
     wanted = node.type
     if not (isinstance(wanted, TensorType) and wanted.is_static):
