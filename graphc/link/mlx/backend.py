@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
+from time import perf_counter
 from typing import Any
 
 import mlx.core as mx
@@ -24,6 +25,7 @@ from graphc.link.mlx.arrays import (
     dtype_of,
     host_array,
     name_of,
+    own,
     to_numpy,
     untransformed,
 )
@@ -33,6 +35,7 @@ from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.kernels import ends_kernel
 from graphc.link.mlx.pure import transformable
 from graphc.link.mlx.segments import Segments, driven_steps
+from graphc.link.mlx.tiers import Tier, tier_of
 from graphc.link.mlx.watch import Call, Watch
 from graphc.link.program import Program
 from graphc.link.transformable import Transformable
@@ -68,9 +71,11 @@ def compile(
 
     It holds no array but the program's constants: functions of equal structure share it.
     """
-    segments = Segments(program(), options)
     if options.get("compile", True):
         prepare_compiler(device_of(options))
+    tier = tier_of(options, program().graph.key)
+    segments = Segments(program(), {**options, "compile": tier})
+    tiered = tier if isinstance(tier, Tier) else None
     known = frozenset(spec.static)
     device = options.get("device") and device_of(options)
 
@@ -81,39 +86,29 @@ def compile(
     def in_segments(arguments: Sequence[Any]) -> Sequence[Any]:
         pairs = enumerate(arguments)
         values = [to_numpy(x) if i in known else device_array(x) for i, x in pairs]
-        return _own(segments.run(*values), arguments)
+        return own(segments.run(*values), arguments)
 
-    direct = segments.direct
-    run = direct.run if direct and not known else None
+    direct = None if known else segments.direct
     constants = direct.constants if direct else ()
 
     def execute(*arguments: Any) -> Any:
+        start = perf_counter()
         arrays = [x if type(x) is mx.array else device_array(x) for x in arguments]
         call = Call(watch, arguments)
         with lock, call:
             try:
-                found = run(*arrays, *constants) if run else in_segments(arguments)
+                found = direct.run(*arrays, *constants) if direct else in_segments(arguments)
                 # Unlike eval, async_eval also refuses what mx.grad traces.
                 mx.async_eval(found)  # type: ignore[no-untyped-call]
                 mx.eval(found)
             except (ValueError, OperationError) as error:
                 raise untransformed(error) from error.__cause__
+            if tiered and tiered.was_unfused:
+                tiered.after_call(perf_counter() - start)
         call.record()
         return found[0] if spec.single else found
 
     return _on_device(execute, device) if device else execute
-
-
-def _own(found: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-    """Outputs as arrays of their own: writing into one would change its namesake."""
-    taken = {id(x) for x in arguments}
-    results = []
-    for y in found:
-        y = device_array(y)
-        y = mx.stop_gradient(y) if id(y) in taken else y
-        taken.add(id(y))
-        results.append(y)
-    return results
 
 
 def _on_device(execute: Executable, device: Any) -> Executable:
@@ -216,7 +211,9 @@ class MLXBackend(Backend):
         execute: Executable,
     ) -> Executable:
         """The program's segments, of which nothing is evaluated."""
-        segments = Segments(program(), options)
+        # What a caller traces is fused where the caller has it fused, or when it is evaluated.
+        fused = options.get("compile", True) is not False
+        segments = Segments(program(), {**options, "compile": fused})
         known = frozenset(spec.static)
 
         def run(*arguments: Any) -> Sequence[Any]:
@@ -256,7 +253,7 @@ backend = MLXBackend(
     eager=False,
     describe=describe,
     options={
-        "compile": (True, False),
+        "compile": ("auto", True, False),
         "device": (),
         "fallback": ("numpy",),
         "float64": ("downcast",),

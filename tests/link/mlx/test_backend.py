@@ -56,7 +56,7 @@ def test_a_device_that_is_not_there_is_refused_with_those_that_are(device: Any) 
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("compile", 1, "compile=1: expected True or False, or None"),
+        ("compile", 1, "compile=1: expected 'auto' or True or False, or None"),
         ("compile", "no", "compile='no'"),
         ("float64", "float32", "float64='float32': expected 'downcast', or None"),
         ("fallback", "jax", "fallback='jax'"),

@@ -23,9 +23,11 @@ from graphc.link.mlx.arrays import (
     LIMIT,
     NotTraceableError,
     bounded,
+    contiguous,
     current,
     device_array,
     dtype_of,
+    end_of_kernel,
     host_array,
     host_places,
     key_of,
@@ -100,7 +102,7 @@ class _Step:
         found = [device_array(y) for y in self.trace(*carry, *elements, *self.consts)]
         self.op.check_carry(carry, found)
         if self.apart:
-            found = [mx.contiguous(y) if i < len(carry) else y for i, y in enumerate(found)]
+            found = [end_of_kernel(y) if i < len(carry) else y for i, y in enumerate(found)]
         return found
 
 
@@ -144,7 +146,7 @@ def _elements(x: Any, n: int) -> list[Any]:
         return []
     shape = x.shape[1:]
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    flat = mx.reshape(mx.contiguous(x), (-1,))
+    flat = mx.reshape(contiguous(x), (-1,))
     return [mx.as_strided(flat, shape, strides, i * math.prod(shape)) for i in range(n)]
 
 
