@@ -34,6 +34,7 @@ from graphc.link.mlx.arrays import (
 )
 from graphc.link.mlx.backend import backend, held_program
 from graphc.link.mlx.segments import DRIVERS, CompiledFunction, Segments, constants_of, size_of
+from graphc.link.program import Program
 from graphc.loop.build import ENDLESS
 from graphc.loop.loop import Loop
 from graphc.loop.step import LoopInputs
@@ -87,11 +88,18 @@ class _Step:
         apart: Whether nothing is fused with what is in the next step.
     """
 
-    def __init__(self, op: Loop, consts: Sequence[Any], *, apart: bool = False) -> None:
+    def __init__(
+        self,
+        op: Loop,
+        consts: Sequence[Any],
+        program: Program | None = None,
+        *,
+        apart: bool = False,
+    ) -> None:
         self.op = op
         self.consts = consts
         self.apart = apart
-        program = held_program(op.step, host_places(consts, op.carries + op.sequences))
+        program = program or step_program(op, consts)
         self.size = len(program.steps)
         self.trace = naming_step(op.title, program.trace)
 
@@ -104,6 +112,11 @@ class _Step:
         if self.apart:
             found = [end_of_kernel(y) if i < len(carry) else y for i, y in enumerate(found)]
         return found
+
+
+def step_program(op: Loop, consts: Sequence[Any]) -> Program:
+    """A step as a program, given which of its constants are on the host."""
+    return held_program(op.step, host_places(consts, op.carries + op.sequences))
 
 
 def _written_out(step: _Step, given: LoopInputs[Any], n: int, done: int) -> tuple[Any, ...]:
@@ -221,6 +234,7 @@ class Driven:
 
     Attributes:
         functions: Compiled chunks, by how many steps they have and what they know.
+        programs: A step, by which of its constants are on the host.
         tails: The lengths of last chunks there were.
         most: How many steps a chunk may have.
         longest: How many it may have for some shapes; 0 where steps are run one by one.
@@ -230,6 +244,7 @@ class Driven:
         self.op = op
         self.options = options
         self.functions: OrderedDict[Any, CompiledFunction] = OrderedDict()
+        self.programs: dict[tuple[int, ...], Program] = {}
         self.bodies: dict[tuple[int, ...], Segments] = {}
         self.tails: set[int] = set()
         self.longest: OrderedDict[Any, int] = OrderedDict()
@@ -292,7 +307,10 @@ class Driven:
         consts = [next(left) if x is None else x for x in fixed]
         # What MLX fuses across steps has kernels of its own for each length.
         is_last = size < self.most and mx.default_device().type == mx.cpu
-        step = _Step(op, consts, apart=is_last)
+        places = host_places(consts)
+        if places not in self.programs:
+            self.programs[places] = step_program(op, consts)
+        step = _Step(op, consts, self.programs[places], apart=is_last)
         given = LoopInputs(None, None, init, xs, consts)
         if op.stops:
             return _masked(step, given, size, None)
