@@ -258,7 +258,7 @@ backend = MLXBackend(
         "fallback": ("numpy",),
         "float64": ("downcast",),
     },
-    gains=frozenset({"linear_recurrence"}),
+    gains=frozenset({"linear_recurrence", "work_before_loop"}),
     gaps=GAPS,
 )
 

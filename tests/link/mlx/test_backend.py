@@ -197,7 +197,8 @@ x = gt.vector("x")
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     for number in (3, 4):
-        f = graphc.function([x], gt.tanh(x * number) + gt.exp(x), mode=graphc.Mode("MLX", compile=True))
+        mode = graphc.Mode("MLX", compile=True)
+        f = graphc.function([x], gt.tanh(x * number) + gt.exp(x), mode=mode)
         np.testing.assert_allclose(f([0.5]), np.tanh([0.5 * number]) + np.exp([0.5]))
 print(os.environ["TMPDIR"])
 print(*[str(w.message) for w in caught if w.category is RuntimeWarning])
