@@ -35,7 +35,7 @@ from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.kernels import ends_kernel
 from graphc.link.mlx.pure import transformable
 from graphc.link.mlx.segments import Segments, driven_steps
-from graphc.link.mlx.tiers import Tier, tier_of
+from graphc.link.mlx.tiers import TIERS, Tier, tier_of
 from graphc.link.mlx.watch import Call, Watch
 from graphc.link.program import Program
 from graphc.link.transformable import Transformable
@@ -234,6 +234,11 @@ class MLXBackend(Backend):
             for step in driven_steps(program)
             if not isinstance(step.node.op, Pick)
         }
+
+    def told(self, program: Program) -> Mapping[str, str]:
+        """The number of fused kernels, where a thread compiles them."""
+        tier = TIERS.get(program.graph.key())
+        return {} if tier is None else {"kernels": str(tier)}
 
     def has(self, node: Node) -> bool:
         """Not in float64: what MLX has as one goes by exponentials and means in float32."""

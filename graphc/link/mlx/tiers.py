@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from time import perf_counter, time
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import mlx.core as mx
 
@@ -54,7 +55,8 @@ class Tier:
         key: That of the program's graph.
         spent: Seconds of calls in which a function ran unfused.
         price: Seconds after which the kernels are compiled, or counted at first.
-        kernels: How many kernels the compiled functions have, about.
+        kernels: How many the functions have that were looked at, about; None before.
+        is_fused: Whether kernels were compiled.
     """
 
     def __init__(self, options: Mapping[str, Any], key: str, price: float) -> None:
@@ -62,11 +64,22 @@ class Tier:
         self.key = key
         self.spent = 0.0
         self.price = price
-        self.kernels = 0
+        self.kernels: int | None = None
         self._found: dict[Fusable, Sequence[Any]] | None = None
         self._is_busy = False
         self._refused: set[Fusable] = set()
+        self.is_fused = False
         self.was_unfused = False
+        if key:
+            TIERS[key] = self
+
+    def __str__(self) -> str:
+        if self.kernels is None:
+            return f"not counted before calls took {self.price:.2g} s"
+        number = f"about {self.kernels}"
+        if self.is_fused:
+            return f"{number}, compiled once calls had taken {self.spent:.2g} s"
+        return f"{number}, to be compiled once calls take {self.price:.2g} s"
 
     def note(self, function: Fusable, arrays: Sequence[Any]) -> None:
         """A function runs unfused, for these arrays."""
@@ -104,6 +117,8 @@ class Tier:
         names = [name for ys in traced.values() for name in kernels_of(ys)]
         expected = len(set(names))
         self.price = SHARE * expected * SECONDS.each
+        counted = (self.kernels or 0) * self.is_fused
+        self.kernels = counted + expected
         if self.spent < self.price:
             return
         since, start = time(), perf_counter()
@@ -112,9 +127,13 @@ class Tier:
         # MLX looks kernels up in none of them while it waits for the C++ compiler.
         for function in traced:
             function.fuse()
-        self.kernels += expected
+        self.is_fused = True
         SECONDS.measured(new_kernels(since), perf_counter() - start)
         note_kernels(self.key)
+
+
+TIERS: WeakValueDictionary[str, Tier] = WeakValueDictionary()
+"""By the keys of programs."""
 
 
 class _Seconds:

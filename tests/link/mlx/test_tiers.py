@@ -75,6 +75,7 @@ def test_all_functions_of_a_program_are_fused_once_that_pays(fused: list[Any]) -
         for y, wanted in zip(f(X, H), expected, strict=True):
             np.testing.assert_allclose(y, wanted, 1e-9)
         WORKER.wait()
+    assert "\n  kernels: about " in str(f.plan())
     # Chunks of 32 steps and 8, forwards and backwards, and what is around them.
     assert len(fused) >= 4
     assert len({*fused}) == len(fused)
@@ -104,6 +105,7 @@ def test_kernels_that_cost_more_than_calls_so_far_are_left(
         f(X)
         WORKER.wait()
     assert not fused
+    assert "kernels: about 1, to be compiled once calls take inf s" in str(f.plan())
 
 
 @pytest.mark.parametrize("problem", ["no g++", "no memory"])
