@@ -35,15 +35,18 @@ class Mode:
         options: The backend's own. JAX and MLX have ``device`` (for JAX a ``jax.Device``,
             ``"cpu"``, ``"gpu:1"``; for MLX a ``mlx.core.Device``, ``"cpu"``, ``"gpu"``) and
             ``fallback="numpy"``, which runs operations that have no lowering by their NumPy
-            reference. JAX has ``mesh=graphc.mesh(data=4)``, or a ``jax.sharding.Mesh``, over whose
-            devices functions run as declared shardings say, and ``logical_axes={"batch": "data"}``,
-            other names for the axes of the mesh in those. MLX has ``compile=True``, which fuses
-            operations from the first call on, ``compile=False``, which runs them one by one, and by
-            default ``compile="auto"``, which fuses them once that pays; and ``float64="downcast"``,
-            which computes in float32 (and complex64) what is declared as float64 (and complex128),
-            as GPUs have neither. All have ``check=True``, which checks indices when a program runs,
-            ``check_nan=True`` and ``check_inf=True``, which refuse such numbers, and
-            ``check=False``, which leaves out ``graphc.Assert`` and its like.
+            reference. JAX has ``lengths="buckets"``, which compiles once for all lengths up to 16,
+            32, 64, ... where unknown lengths of arguments change, and ``lengths="exact"``, which
+            does so not even for inputs with ``bucket=``; ``mesh=graphc.mesh(data=4)``, or a
+            ``jax.sharding.Mesh``, over whose devices functions run as declared shardings say, and
+            ``logical_axes={"batch": "data"}``, other names for the axes of the mesh in those. MLX
+            has ``compile=True``, which fuses operations from the first call on, ``compile=False``,
+            which runs them one by one, and by default ``compile="auto"``, which fuses them once
+            that pays; and ``float64="downcast"``, which computes in float32 (and complex64) what is
+            declared as float64 (and complex128), as GPUs have neither. All have ``check=True``,
+            which checks indices when a program runs, ``check_nan=True`` and ``check_inf=True``,
+            which refuse such numbers, and ``check=False``, which leaves out ``graphc.Assert`` and
+            its like.
         recompile: What happens on needless compilations of functions of this mode: ``"warn"``,
             ``"raise"`` or ``"ignore"``; None stands for ``config.recompile``. ``graphc.recompile``
             overrides both.
@@ -55,8 +58,12 @@ class Mode:
         options: The backend's own.
         recompile: What happens on needless compilations; not a part of the keys of programs.
 
+    A mode can be pickled. A mesh is kept as its shape, the names of its axes and the kind of its
+    devices, and made again of those of the process that loads it.
+
     Raises:
-        ModeError: No such backend, or no such option, or no such value of one.
+        ModeError: No such backend, or no such option, or no such value of one; or a process that
+            loads it lacks devices of its mesh.
         ArgumentError: No rule, pass or subject has that name.
 
     Example:
@@ -117,6 +124,16 @@ class Mode:
         setting = f", recompile={self.recompile!r}" if self.recompile else ""
         return f"Mode({self.written}{setting})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = self.backend.portable(self.options)
+        return _unpickled, (self.name, self.excluded, self.included, self.recompile, options)
+
+    def __copy__(self) -> Mode:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Mode:
+        return self
+
     @property
     def written(self) -> str:
         """The arguments of ``repr`` that programs depend on."""
@@ -171,6 +188,17 @@ class Mode:
         """
         given = names_of(names)
         return self.change(excluding=self.excluded - given, including=self.included | given)
+
+
+def _unpickled(
+    name: str,
+    excluded: frozenset[str],
+    included: frozenset[str],
+    recompile: str | None,
+    options: Mapping[str, Any],
+) -> Mode:
+    options = load(name).restored(options)
+    return Mode(name, excluded, included, recompile=recompile, **options)
 
 
 def _wider(rule: str) -> set[str]:

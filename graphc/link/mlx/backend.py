@@ -12,7 +12,7 @@ import mlx.core as mx
 import numpy as np
 
 from graphc.errors import OperationError
-from graphc.ir import Graph, Node, Pick, TensorType, TupleType, is_complex, numpy_dtype
+from graphc.ir import Graph, Node, Op, Pick, TensorType, TupleType, is_complex, numpy_dtype
 from graphc.link.backend import Backend, Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
@@ -30,6 +30,7 @@ from graphc.link.mlx.arrays import (
     untransformed,
 )
 from graphc.link.mlx.compiler import prepare_compiler
+from graphc.link.mlx.distributed import lost_process
 from graphc.link.mlx.gaps import GAPS, NARROWER
 from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.kernels import ends_kernel
@@ -41,6 +42,7 @@ from graphc.link.program import Program
 from graphc.link.transformable import Transformable
 from graphc.tensor.arrays.index import Index, IndexUpdate
 from graphc.tensor.arrays.select import CheckedIndices
+from graphc.tensor.core.all_sum import holds_sums
 from graphc.tensor.core.shape import Length, Shape
 
 
@@ -73,23 +75,16 @@ def compile(
     """
     if options.get("compile", True):
         prepare_compiler(device_of(options))
-    tier = tier_of(options, program().graph.key)
-    segments = Segments(program(), {**options, "compile": tier})
+    made = program()
+    tier = tier_of(options, made.graph.key, at_once=holds_sums(made.graph.nodes))
+    segments = Segments(made, {**options, "compile": tier})
     tiered = tier if isinstance(tier, Tier) else None
-    known = frozenset(spec.static)
+    run = _running(segments, frozenset(spec.static))
     device = options.get("device") and device_of(options)
 
     # An operation of the user's may call the function that it is part of.
     lock = threading.RLock()
     watch = Watch(spec, context, is_large=segments.is_large)
-
-    def in_segments(arguments: Sequence[Any]) -> Sequence[Any]:
-        pairs = enumerate(arguments)
-        values = [to_numpy(x) if i in known else device_array(x) for i, x in pairs]
-        return own(segments.run(*values), arguments)
-
-    direct = None if known else segments.direct
-    constants = direct.constants if direct else ()
 
     def execute(*arguments: Any) -> Any:
         start = perf_counter()
@@ -97,18 +92,37 @@ def compile(
         call = Call(watch, arguments)
         with lock, call:
             try:
-                found = direct.run(*arrays, *constants) if direct else in_segments(arguments)
                 # Unlike eval, async_eval also refuses what mx.grad traces.
-                mx.async_eval(found)  # type: ignore[no-untyped-call]
+                mx.async_eval(arrays)  # type: ignore[no-untyped-call]
+                found = run(arrays, arguments)
                 mx.eval(found)
             except (ValueError, OperationError) as error:
                 raise untransformed(error) from error.__cause__
+            except RuntimeError as error:
+                raise lost_process(error) from error.__cause__
             if tiered and tiered.was_unfused:
                 tiered.after_call(perf_counter() - start)
         call.record()
         return found[0] if spec.single else found
 
     return _on_device(execute, device) if device else execute
+
+
+def _running(segments: Segments, known: frozenset[int]) -> Callable[..., Any]:
+    """What runs a program, given its arguments as arrays, and as they were given."""
+    direct = None if known else segments.direct
+    if direct is None:
+
+        def run(arrays: Sequence[Any], arguments: Sequence[Any]) -> Any:
+            pairs = enumerate(arguments)
+            values = [to_numpy(x) if i in known else device_array(x) for i, x in pairs]
+            return own(segments.run(*values), arguments)
+
+        return run
+    if holds_sums(segments.program.graph.nodes):
+        return lambda arrays, arguments: direct(*arrays)  # it agrees with other processes
+    constants = direct.constants
+    return lambda arrays, arguments: direct.run(*arrays, *constants)
 
 
 def _on_device(execute: Executable, device: Any) -> Executable:
@@ -127,6 +141,10 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
+WIDE: set[type[Op]] = set()
+"""The named functions that their lowerings compute in float64, too."""
+
+
 class MLXBackend(Backend):
     """Operations are MLX functions of MLX arrays; what decides a shape is NumPy's."""
 
@@ -137,6 +155,12 @@ class MLXBackend(Backend):
     def own_dtype(self, type: TensorType) -> Any:
         """MLX's dtype of that type."""
         return dtype_of(type.dtype)
+
+    def portable(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The options with a device by its name: MLX's own cannot be pickled."""
+        given = options.get("device")
+        is_named = given is None or isinstance(given, str)
+        return options if is_named else {**options, "device": device_of(options).type.name}
 
     def stand_ins(self, options: Mapping[str, Any]) -> Mapping[str, str]:
         """Narrower dtypes, where the options choose them: GPUs have no 64-bit floats."""
@@ -241,8 +265,9 @@ class MLXBackend(Backend):
         return {} if tier is None else {"kernels": str(tier)}
 
     def has(self, node: Node) -> bool:
-        """Not in float64: what MLX has as one goes by exponentials and means in float32."""
-        return Backend.has(self, node) and getattr(node.type, "dtype", None) != "float64"
+        """Not in float64, unless it is in ``WIDE``: MLX has exponentials and means in float32."""
+        wide = getattr(node.type, "dtype", None) == "float64"
+        return Backend.has(self, node) and (not wide or type(node.op) in WIDE)
 
     def analyse(self, graph: Graph) -> Host:
         """The host part; no shape is refused, as values can be read between segments."""

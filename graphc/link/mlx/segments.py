@@ -20,6 +20,7 @@ from graphc.attention.flex import FlexOp
 from graphc.ir import Constant, Input, Node, Op, Pick
 from graphc.link.backend import Backend
 from graphc.link.mlx.arrays import LIMIT, Trace, bounded, device_array, key_of, own, tracing
+from graphc.link.mlx.distributed import agree, noting
 from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.replay import Replayed
 from graphc.link.mlx.tiers import Tier
@@ -77,6 +78,7 @@ class CompiledFunction:
         constants: The values, by key.
         shapes: Those of the arrays that it was traced for.
         run: Takes arrays and constants: fused by ``mx.compile``, or an operation at a time.
+        exchanges: For shapes for which it has sums over processes, what these are of.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class CompiledFunction:
     ) -> None:
         self.function = function
         self.shapes: set[Any] = set()
+        self.exchanges: dict[Any, str] = {}
         self.keys = tuple(constants)
         self.tier: bool | Tier = options["compile"]
         with tracing(None):
@@ -121,9 +124,11 @@ class CompiledFunction:
         watch = watching()
         if watch is not None and shapes not in self.shapes:
             watch.compiles()
-        with tracing(trace):
+        with tracing(trace), noting() as exchanges:
             given = arrays[: len(arrays) - len(self.keys)]
             found = [device_array(y) for y in self.function(*given)]
+        if exchanges:
+            self.exchanges[shapes] = "; ".join(exchanges)
         self.shapes.add(shapes)
         return found
 
@@ -132,7 +137,12 @@ class CompiledFunction:
         return replayed(*arrays)
 
     def __call__(self, *arrays: Any) -> Any:
-        return self.run(*arrays, *self.constants)
+        arrays = (*arrays, *self.constants)
+        found = self.run(*arrays)
+        # Of a function that the user's code transforms, nothing is known to be called.
+        if self.exchanges and watching() is not None:
+            agree(self.exchanges[tuple([x.shape for x in arrays])])
+        return found
 
 
 @dataclass

@@ -158,12 +158,18 @@ def kernels_of(ys: Sequence[Any]) -> list[str]:
     return KERNEL.findall(picture.getvalue())
 
 
-def tier_of(options: Mapping[str, Any], key: Callable[[], str]) -> bool | Tier:
-    """How the functions of an executable run: fused, by Python's calls of MLX, or by a tier."""
+def tier_of(options: Mapping[str, Any], key: Callable[[], str], *, at_once: bool) -> bool | Tier:
+    """How the functions of an executable run: fused, by Python's calls of MLX, or by a tier.
+
+    Args:
+        options: The mode's.
+        key: Gives that of the program's graph.
+        at_once: Whether nothing of the program may run once more, as the thread has it do.
+    """
     chosen: bool | str = options.get("compile", "auto")
     if isinstance(chosen, bool):
         return chosen
-    if device_of(options).type != mx.cpu:
+    if at_once or device_of(options).type != mx.cpu:
         return True
     if shutil.which("g++") is None:
         return Tier(options, "", math.inf)

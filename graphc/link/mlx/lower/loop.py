@@ -40,8 +40,10 @@ from graphc.loop.loop import Loop
 from graphc.loop.step import LoopInputs
 
 CHUNK = 32
-"""The number of steps traced as one where ``unroll`` does not say it: a step takes as long in chunks
-of 8 to 128, and larger ones take longer to trace."""
+"""The number of steps traced as one where ``unroll`` does not say it.
+
+A step takes as long in chunks of 8 to 128, and larger ones take longer to trace.
+"""
 
 FEW = 4
 """The number of lengths of last chunks that are compiled as such. Further ones are put together of
