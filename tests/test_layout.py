@@ -33,6 +33,7 @@ COMMON = {
     # Types over a mesh of devices: what arrays vary over, and explicit axes.
     *("varying.py", "explicit.py"),
     *("bounded.py", "counts.py", "buckets.py", "host.py", "segments.py", "kernels.py", "watch.py"),
+    *("replay.py", "tiers.py"),
 }
 """What all subjects have in common, in a backend's folder above its lowerings."""
 BOUNDED = Path("arrays/bounded_index.py")
