@@ -23,6 +23,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     implicit_matmul,
     implicit_tracing,
     imports,
+    lengths,
     loops,
     mlx,
     mlx_loops,
@@ -32,6 +33,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     scaling,
     sharding,
     steady,
+    toeplitz,
     warm,
 )
 from benchmarks.table import BENCHMARKS, show, write

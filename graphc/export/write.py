@@ -210,7 +210,8 @@ class _Writer:
         if type(op) not in KINDS:
             raise ExportError(f"{x!r} is an input of a kind that has no text.")
         sharding = "" if op.sharding is None else f" sharding={value_text(op.sharding, str)}"
-        return f"{ref}: {KINDS[type(op)]}{type_text(x.type)}{sharding}"
+        buckets = "" if op.buckets is None else f" bucket={value_text(op.buckets, str)}"
+        return f"{ref}: {KINDS[type(op)]}{type_text(x.type)}{sharding}{buckets}"
 
     def _node(self, node: Node, place: dict[Node, int], names: _Names) -> None:
         """Write an operation; a small constant without a name stands where it is used."""

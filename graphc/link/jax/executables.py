@@ -257,11 +257,9 @@ class Executables:
             if entry is None:
                 self.context.before_compile(self.known.shapes(arguments), self.known.items())
                 compile = partial(self._compile, arguments)
-                if key.devices is None:
-                    entry, _ = compile()
-                else:
-                    load = partial(self._load, key, arguments)
-                    entry = self.context.executable(self._name(key), load, compile)
+                load = partial(self._load, key, arguments)
+                name = None if key.devices is None else self._name(key)
+                entry = self.context.executable(name, load, compile)
                 self._enter(key, entry)
         return entry
 
@@ -328,6 +326,16 @@ def in_64_bits(execute: Executable) -> Executable:
             return execute(*arguments)
         with enable(True):
             return execute(*arguments)
+
+    return call
+
+
+def on_device(execute: Executable, device: Any) -> Executable:
+    """An executable that runs on a device, to which its arguments are put."""
+
+    def call(*arguments: Any) -> Any:
+        with jax.default_device(device):
+            return execute(*jax.device_put(arguments, device))
 
     return call
 

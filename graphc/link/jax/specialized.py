@@ -15,8 +15,8 @@ from graphc.errors import DynamicShapeError
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
-from graphc.link.jax.bounded import Count
 from graphc.link.jax.call_key import KnownArguments
+from graphc.link.jax.counts import Count
 from graphc.link.jax.executables import Executables, Inspect, in_64_bits
 from graphc.link.jax.traced import TracedProgram
 
