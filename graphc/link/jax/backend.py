@@ -172,7 +172,7 @@ def compile(
         pure, foreign = spec.single, spec.facts["foreign"]
         known = KnownArguments()
         made = Executables(traced.function, donated, context, known, pure=pure, foreign=foreign)
-        made.inspect = inspect
+        made.inspect, made.over_mesh = inspect, layout is not None
         if device is None and not traced.is_bounded:
             execute = made.caller(wide=wide)
             if layout is not None:
