@@ -207,7 +207,9 @@ class ImplicitArray(ABC):
             parameters: The primitive's or the operation's.
 
         Returns:
-            An array, an implicit one, or NotImplemented, and then the policy decides.
+            An array, an implicit one, or NotImplemented: other classes of operands are asked, then
+            the policy decides. If those of two classes apply, neither a subclass of the other,
+            that is an error.
         """
         return NotImplemented
 
