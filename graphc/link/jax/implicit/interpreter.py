@@ -23,7 +23,7 @@ import numpy as np
 from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, primitives
 
-from graphc.errors import HandlerError
+from graphc.errors import HandlerError, ImplicitArrayError
 from graphc.implicit.array import OPENING, ImplicitArray
 from graphc.implicit.dispatch import by_default
 from graphc.implicit.policy import materialized, policy_of
@@ -31,6 +31,7 @@ from graphc.implicit.registry import generation, handlers_for
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.link.jax.explicit import explicit_mesh, resharded, spec_of
 from graphc.link.jax.implicit import automatic
+from graphc.link.jax.implicit.nested import dispatched_again
 from graphc.link.jax.varying import vary, varying_axes
 from graphc.site import mark_own, user_line
 
@@ -289,7 +290,12 @@ def _called(name: str, handler: Callable[..., Any], eqn: JaxprEqn, operands: Seq
     avals = [x.aval for x in eqn.outvars]
 
     def call(*operands: Any) -> Any:
-        y = handler(*operands, **eqn.params)
+        try:
+            y = handler(*operands, **eqn.params)
+        except ImplicitArrayError:
+            raise
+        except TypeError as error:
+            y = dispatched_again(partial(handler, **eqn.params), operands, error)
         return y if several or y is NotImplemented else [y]
 
     try:
