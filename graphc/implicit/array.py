@@ -19,6 +19,7 @@ from graphc.capture.import_hooks import when_imported
 from graphc.config import POLICIES
 from graphc.errors import ImplicitArrayError, MaterializeError
 from graphc.implicit.treedef import (
+    NoArrayError,
     Treedef,
     check_static,
     declares_implicit,
@@ -207,7 +208,9 @@ class ImplicitArray(ABC):
             parameters: The primitive's or the operation's.
 
         Returns:
-            An array, an implicit one, or NotImplemented, and then the policy decides.
+            An array, an implicit one, or NotImplemented: other classes of operands are asked, then
+            the policy decides. If those of two classes apply, neither a subclass of the other,
+            that is an error.
         """
         return NotImplemented
 
@@ -479,6 +482,12 @@ def derived(treedef: Treedef, given: Any, symbolic: bool) -> tuple[tuple[Any, ..
             problem = problem or error
             continue
         return lengths_of(whole), dtype_of(whole)
+    if empty := treedef.empty_fields():
+        raise NoArrayError(
+            f"{treedef.cls.__qualname__} has no shape and no dtype: {', '.join(empty)} holds no "
+            f"array, and materialize() failed: {problem}",
+            "Put arrays into its fields, or treat it as a tree.",
+        ) from problem
     raise MaterializeError(
         f"{treedef.cls.__qualname__}.materialize() failed for fields {given}: {problem}",
         "Give the class properties shape and dtype, or correct materialize.",

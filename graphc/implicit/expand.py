@@ -7,10 +7,11 @@ from typing import Any
 
 from graphc.errors import GraphcError, HandlerError
 from graphc.implicit.array import ImplicitArray, opening
+from graphc.implicit.dispatch import dispatch
 from graphc.implicit.namespace import EXPAND
 from graphc.implicit.node import Implicit, as_implicit
 from graphc.implicit.policy import enforce_policy
-from graphc.implicit.registry import described, dispatch, parameters_of
+from graphc.implicit.registry import described, parameters_of
 from graphc.ir import (
     GATHERED,
     GATHERERS,

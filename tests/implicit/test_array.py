@@ -16,7 +16,15 @@ from jax.tree_util import GetAttrKey, tree_flatten_with_path
 import graphc
 import graphc.tensor as gt
 from graphc.errors import ImplicitArrayError, MaterializeError
-from graphc.implicit import ImplicitArray, aux_field, fields_of, is_implicit, with_fields
+from graphc.implicit import (
+    Diagonal,
+    ImplicitArray,
+    LoRA,
+    aux_field,
+    fields_of,
+    is_implicit,
+    with_fields,
+)
 from graphc.implicit.treedef import Treedef
 from graphc.ir import TensorType
 
@@ -351,3 +359,21 @@ def test_fields_of_64_bits_are_made_whole_whatever_jax_is_set_to() -> None:
         x = Outer(jnp.arange(3.0), jnp.ones(2))
     assert not jax.config.jax_enable_x64
     assert np.asarray(x).dtype == np.float64
+
+
+def test_what_a_filter_left_without_arrays_has_no_shape() -> None:
+    nested = Sum((Diagonal(np.ones(4)), np.ones((4, 4))))
+    trees = [
+        jax.tree.map(lambda _: None, outer()),
+        jax.tree.map(lambda _: (), outer()),
+        jax.tree.map(lambda _: object(), outer()),
+        jax.tree.map(lambda x: None if x.ndim == 1 else x, nested),
+        with_fields(LoRA.of(np.ones((4, 4)), rank=1), {"a": None}),
+    ]
+    for x in trees:
+        assert getattr(x, "shape", None) is getattr(x, "dtype", None) is None
+        assert not hasattr(x, "ndim")
+        with pytest.raises(AttributeError, match=r"no array|not an array"):
+            _ = x.shape
+    with pytest.raises(AttributeError, match=r"parts\[0\]\.values"):
+        _ = trees[3].shape
