@@ -28,7 +28,7 @@ from graphc.ir import Node, Op
 from graphc.link.jax.counts import Count, Formula, as_count, bound, is_known, is_same, plain
 
 SMALL = 2**16
-"""Bytes: to copy less is quicker than to share memory."""
+"""Bytes: less is quicker copied; of an array that is none of its own JAX would compile a copy."""
 
 Counts = tuple[Count | None, ...]
 
@@ -99,7 +99,7 @@ class Ragged:
         part = np.asarray(self.buffer)[tuple([slice(n) for n in known])]
         if self.buffer.committed:
             return jax.device_put(part, self.buffer.sharding)
-        return jnp.array(part) if part.nbytes < SMALL else jax.device_put(part)
+        return jnp.asarray(part.copy()) if part.nbytes < SMALL else jax.device_put(part)
 
     def filled(self, fill: Any, axes: Sequence[int] | None = None) -> Any:
         """The buffer with its unused elements along these axes, or all, being a number."""
