@@ -30,8 +30,10 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     pymc_chains,
     pytensor,
     rewrite,
+    scaling,
     sharding,
     steady,
+    toeplitz,
     warm,
 )
 from benchmarks.table import BENCHMARKS, show, write

@@ -355,14 +355,20 @@ class Function(Generic[Result]):
             for x, type in pairs
         ]
         is_plain = self._flat and not self._strict
-        settled = self._code.direct_class(Function, self._dtypes, self._kinds)
+        settled = self._code.direct_class(Function, self._dtypes, backend.kinds)
         self.__class__ = settled if is_plain else Function
+
+    @property
+    def _exchanges(self) -> bool:
+        """Whether a call exchanges arrays with other processes."""
+        # Imported here: few programs are of several processes.
+        all_sum = import_module("graphc.tensor.core.all_sum")
+        return all_sum.joined() is not None and all_sum.holds_sums(self.requested.nodes)
 
     def _refuse_different(self) -> None:
         """Raise where new values are of sums over processes, and the old ones differ in these."""
         self._compared = True
-        # Imported here: few programs are of several processes.
-        if import_module("graphc.tensor.core.all_sum").joined() is not None:
+        if self._exchanges:
             news = self.requested.outputs[self._signature.results :]
             updates = [*zip([x for x, _ in self._spec.updates], news, strict=True)]
             import_module("graphc.compile.broadcast").refuse_different(self.requested, updates)
@@ -488,6 +494,8 @@ class Function(Generic[Result]):
     def _explained(self, error: GraphcError, args: Sequence[Any]) -> GraphcError:
         """The error with this function's own names and lines, where its program is shared."""
         found = error
+        if self._exchanges:
+            return error  # other processes do not run it again
         with suppress(Exception):  # the first error stands where there is no better one
             if self._lowered is None and not isinstance(error, RecompileError):
                 found = self._raised(lambda: self._by_own(args)) or error

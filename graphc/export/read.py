@@ -243,7 +243,7 @@ class _GraphReader(Reader):
         name, site = self._beside(own)
         with derived_from(site):
             if isinstance(type, XTensorType):
-                return Node.make(NamedInput(type, name))
+                return Node.make(NamedInput(type, name, sharding))
             return Node.make(cls(type, name, sharding, buckets=buckets))
 
     def _sharding(self, type: Any) -> Any:

@@ -108,6 +108,7 @@ class Backend:
             empty, which ``compile`` then checks.
         gains: Names of rules that are optional, and pay here.
         gaps: What it cannot do.
+        keeps_executables: Its executables are kept on disk, and not rewritten graphs alone.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Backend:
     options: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     gains: frozenset[str] = frozenset()
     gaps: tuple[Gap, ...] = ()
+    keeps_executables: bool = False
     # Several results are a tuple on every backend.
     lowerings: dict[Any, Callable[..., Any]] = field(default_factory=lambda: {Pick: Pick.perform})
     entered: list[Any] = field(default_factory=list)

@@ -179,7 +179,7 @@ def compile(
         pure, foreign = spec.single, spec.facts["foreign"]
         known = KnownArguments()
         made = Executables(traced.function, donated, context, known, pure=pure, foreign=foreign)
-        made.inspect = inspect
+        made.inspect, made.over_mesh = inspect, layout is not None
         if device is None and not traced.is_bounded:
             execute = made.caller(wide=wide)
             if layout is not None:
@@ -421,6 +421,7 @@ backend = JAXBackend(
     # To put an array on a device compiles nothing.
     kinds=(np.ndarray, jax.Array, type(jax.device_put(np.zeros(0, np.float32)))),
     eager=False,
+    keeps_executables=True,
     describe=describe,
     options={
         "device": (),

@@ -76,9 +76,11 @@ class Executables:
 
     Attributes:
         inspect: Looks at what was compiled, given the places and shapes of its arguments.
+        over_mesh: Whether it runs over a mesh, also where no argument says so.
     """
 
     inspect: Inspect | None = None
+    over_mesh: bool = False
 
     def __init__(
         self,
@@ -188,6 +190,11 @@ class Executables:
             return self._failed(failed, entry, arguments)
         if entry is None:
             entry = self._new_entry(key, arguments)
+        elif is_absent and not entry.loaded:
+            try:
+                return self._known_jit(entry, arguments)
+            except AbsentError:
+                entry = self._forgotten(key)
         self._by_shapes[_shapes(arguments)] = entry
         if entry.loaded and not self._applies():
             return self._inner(*arguments)
@@ -209,8 +216,21 @@ class Executables:
         """Whether a loaded executable does what ``jax.jit`` would."""
         return self.pure or trace_state() == UNTRACED
 
+    def _known_jit(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
+        """Call ``jax.jit`` where it has traced; its error is that the user cleared its caches."""
+        results = entry.run(*arguments)
+        self._by_shapes[_shapes(arguments)] = entry
+        return results
+
+    def _forgotten(self, key: CallKey) -> CacheEntry:
+        """A new entry in the place of one whose caches were cleared, which met an error by that."""
+        entry = CacheEntry(self._new_jit(), loaded=False)
+        with self._lock:
+            self._enter(key, entry)
+        return entry
+
     def _jit(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
-        """Call ``jax.jit``, which compiles again where the user cleared its caches."""
+        """Call ``jax.jit`` for the first time, which compiles where the user cleared its caches."""
         start = perf_counter()
         with self._tracing():
             results = entry.run(*arguments)
@@ -239,11 +259,11 @@ class Executables:
             if entry is None:
                 self.context.before_compile(self.known.shapes(arguments), self.known.items())
                 compile = partial(self._compile, arguments)
-                if key.devices is None:
-                    entry, _ = compile()
-                else:
-                    load = partial(self._load, key, arguments)
-                    entry = self.context.executable(self._name(key), load, compile)
+                load = partial(self._load, key, arguments)
+                # What lies on no device does not say for which devices a file is to be loaded.
+                is_kept = key.devices is not None and (key.is_placed or not self.over_mesh)
+                name = self._name(key) if is_kept else None
+                entry = self.context.executable(name, load, compile)
                 self._enter(key, entry)
         return entry
 

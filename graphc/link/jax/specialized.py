@@ -119,12 +119,15 @@ class Specialized:
                 arguments.append(Count(x, 1, bounds[i]) if i in bounds else x)
             return function(*arguments)
 
-        donated = tuple(i - sum(j < i for j in fixed) for i in self.donated if i not in fixed)
+        # A length below its bound is compared with others when the program has run.
+        reused = () if bounds else [i for i in self.donated if i not in fixed]
+        donated = tuple(i - sum(j < i for j in fixed) for i in reused)
         known = KnownArguments(fixed, bounds)
         executables = Executables(
             specialized, donated, self.context, known, pure=self.pure, foreign=self.foreign
         )
         executables.inspect = self.inspect
+        executables.over_mesh = self.traced.layout is not None
         made = executables.caller()
         execute = self.traced.cut(made) if bounds or self.traced.is_bounded else made
 
