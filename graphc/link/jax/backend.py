@@ -27,7 +27,14 @@ from graphc.link.backend import Backend, Executable, refuse_remote
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.jax import symbolic
-from graphc.link.jax.bounded import Ragged, agree, compute as compute_bounded, refused, unequal
+from graphc.link.jax.bounded import (
+    Ragged,
+    agree,
+    arrays,
+    compute as compute_bounded,
+    refused,
+    unequal,
+)
 from graphc.link.jax.call_key import KnownArguments
 from graphc.link.jax.counts import Count, is_known
 from graphc.link.jax.executables import Executables, Inspect, in_64_bits, on_device
@@ -346,6 +353,9 @@ class JAXBackend(Backend):
         op = node.op
 
         def call(*values: Any) -> Any:
+            if any(isinstance(x, Ragged) for x in values):
+                raise refused(node)
+            values = tuple(arrays(node, values))
             result = op.infer(*[TensorType(x.dtype, x.shape) for x in values])
             types = result.items if isinstance(result, TupleType) else (result,)
             if not all(isinstance(t, TensorType) and t.is_static for t in types):
