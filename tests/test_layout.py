@@ -28,9 +28,12 @@ COMMON = {
     *("hlo.py", "collectives.py", "origins.py", "portable.py"),
     # Lengths that it does not know, what is on the host, what is compiled between that, as what.
     *("traced.py", "executables.py", "call_key.py", "specialized.py", "serialized.py", "jaxprs.py"),
+    # Programs that jax.export writes, whose lengths are symbols.
+    *("exported.py", "symbolic.py"),
     # Types over a mesh of devices: what arrays vary over, and explicit axes.
     *("varying.py", "explicit.py"),
     *("bounded.py", "counts.py", "buckets.py", "host.py", "segments.py", "kernels.py", "watch.py"),
+    *("replay.py", "tiers.py"),
 }
 """What all subjects have in common, in a backend's folder above its lowerings."""
 BOUNDED = Path("arrays/bounded_index.py")
@@ -39,7 +42,7 @@ PACKAGES = ("tensor/linalg/__init__.py", "tensor/signal/__init__.py", "tensor/sp
 EXPORTING = ("tensor/__init__.py", "tensor/fft.py", *PACKAGES)
 """Modules of the folder that users import names from."""
 LIBRARIES: dict[str, tuple[str, ...]] = {
-    "jax": ("link/jax", "interop/pymc/chains.py"),
+    "jax": ("link/jax", "export/runtime.py", "interop/pymc/chains.py"),
     "mlx": ("link/mlx",),
     "pymc": ("interop/pymc",),
     "pytensor": ("interop/pytensor",),

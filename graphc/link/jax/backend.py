@@ -7,7 +7,7 @@ that hold one are traced and called within ``jax.enable_x64(True)``, which is lo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.export import is_symbolic_dim
 from jax.extend.backend import get_backend
 
 from graphc.errors import DynamicShapeError, ModeError
@@ -25,6 +26,7 @@ from graphc.ir.sharding import MeshAxes, named
 from graphc.link.backend import Backend, Executable, refuse_remote
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
+from graphc.link.jax import symbolic
 from graphc.link.jax.bounded import Ragged, agree, compute as compute_bounded, refused, unequal
 from graphc.link.jax.call_key import KnownArguments
 from graphc.link.jax.counts import Count, is_known
@@ -172,7 +174,7 @@ def compile(
         pure, foreign = spec.single, spec.facts["foreign"]
         known = KnownArguments()
         made = Executables(traced.function, donated, context, known, pure=pure, foreign=foreign)
-        made.inspect = inspect
+        made.inspect, made.over_mesh = inspect, layout is not None
         if device is None and not traced.is_bounded:
             execute = made.caller(wide=wide)
             if layout is not None:
@@ -366,7 +368,7 @@ class JAXBackend(Backend):
         self, node: Node, compute: Callable[..., Any], *, on_host: bool
     ) -> Callable[..., Any]:
         """Let a lowering handle implicit operands, and lengths that are only bounded."""
-        deciding: Iterable[int] = () if node.op.graphs() else node.op.host_inputs()
+        deciding: Sequence[int] = () if node.op.graphs() else node.op.host_inputs()
         if on_host and not isinstance(node.op, Length | Shape | Pick):
             deciding = range(len(node.inputs))
 
@@ -386,12 +388,19 @@ class JAXBackend(Backend):
             if (
                 limits
                 or any(isinstance(x, Count | Ragged) for x in values)
-                or not all(is_known(values[i]) for i in deciding)
+                or not all(is_known(values[i]) or is_symbolic_dim(values[i]) for i in deciding)
             ):
                 return compute_bounded(node, self.lowering(node.op), values)
             return compute(*values)
 
-        return bounded
+        if not symbolic.meets_symbols(node):
+            return bounded
+        if on_host:
+            return symbolic.on_host(node, bounded, partial(self._lowered, node))
+        return symbolic.of_symbols(bounded, deciding)
+
+    def _lowered(self, node: Node, *values: Any) -> Any:
+        return self.bind(node)(*values)
 
     def equal_lengths(self, node: Node, check: Check, operands: Sequence[Any]) -> None:
         """Raise where two lengths differ, now or when the program has run."""

@@ -122,6 +122,11 @@ class CallKey:
             places = {(default if is_device else jax.local_devices(backend=default)[0],)}
         return places.pop() if len(places) == 1 else None
 
+    @property
+    def is_placed(self) -> bool:
+        """Whether an argument was put where it lies."""
+        return any(sharding is not None for *_, sharding in self.arguments)
+
     def refuse_scattered(self) -> None:
         """Raise where arguments are committed to other devices than each other.
 

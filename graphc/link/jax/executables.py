@@ -76,9 +76,11 @@ class Executables:
 
     Attributes:
         inspect: Looks at what was compiled, given the places and shapes of its arguments.
+        over_mesh: Whether it runs over a mesh, also where no argument says so.
     """
 
     inspect: Inspect | None = None
+    over_mesh: bool = False
 
     def __init__(
         self,
@@ -258,7 +260,9 @@ class Executables:
                 self.context.before_compile(self.known.shapes(arguments), self.known.items())
                 compile = partial(self._compile, arguments)
                 load = partial(self._load, key, arguments)
-                name = None if key.devices is None else self._name(key)
+                # What lies on no device does not say for which devices a file is to be loaded.
+                is_kept = key.devices is not None and (key.is_placed or not self.over_mesh)
+                name = self._name(key) if is_kept else None
                 entry = self.context.executable(name, load, compile)
                 self._enter(key, entry)
         return entry

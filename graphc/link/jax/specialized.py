@@ -127,6 +127,7 @@ class Specialized:
             specialized, donated, self.context, known, pure=self.pure, foreign=self.foreign
         )
         executables.inspect = self.inspect
+        executables.over_mesh = self.traced.layout is not None
         made = executables.caller()
         execute = self.traced.cut(made) if bounds or self.traced.is_bounded else made
 

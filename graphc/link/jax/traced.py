@@ -81,10 +81,11 @@ class TracedProgram:
         layout = self.layout
         if layout is None:
             return results
+        declared = [getattr(y.op, "sharding", None) for y in self.program().graph.outputs]
         if not any(isinstance(x, jax.Array) for x in arguments):
             # Nothing else says where the program runs.
-            results = [layout.anyhow(y) for y in results]
-        declared = [getattr(y.op, "sharding", None) for y in self.program().graph.outputs]
+            pairs = zip(results, declared, strict=True)
+            results = [layout.anyhow(y) if s is None else y for y, s in pairs]
         return [layout.left(y, s) for y, s in zip(results, declared, strict=True)]
 
     def cut(self, execute: Executable) -> Executable:
