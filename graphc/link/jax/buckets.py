@@ -66,7 +66,7 @@ def bucket_of(n: int, growth: float) -> Bucket:
 
     Example:
         >>> bucket_of(3, 2.0), bucket_of(100, 2.0), bucket_of(100, 1.25)
-        (Bucket(low=0, high=16), Bucket(low=65, high=128), Bucket(low=89, high=112))
+        (Bucket(low=0, high=16), Bucket(low=65, high=128), Bucket(low=97, high=120))
     """
     low, high = 0, SMALLEST
     while high < n:
