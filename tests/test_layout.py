@@ -28,8 +28,8 @@ COMMON = {
     *("hlo.py", "collectives.py"),
     # Lengths that it does not know, what is on the host, what is compiled between that, as what.
     *("traced.py", "executables.py", "call_key.py", "specialized.py", "serialized.py", "jaxprs.py"),
-    # Types over a mesh of devices: what arrays vary over, and explicit axes.
-    *("varying.py", "explicit.py"),
+    # Over a mesh of devices: what arrays vary over, explicit axes, and what XLA divides.
+    *("varying.py", "explicit.py", "divided.py"),
     *("bounded.py", "host.py", "segments.py", "kernels.py", "watch.py"),
 }
 """What all subjects have in common, in a backend's folder above its lowerings."""

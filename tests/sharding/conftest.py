@@ -7,4 +7,4 @@ import os
 SEVERAL = "--xla_force_host_platform_device_count"
 
 if SEVERAL not in os.environ.get("XLA_FLAGS", ""):
-    collect_ignore = ["several_devices.py"]
+    collect_ignore = ["several_devices.py", "several_attention.py"]

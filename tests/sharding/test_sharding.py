@@ -47,7 +47,8 @@ def test_what_holds_on_eight_devices() -> None:
     # One process for all of them: each takes seconds to begin.
     pytest_of = ["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
     eight = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
-    assert " passed" in run([*pytest_of, "tests/sharding/several_devices.py"], **eight)
+    files = [f"tests/sharding/{name}.py" for name in ("several_devices", "several_attention")]
+    assert " passed" in run([*pytest_of, *files], **eight)
 
 
 def test_two_processes_compute_what_one_device_does(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -16,6 +17,7 @@ from jax.sharding import NamedSharding
 from graphc.errors import ShardingWarning
 from graphc.ir import Graph, Node, TensorType
 from graphc.link.call_spec import CallSpec
+from graphc.link.jax.divided import lowered_for_choices
 from graphc.link.jax.hlo import ProgramText, Scoped, Scopes
 from graphc.link.jax.mesh import Layout
 from graphc.link.jax.placed import within
@@ -257,7 +259,13 @@ def _compiled(
         stack.enter_context(within(layout))
         if wide:
             stack.enter_context(jax.enable_x64(True))
-        return jax.jit(function, donate_argnums=reused).lower(*given).compile()
+        _, lowered = lowered_for_choices(
+            # JAX knows a function again that it has traced.
+            lambda: jax.jit(partial(function), donate_argnums=reused),
+            lambda jitted, types: jitted.trace(*types),
+            given,
+        )
+        return lowered.compile()
 
 
 def _described(layout: Layout, type: TensorType, sharding: Any) -> jax.ShapeDtypeStruct:

@@ -27,6 +27,7 @@ from graphc.errors import GraphcError
 from graphc.link.backend import Executable
 from graphc.link.compile_context import CompileContext
 from graphc.link.jax.call_key import PRECISION, SETTINGS, CallKey, KnownArguments, settings
+from graphc.link.jax.divided import lowered_for_choices
 from graphc.link.jax.serialized import LoadedExecutable, pack, unpack
 from graphc.progress import stage, tell
 
@@ -123,11 +124,12 @@ class Executables:
 
     def lower(self, *arguments: Any) -> jax.stages.Lowered:
         """Lower the program for such arguments."""
-        return self._lowered(self._new_jit(), arguments)
+        _, lowered = lowered_for_choices(self._new_jit, self._traced, arguments)
+        return lowered
 
-    def _lowered(self, jitted: Any, arguments: Sequence[Any]) -> jax.stages.Lowered:
+    def _traced(self, jitted: Any, arguments: Sequence[Any]) -> jax.stages.Traced:
         with self._tracing():
-            return jitted.lower(*arguments)  # type: ignore[no-any-return]
+            return jitted.trace(*arguments)  # type: ignore[no-any-return]
 
     # Calls.
 
@@ -273,8 +275,7 @@ class Executables:
     def _compile(self, arguments: tuple[Any, ...]) -> tuple[CacheEntry, Callable[[], bytes | None]]:
         start = perf_counter()
         with stage("JAX traces", blocking=True):
-            jitted = self._new_jit()
-            lowered = self._lowered(jitted, arguments)
+            jitted, lowered = lowered_for_choices(self._new_jit, self._traced, arguments)
             tell("XLA compiles")
             compiled = lowered.compile()
         if self.inspect is not None:

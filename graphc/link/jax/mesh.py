@@ -25,6 +25,8 @@ from graphc.errors import ArgumentError, ModeError, ShardingError
 from graphc.ir import OPEN, Sharding
 from graphc.ir.sharding import MeshAxes
 from graphc.link.jax.call_key import listed
+from graphc.link.jax.divided import is_asking
+from graphc.link.jax.explicit import automatic_mesh
 
 MOST_KNOWN = 64
 """The number of shardings of one argument that are remembered as good."""
@@ -201,11 +203,7 @@ class Layout:
 
     def __init__(self, given: Mesh, logical: Mapping[str, Any]) -> None:
         self.given = given
-        automatic = (AxisType.Auto,) * len(given.axis_names)
-        is_automatic = given.axis_types == automatic
-        self.mesh = (
-            given if is_automatic else Mesh(given.devices, given.axis_names, axis_types=automatic)
-        )
+        self.mesh = automatic_mesh(given)
         self.axes = MeshAxes(dict(given.shape), dict(logical))
         # On one processor, programs that wait for each other's threads never end.
         self.waits = given.size > 1 and given.devices.flat[0].platform == "cpu"
@@ -259,7 +257,7 @@ class Layout:
 
     def left(self, y: Any, sharding: Sharding | None) -> Any:
         """A result over the user's own mesh, where its sharding is declared."""
-        if self.mesh is self.given or sharding is None or OPEN in sharding:
+        if self.mesh is self.given or sharding is None or OPEN in sharding or is_asking():
             return y
         spec = self.named(sharding).spec
         return jax.sharding.reshard(y, NamedSharding(self.given, spec))  # type: ignore[no-untyped-call]
