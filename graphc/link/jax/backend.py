@@ -172,13 +172,14 @@ def compile(
     device = device_of(options)
     execute: Executable
     inspect = None if layout is None else _inspect(spec, program)
+    places = layout.places(spec.shardings) if layout else ()
     if spec.static:
-        execute = Specialized(traced, spec, donated, context, inspect)
+        execute = Specialized(traced, spec, donated, context, inspect, places)
     else:
         pure, foreign = spec.single, spec.facts["foreign"]
         known = KnownArguments()
         made = Executables(traced.function, donated, context, known, pure=pure, foreign=foreign)
-        made.inspect = inspect
+        made.inspect, made.places = inspect, places
         if device is None and not traced.is_bounded:
             execute = made.caller(wide=wide)
             return execute if layout is None else _on_mesh(execute, layout, spec, program)

@@ -109,10 +109,9 @@ class Home:
         is_array = isinstance(x, jax.Array)
         if isinstance(x, jax.core.Tracer) or (is_array and self._is_here(x)):
             return x
-        if declared is not None:
-            if len(declared) != x.ndim:
-                return x  # the program says what it expected
-            layout.axes.of(declared, x.shape, subject)
+        if declared is not None and len(declared) != x.ndim:
+            return x  # the program says what it expected
+        self.check(x, subject)
         # An array that is kept is made at once, also where the user's code is being traced.
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             if self.sharding.is_fully_addressable or (is_array and not x.is_fully_addressable):
@@ -122,6 +121,17 @@ class Home:
             # Every process has the whole, of which it takes its part.
             whole = np.asarray(x)
             return jax.make_array_from_callback(whole.shape, self.sharding, whole.__getitem__)
+
+    def check(self, x: Any, subject: object) -> None:
+        """Raise where an array cannot lie here.
+
+        Raises:
+            ShardingError: A length cannot be divided.
+        """
+        declared = self._declared
+        # If it has other axes, the program says what it expected.
+        if declared is not None and len(declared) == x.ndim:
+            self._layout.axes.of(declared, x.shape, subject)
 
     def keep(self, x: Any, subject: object) -> Any:
         """Bring a value here that every process has to give: the same one.
@@ -216,6 +226,19 @@ class Layout:
         if found is None:
             found = self._homes.setdefault(sharding, Home(self, sharding))
         return found
+
+    @property
+    def takes_hosted(self) -> bool:
+        """Whether programs take NumPy arrays, which they put in their places themselves.
+
+        Where a call does not wait, memory of NumPy's may be written to while the program runs.
+        """
+        is_own = self.mesh is self.given and self.home(None).sharding.is_fully_addressable
+        return is_own and self.waits
+
+    def places(self, declared: Sequence[Sharding | None]) -> list[NamedSharding]:
+        """Where a program puts NumPy arrays; nothing if it takes none."""
+        return [self.home(x).sharding for x in declared] if self.takes_hosted else []
 
     def named(
         self, sharding: Sharding, *, shape: Any = None, subject: object = ""
