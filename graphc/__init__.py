@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         compile as compile,
         distributed as distributed,
         draw as draw,
+        export as export,
         implicit as implicit,
         interop as interop,
         link as link,
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from graphc.compile.shared import Shared, shared
     from graphc.compile.specification import check, clone_replace
     from graphc.draw.show import show
+    from graphc.export import deserialize, serialize
     from graphc.interop.wrap import wrap_jax
     from graphc.interop.wrap_py import as_op, wrap_py
     from graphc.link.jax.mesh import mesh
@@ -101,6 +103,7 @@ else:
             "graphc.compile.events",
             "graphc.distributed",
             "graphc.draw",
+            "graphc.export",
             "graphc.implicit",
             "graphc.interop",
             "graphc.link",
@@ -118,6 +121,7 @@ else:
             "graphc.compile.shared": "Shared shared",
             "graphc.compile.specification": "check clone_replace",
             "graphc.draw.show": "show",
+            "graphc.export": "deserialize serialize",
             "graphc.interop.wrap": "wrap_jax",
             "graphc.interop.wrap_py": "as_op wrap_py",
             "graphc.link.jax.mesh": "mesh",
@@ -130,7 +134,11 @@ else:
 lazy.provide(
     "graphc.tensor",
     modules=("graphc.optimize", "graphc.random"),
-    names={"graphc.grad": "grad hessian jacobian", "graphc.implicit.node": "implicit"},
+    names={
+        "graphc.grad": "grad hessian jacobian",
+        "graphc.implicit.node": "implicit",
+        "graphc.tensor.core.all_sum": "all_mean all_sum",  # few programs need it
+    },
 )
 lazy.provide(
     "graphc.random",
@@ -149,7 +157,13 @@ lazy.provide(
     "graphc.ir.node",
     names={"graphc.draw.show": "repr_html", "graphc.ir.sharding": "value_sharding"},
 )
-lazy.provide("graphc.tensor.core.sharding", names={"graphc.ir.sharding": "declared_sharding"})
+lazy.provide(
+    "graphc.tensor.core.sharding",
+    names={
+        "graphc.implicit.partition": "constrained",
+        "graphc.ir.sharding": "declared_sharding",
+    },
+)
 lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
 
 # These folders handle arrays of any library, and import none.
@@ -270,6 +284,7 @@ __all__ = [
     "cond",
     "config",
     "custom_pullback",
+    "deserialize",
     "disconnected_grad",
     "dprint",
     "errors",
@@ -303,6 +318,7 @@ __all__ = [
     "reduce",
     "runtime",
     "scan",
+    "serialize",
     "shared",
     "show",
     "subgraph_grad",

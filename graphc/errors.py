@@ -18,10 +18,13 @@ __all__ = [
     "DTypeError",
     "DisconnectedInputError",
     "DynamicShapeError",
+    "ExportError",
+    "FormatError",
     "FrozenError",
     "GradientError",
     "GraphcError",
     "HandlerError",
+    "IdentityWarning",
     "ImplicitArrayError",
     "InvalidGraphError",
     "MaterializeError",
@@ -145,8 +148,20 @@ class ShardingError(GraphcError, ValueError):
     """A sharding that does not fit an array or the mesh, or an array on other devices than that."""
 
 
+class DistributedError(GraphcError, RuntimeError):
+    """Another process of the program has ended or does something else, or there is none."""
+
+
 class CheckpointError(GraphcError, ValueError):
     """A checkpoint is not there, is damaged, does not fit the variables, or cannot be written."""
+
+
+class ExportError(GraphcError, TypeError):
+    """Something that has no form outside of this process, such as a Python function."""
+
+
+class FormatError(GraphcError, ValueError):
+    """A text or file that is not what its format says, or that was damaged."""
 
 
 class OperationError(GraphcError, RuntimeError):
@@ -195,6 +210,10 @@ class ShardingWarning(UserWarning):
 
 class CapturedConstantWarning(UserWarning):
     """An array captured in a graph without ``gt.constant``."""
+
+
+class IdentityWarning(UserWarning):
+    """A comparison of symbolic arrays by ``==``, which is a bool, where an array was meant."""
 
 
 class RecompileWarning(UserWarning):

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 INTERNAL = "<graphc "
 """How the file names of generated code begin."""
@@ -122,6 +122,19 @@ def where(site: Site | None) -> str | None:
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
 
 
+@functools.lru_cache(4096)
+def site_at(file: str, line: int) -> Site:
+    """A site of a line that another library or process has noted.
+
+    Example:
+        >>> where(site_at("model.py", 41))
+        'model.py:41'
+    """
+    # Only the file and the line of the code are ever asked for.
+    code = compile("0", file, "exec").replace(co_firstlineno=line)
+    return code, next(start for start, _, n in code.co_lines() if n == line)
+
+
 def user_line() -> str | None:
     """The ``file:line`` of the user's code that is running; None where there is none."""
     return where(here())
@@ -154,6 +167,33 @@ def index_taken() -> Any:
         ):
             return load.argval
     return None
+
+
+class Comparison(NamedTuple):
+    """What an instruction of the user compares by: ``==`` or ``!=``; whether it keeps the result.
+
+    A result that only decides where the code goes on, as in ``if a == b:``, is not kept.
+    """
+
+    operator: str
+    is_kept: bool
+
+
+@functools.lru_cache(1024)
+def compares(code: CodeType, offset: int) -> Comparison | None:
+    """Return what an instruction compares; None where it is no ``==`` or ``!=``."""
+    found = _following(code, offset)
+    if not found or found[0].opname != "COMPARE_OP":
+        return None
+    operator = str(found[0].argval)
+    if operator not in ("==", "!="):
+        return None
+    names = [x.opname for x in found[1:3]]
+    decides = any(name.startswith(DECISIONS) for name in names[: 2 if "COPY" in names[:1] else 1])
+    return Comparison(operator, not decides)
+
+
+DECISIONS = ("POP_JUMP", "JUMP_IF", "TO_BOOL", "UNARY_NOT")
 
 
 def _uses() -> tuple[dis.Instruction, ...]:

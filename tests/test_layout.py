@@ -25,7 +25,7 @@ BACKENDS = sorted(path.parent for path in (ROOT / "link").glob("*/backend.py"))
 COMMON = {
     *("__init__.py", "backend.py", "arrays.py", "gaps.py", "compiler.py", "probes.py"),
     *("pure.py", "profile.py", "fusions.py", "mesh.py", "placed.py", "distributed.py"),
-    *("hlo.py", "collectives.py"),
+    *("hlo.py", "collectives.py", "origins.py", "portable.py"),
     # Lengths that it does not know, what is on the host, what is compiled between that, as what.
     *("traced.py", "executables.py", "call_key.py", "specialized.py", "serialized.py", "jaxprs.py"),
     # Over a mesh of devices: what arrays vary over, explicit axes, and what XLA divides.

@@ -326,7 +326,8 @@ def _is_immutable(value: Any) -> bool:
         return True
     root, _, rest = type(value).__module__.partition(".")
     if root == "jax":  # its own objects do not change; some wrap a function, or are arrays
-        return not hasattr(value, "__wrapped__") and not hasattr(value, "shape")
+        is_array = hasattr(value, "shape") and hasattr(value, "dtype")  # a mesh has a shape too
+        return not hasattr(value, "__wrapped__") and not is_array
     return root == "jaxlib" or (root == "mlx" and rest.startswith("core"))
 
 

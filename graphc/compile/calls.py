@@ -7,7 +7,8 @@ and for the shared variables of a function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import CodeType
 from typing import Any
@@ -28,127 +29,185 @@ def compiled_code(source: str, what: str) -> CodeType:
     return compile(source, f"{INTERNAL}{what}>", "exec")
 
 
-def direct_call_class(
-    base: type,
-    dtypes: Sequence[tuple[Any, Any]],
-    kinds: frozenset[type],
-    execute: Callable[..., Any],
-) -> type:
-    """A subclass whose calls go straight to ``execute``.
+@dataclass(frozen=True)
+class CallCode:
+    """Code of a call whose arguments, ``a0``, ``a1``, ..., are arrays of the right dtypes.
 
-    They do so where each argument is one of the backend's kinds of array and has its input's dtype;
-    all other calls go to the base class.
-
-    Args:
-        base: The class of functions.
-        dtypes: NumPy's dtype of each input, and the backend's own, which may be the same.
-        kinds: The classes of arrays taken as they are.
-        execute: Takes an array for each input.
+    Attributes:
+        arguments: How many there are.
+        lines: What is done with them; the last line returns the outputs.
+        names: What the lines refer to.
     """
-    names = [f"a{i}" for i in range(len(dtypes))]
-    right = []
-    for i, (a, (dtype, own)) in enumerate(zip(names, dtypes, strict=True)):
-        # NumPy's dtypes are one object each; other libraries make theirs anew for every array.
-        of_own = "" if own is dtype else f" or {a}.dtype == o{i}"
-        right.append(f"{a}.__class__ in kinds and ({a}.dtype is d{i}{of_own})")
-    # Parameters by position only leave every name free for an input: self, a0.
-    source = f"""
-def __call__(self, {"".join(f"{a}=absent, " for a in names)}/, *rest, **named):
-    if {" and ".join([*right, "not rest", "not named"])}:
-        try:
-            return execute({", ".join(names)})
-        except GraphcError as error:
-            raise self._explained(error, ({"".join(f"{a}, " for a in names)})) from error.__cause__
-    args = [a for a in ({"".join(f"{a}, " for a in names)}) if a is not absent]
-    return base.__call__(self, *args, *rest, **named)
-"""
-    namespace: dict[str, Any] = {
-        "GraphcError": GraphcError,
-        "absent": object(),
-        "base": base,
-        "execute": execute,
-        "kinds": kinds,
-        **{f"d{i}": dtype for i, (dtype, _) in enumerate(dtypes)},
-        **{f"o{i}": own for i, (_, own) in enumerate(dtypes)},
-    }
-    exec(compiled_code(source, "quick call"), namespace)
-    members = {
-        "__call__": namespace["__call__"],
-        "__doc__": base.__doc__,
-        "__module__": base.__module__,
-    }
-    return type(base.__name__, (base,), members)
 
+    arguments: int
+    lines: Sequence[str]
+    names: Mapping[str, Any]
 
-def stateful(
-    execute: Executable,
-    shared: Mapping[Shared, TensorType],
-    updates: Sequence[tuple[Shared, bool]],
-    donated: Collection[int],
-    backend: Backend,
-    options: Mapping[str, Any],
-) -> Executable:
-    """An executable that passes the values of shared variables, and replaces them by new ones.
+    def function(self) -> Executable:
+        """A function of the arguments."""
+        parameters = ", ".join(f"a{i}" for i in range(self.arguments))
+        return self._compiled(f"def call({parameters}):", self.lines, {})  # type: ignore[no-any-return]
 
-    Args:
-        execute: Takes the arguments, the shared values and the leaves; gives the outputs, and
-            after them the new values.
-        shared: The variables, in the order in which all functions lock them, and the types by
-            which the program takes them.
-        updates: The variables that get new values, and for each whether nothing else refers to its
-            new value.
-        donated: The places of the variables whose buffers are reused.
-        backend: Where the values live.
-        options: Of the mode.
+    def direct_class(
+        self, base: type, dtypes: Sequence[tuple[Any, Any]], kinds: frozenset[type]
+    ) -> type:
+        """A subclass whose calls are no more than this code.
 
-    Returns:
-        A function of the arguments, and the leaves as ``leaves=``, that returns the outputs.
-    """
-    count = range(len(shared))
-    lines = [f"acquire{i}()" for i in count]
-    lines.append("try:")
-    types = list(shared.values())
-    own = [backend.own_dtype(type) for type in types]
-    homes = [backend.home(sharding_of(x), options) for x in shared]
-    known = [() if home is None else home.known for home in homes]
-    for i in count:
-        foreign = f"v{i}.__class__ is not kind"
-        # A function of the same library may have left it in another dtype.
-        foreign += "" if own[i] is types[i].numpy_dtype else f" or v{i}.dtype != o{i}"
-        # A function of another mode may have left it elsewhere.
-        foreign += "" if homes[i] is None else f" or v{i}.sharding not in h{i}"
-        foreign += f" or not s{i}.owned" if i in donated else ""
-        lines += [f"    v{i} = s{i}.value", f"    if {foreign}: v{i} = present{i}()"]
-    values = "".join(f"v{i}, " for i in count)
-    lines.append(f"    results = execute(*args, {values}*leaves)")
-    if updates:
-        lines.append("    if results[-1].__class__ is not kind: traced()")
-    places = {x: i for i, x in enumerate(shared)}
-    for k, (x, fresh) in enumerate(updates):
-        i, place = places[x], k - len(updates)
-        lines.append(f"    s{i}.value = results[{place}]; s{i}.owned = {fresh}")
-    lines.append(f"    return results[:-{len(updates)}]" if updates else "    return results")
-    lines.append("finally:")
-    lines += [f"    release{i}()" for i in count]
-    source = "\n    ".join(["def call(*args, leaves=()):", *lines])
-    namespace: dict[str, Any] = {
-        "execute": execute,
-        "kind": backend.kinds[-1],
-        "traced": partial(_refuse_traced, backend),
-    }
-    for i, x in enumerate(shared):
-        store = x.op.store
-        namespace |= {
-            f"s{i}": store,
-            f"o{i}": own[i],
-            f"acquire{i}": store.lock.acquire,
-            f"release{i}": store.lock.release,
-            f"h{i}": known[i],
-            f"present{i}": _CurrentValue(x, types[i], homes[i], i in donated, backend, options),
+        They are where each argument is one of the backend's kinds of array and has its input's
+        dtype; all other calls go to the base class.
+
+        Args:
+            base: The class of functions.
+            dtypes: NumPy's dtype of each input, and the backend's own, which may be the same.
+            kinds: The classes of arrays taken as they are.
+        """
+        names = [f"a{i}" for i in range(self.arguments)]
+        given = "".join(f"{a}, " for a in names)
+        right = []
+        for i, (a, (dtype, own)) in enumerate(zip(names, dtypes, strict=True)):
+            # NumPy's dtypes are one object each; other libraries make theirs anew for every array.
+            of_own = "" if own is dtype else f" or {a}.dtype == o{i}_"
+            right.append(f"{a}.__class__ in kinds and ({a}.dtype is d{i}_{of_own})")
+        # Parameters by position only leave every name free for an input: self, a0.
+        parameters = "".join(f"{a}=absent, " for a in names)
+        lines = [
+            f"if {' and '.join([*right, 'not rest', 'not named'])}:",
+            "    try:",
+            *[f"        {line}" for line in self.lines],
+            "    except GraphcError as error:",
+            f"        raise self._explained(error, ({given})) from error.__cause__",
+            f"args = [a for a in ({given}) if a is not absent]",
+            "return base.__call__(self, *args, *rest, **named)",
+        ]
+        namespace: dict[str, Any] = {
+            "GraphcError": GraphcError,
+            "absent": object(),
+            "base": base,
+            "kinds": kinds,
+            **{f"d{i}_": dtype for i, (dtype, _) in enumerate(dtypes)},
+            **{f"o{i}_": own for i, (_, own) in enumerate(dtypes)},
         }
-    exec(compiled_code(source, "state"), namespace)
-    call: Executable = namespace["call"]
-    return call
+        head = f"def __call__(self, {parameters}/, *rest, **named):"
+        members = {
+            "__call__": self._compiled(head, lines, namespace),
+            "__doc__": base.__doc__,
+            "__module__": base.__module__,
+        }
+        return type(base.__name__, (base,), members)
+
+    def _compiled(self, head: str, lines: Sequence[str], names: Mapping[str, Any]) -> Any:
+        namespace = {**self.names, **names}
+        exec(compiled_code("\n    ".join([head, *lines]), "call"), namespace)
+        return namespace[head.split("(", maxsplit=1)[0].removeprefix("def ")]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a call returns of a program's results.
+
+    Attributes:
+        first: Whether it is the first result alone, and not all but shared variables' new values.
+        finish: Makes it of that; None where it is that.
+    """
+
+    first: bool
+    finish: Callable[[Any], Any] | None
+
+    def code(self, updates: int) -> str:
+        """The expression for the outputs, given ``results`` with so many new values."""
+        found = "results[0]" if self.first else f"results[:-{updates}]" if updates else "results"
+        return found if self.finish is None else f"finish({found})"
+
+
+@dataclass(frozen=True)
+class ProgramCall:
+    """How a program is called.
+
+    Attributes:
+        execute: Takes the arguments, the values of shared variables and the captured arrays.
+        arguments: How many arguments there are.
+        leaves: The captured arrays, a list whose elements may be converted later.
+        outputs: What the call returns.
+    """
+
+    execute: Executable
+    arguments: int
+    leaves: list[Any]
+    outputs: Outputs
+
+    def _line(self, values: Iterable[str] = ()) -> str:
+        arguments = [f"a{i}" for i in range(self.arguments)]
+        leaves = ["*leaves"] if self.leaves else []
+        return f"results = execute({', '.join([*arguments, *values, *leaves])})"
+
+    @property
+    def _names(self) -> dict[str, Any]:
+        return {"execute": self.execute, "leaves": self.leaves, "finish": self.outputs.finish}
+
+    def plain(self) -> CallCode:
+        """Code of a call without shared variables."""
+        lines = [self._line(), f"return {self.outputs.code(0)}"]
+        return CallCode(self.arguments, lines, self._names)
+
+    def stateful(
+        self,
+        shared: Mapping[Shared, TensorType],
+        updates: Sequence[tuple[Shared, bool]],
+        donated: Collection[int],
+        backend: Backend,
+        options: Mapping[str, Any],
+    ) -> CallCode:
+        """Code that passes the values of shared variables, and replaces them by new ones.
+
+        Args:
+            shared: The variables, in the order in which all functions lock them, and the types by
+                which the program takes them.
+            updates: The variables that get new values, and for each whether nothing else refers to
+                its new value.
+            donated: The places of the variables whose buffers are reused.
+            backend: Where the values live.
+            options: Of the mode.
+        """
+        count = range(len(shared))
+        lines = [f"acquire{i}()" for i in count]
+        lines.append("try:")
+        types = list(shared.values())
+        own = [backend.own_dtype(type) for type in types]
+        homes = [backend.home(sharding_of(x), options) for x in shared]
+        known = [() if home is None else home.known for home in homes]
+        for i in count:
+            foreign = f"v{i}.__class__ is not kind"
+            # A function of the same library may have left it in another dtype.
+            foreign += "" if own[i] is types[i].numpy_dtype else f" or v{i}.dtype != o{i}"
+            # A function of another mode may have left it elsewhere.
+            foreign += "" if homes[i] is None else f" or v{i}.sharding not in h{i}"
+            foreign += f" or not s{i}.owned" if i in donated else ""
+            lines += [f"    v{i} = s{i}.value", f"    if {foreign}: v{i} = present{i}()"]
+        lines.append(f"    {self._line(f'v{i}' for i in count)}")
+        if updates:
+            lines.append("    if results[-1].__class__ is not kind: traced()")
+        places = {x: i for i, x in enumerate(shared)}
+        for k, (x, fresh) in enumerate(updates):
+            i, place = places[x], k - len(updates)
+            lines.append(f"    s{i}.value = results[{place}]; s{i}.owned = {fresh}")
+        lines += ["finally:", *[f"    release{i}()" for i in count]]
+        lines.append(f"return {self.outputs.code(len(updates))}")
+        namespace: dict[str, Any] = {
+            **self._names,
+            "kind": backend.kinds[-1],
+            "traced": partial(_refuse_traced, backend),
+        }
+        for i, x in enumerate(shared):
+            store = x.op.store
+            namespace |= {
+                f"s{i}": store,
+                f"o{i}": own[i],
+                f"acquire{i}": store.lock.acquire,
+                f"release{i}": store.lock.release,
+                f"h{i}": known[i],
+                f"present{i}": _CurrentValue(x, types[i], homes[i], i in donated, backend, options),
+            }
+        return CallCode(self.arguments, lines, namespace)
 
 
 def _refuse_traced(backend: Backend) -> None:
@@ -172,7 +231,7 @@ class _CurrentValue:
         backend: Backend,
         options: Mapping[str, Any],
     ) -> None:
-        self.name = variable.op.name
+        self.subject = variable.op.subject
         self.store = variable.op.store
         self.type = type
         self.home = home
@@ -188,7 +247,7 @@ class _CurrentValue:
             value = self._placed(value)
             store.converted(value)
         elif self.home is not None:
-            value = self.home.keep(value, self._subject)
+            value = self.home.keep(value, self.subject)
             if value is not store.value:
                 # It may share memory with what it was made of.
                 store.value, store.owned = value, False
@@ -196,13 +255,9 @@ class _CurrentValue:
             return backend.copied(value, type, self.options)
         return value
 
-    @property
-    def _subject(self) -> str:
-        return f"The shared variable {self.name}"
-
     def _placed(self, value: Any) -> Any:
         """A value as the backend's array, where the variable's values are to be."""
         if self.home is None:
             return self.backend.array(value, self.type, self.options)
         array = np.asarray(self.backend.numpy(value), self.type.numpy_dtype)
-        return self.home.keep(array, self._subject)
+        return self.home.keep(array, self.subject)

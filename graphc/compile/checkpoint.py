@@ -153,7 +153,7 @@ def _named(variables: Variables) -> dict[str, Shared]:
     )
     found: dict[str, Shared] = {}
     for name, x in pairs:
-        for path, variable in _parts(name, unwrapped(x)):
+        for path, variable in variables_in(name, unwrapped(x)):
             if path in found:
                 raise ArgumentError(
                     f"A checkpoint of two variables of the name {path!r}.",
@@ -174,7 +174,7 @@ def _name_of(x: Any) -> str:
     return str(name)
 
 
-def _parts(name: str, x: Any) -> Iterator[tuple[str, Shared]]:
+def variables_in(name: str, x: Any) -> Iterator[tuple[str, Shared]]:
     """The shared variables of one thing that the user named."""
     if isinstance(x, Shared):
         yield name, x

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from time import perf_counter
@@ -16,7 +16,7 @@ import numpy as np
 
 from graphc.compile.arguments import MISSING, In, Out, converted
 from graphc.compile.cache import CompiledProgram, compiled
-from graphc.compile.calls import direct_call_class, stateful
+from graphc.compile.calls import CallCode, Outputs, ProgramCall
 from graphc.compile.events import Stats
 from graphc.compile.implicit import (
     described,
@@ -275,6 +275,8 @@ class Function(Generic[Result]):
     stats: Stats
     record: FunctionRecord
 
+    _compared = False
+
     def __init__(self, spec: FunctionSpec) -> None:
         start = perf_counter()
         self._spec = spec
@@ -291,7 +293,8 @@ class Function(Generic[Result]):
         backend = self.mode.backend
         self._arrays = [_held(x, type, self.mode) for x, type in self._captured(program)]
         changed = [x for x, _ in spec.updates]
-        self._execute: Executable = self._bound(program, changed, self._arrays)
+        self._code = self._bound(program, changed, self._arrays)
+        self._execute: Executable = self._code.function()
         self._kinds: frozenset[Any] = frozenset(backend.kinds)
         self._types = program.spec.arguments[: len(self._ins)]
         self._dtypes = [(type.numpy_dtype, backend.own_dtype(type)) for type in self._types]
@@ -321,26 +324,26 @@ class Function(Generic[Result]):
 
     def _bound(
         self, program: CompiledProgram, changed: Sequence[Shared], arrays: list[Any]
-    ) -> Executable:
-        """Bind a program to captured arrays and this function's shared variables.
+    ) -> CallCode:
+        """A program's call with captured arrays and this function's shared variables.
 
         Args:
             program: Takes the arguments, the variables' values and the arrays.
             changed: The variables that get new values.
             arrays: The captured arrays, a list whose elements may be converted later.
         """
-        backend, options = self.mode.backend, self.mode.options
-        execute, spec = program.execute, program.spec
-        if self._shared:
-            first = len(self._ins)
-            types = spec.arguments[first : spec.inputs]
-            shared = dict(zip(self._shared, types, strict=True))
-            updates = [*zip(changed, program.fresh, strict=False)]
-            donated = [i - first for i in program.donated]
-            execute = stateful(execute, shared, updates, donated, backend, options)
-            execute = partial(execute, leaves=arrays) if arrays else execute
-            arrays = []
-        return _finished(execute, self._finisher(), arrays)
+        count = len(self._ins)
+        call = ProgramCall(program.execute, count, arrays, self._outputs())
+        if not self._shared:
+            return call.plain()
+        types = program.spec.arguments[count : program.spec.inputs]
+        return call.stateful(
+            dict(zip(self._shared, types, strict=True)),
+            [*zip(changed, program.fresh, strict=False)],
+            [i - count for i in program.donated],
+            self.mode.backend,
+            self.mode.options,
+        )
 
     def _settle(self) -> None:
         """Make later calls take the fast path."""
@@ -352,8 +355,17 @@ class Function(Generic[Result]):
             for x, type in pairs
         ]
         is_plain = self._flat and not self._strict
-        settled = direct_call_class(Function, self._dtypes, self._kinds, self._execute)
+        settled = self._code.direct_class(Function, self._dtypes, self._kinds)
         self.__class__ = settled if is_plain else Function
+
+    def _refuse_different(self) -> None:
+        """Raise where new values are of sums over processes, and the old ones differ in these."""
+        self._compared = True
+        # Imported here: few programs are of several processes.
+        if import_module("graphc.tensor.core.all_sum").joined() is not None:
+            news = self.requested.outputs[self._signature.results :]
+            updates = [*zip([x for x, _ in self._spec.updates], news, strict=True)]
+            import_module("graphc.compile.broadcast").refuse_different(self.requested, updates)
 
     @cached_property
     def _own_program(self) -> LoweredProgram:
@@ -378,19 +390,20 @@ class Function(Generic[Result]):
         inputs = [same.get(x, x) for x in own.inputs]
         return Graph(inputs, replaced(own.outputs[: len(self.requested.outputs)], same))
 
-    def _finisher(self) -> Callable[[Any], Any] | None:
-        """A function from the program's results to the outputs; None where they are the same."""
+    def _outputs(self) -> Outputs:
+        """How a call's outputs are made of the program's results."""
         outputs = self._spec.outputs
         numpy = self.mode.backend.numpy if self._spec.returns == "numpy" else None
-        if outputs is None:
-            return lambda results: None
-        if self._signature.single:
-            return numpy
         if isinstance(outputs, Tensor):
-            return lambda results: numpy(results[0]) if numpy else results[0]
+            return Outputs(not self._signature.single, numpy)
+        if outputs is None:
+            return Outputs(False, lambda results: None)
         if isinstance(outputs, list) and all(isinstance(y, Tensor) for y in outputs):
-            return (lambda results: [numpy(y) for y in results]) if numpy else None
-        return lambda results: rebuild(outputs, [numpy(y) for y in results] if numpy else results)
+            return Outputs(False, numpy and (lambda results: [numpy(y) for y in results]))
+        return Outputs(
+            False,
+            lambda results: rebuild(outputs, [numpy(y) for y in results] if numpy else results),
+        )
 
     # Calling.
 
@@ -496,7 +509,7 @@ class Function(Generic[Result]):
             self._signature, replace(self._own_program, donated=()), CompileContext()
         )
         arrays = [_held(x, type, self.mode) for x, type in self._captured(program)]
-        self._bound(program, (), arrays)(*args)
+        self._bound(program, (), arrays).function()(*args)
 
     def _by_numpy(self, args: Sequence[Any]) -> None:
         """Run the graph as it was written by NumPy, which knows each index."""
@@ -761,6 +774,8 @@ class _NewFunction(Function[Result]):
         with counted_call(self):
             if self.stats.calls >= WORTHWHILE_CALLS:
                 self._settle()
+            elif not self._compared and self._signature.updated and self.mode.name == "MLX":
+                self._refuse_different()
             return Function.__call__(self, *args, **kwargs)
 
 
@@ -778,14 +793,3 @@ def _held(array: np.ndarray[Any, Any], type: TensorType, mode: Mode) -> Any:
         return mode.backend.array(array, type, mode.options)
     with np.errstate(over="ignore"):
         return np.array(array, type.numpy_dtype)
-
-
-def _finished(
-    execute: Executable, finish: Callable[[Any], Any] | None, leaves: Sequence[Any]
-) -> Executable:
-    """A function from converted arguments to what a call returns."""
-    if finish is None and not leaves:
-        return execute
-    if finish is None:
-        return lambda *args: execute(*args, *leaves)
-    return lambda *args: finish(execute(*args, *leaves))

@@ -54,8 +54,12 @@ class Mode:
         options: The backend's own.
         recompile: What happens on needless compilations; not a part of the keys of programs.
 
+    A mode can be pickled. A mesh is kept as its shape, the names of its axes and the kind of its
+    devices, and made again of those of the process that loads it.
+
     Raises:
-        ModeError: No such backend, or no such option, or no such value of one.
+        ModeError: No such backend, or no such option, or no such value of one; or a process that
+            loads it lacks devices of its mesh.
         ArgumentError: No rule, pass or subject has that name.
 
     Example:
@@ -116,6 +120,16 @@ class Mode:
         setting = f", recompile={self.recompile!r}" if self.recompile else ""
         return f"Mode({self.written}{setting})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = self.backend.portable(self.options)
+        return _unpickled, (self.name, self.excluded, self.included, self.recompile, options)
+
+    def __copy__(self) -> Mode:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Mode:
+        return self
+
     @property
     def written(self) -> str:
         """The arguments of ``repr`` that programs depend on."""
@@ -170,6 +184,17 @@ class Mode:
         """
         given = names_of(names)
         return self.change(excluding=self.excluded - given, including=self.included | given)
+
+
+def _unpickled(
+    name: str,
+    excluded: frozenset[str],
+    included: frozenset[str],
+    recompile: str | None,
+    options: Mapping[str, Any],
+) -> Mode:
+    options = load(name).restored(options)
+    return Mode(name, excluded, included, recompile=recompile, **options)
 
 
 def _wider(rule: str) -> set[str]:

@@ -1,7 +1,7 @@
 """The pipeline from a requested graph to a program: rewritten, decomposed and analysed.
 
 Nothing in it depends on the contents of arrays, so that graphs of equal structure have one program.
-Leaves are replaced by slots, and the user's variables by fresh inputs.
+Leaves are replaced by slots, and variables with values of their own by fresh inputs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from graphc.errors import (
     UnsupportedOperationError,
 )
 from graphc.implicit.expand import densified
-from graphc.ir import Graph, Leaf, Node, Slot, replaced
+from graphc.ir import Graph, Input, Leaf, Node, Slot, replaced
 from graphc.link import Host, Program
 from graphc.link.fuse import fuse
 from graphc.link.legalize import bake, check_shardings, inline, narrowed, without
@@ -165,7 +165,9 @@ def _prepared(
 
 
 def _blank(graph: Graph, leaves: Sequence[Node]) -> Graph:
-    """The graph without the user's variables, which may hold values, and without arrays."""
+    """The graph without the user's variables, if some hold values, and without arrays."""
+    if not leaves and all(type(x.op) is Input for x in graph.inputs):
+        return graph
     blank: dict[Node, Node] = {}
     for x in graph.inputs:
         with derived_from(x.site):

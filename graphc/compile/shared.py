@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, Literal, overload
 
@@ -11,15 +12,19 @@ import numpy as np
 
 from graphc.compile.arguments import goes_into, is_weak
 from graphc.compile.placement import (
+    Where,
     declared,
+    declared_fields,
     divided,
     is_divided,
     is_on_mesh,
+    mesh_here,
     on_mesh,
+    portable_mesh,
     refuse_shape,
 )
 from graphc.config import config
-from graphc.errors import ArgumentError, DTypeError, ShardingError
+from graphc.errors import ArgumentError, DTypeError
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.node import ImplicitTensor, as_implicit
 from graphc.implicit.treedef import Treedef
@@ -36,6 +41,7 @@ from graphc.ir import (
     toposort,
     unwrapped,
 )
+from graphc.ir.sharding import named
 from graphc.lazy import provided
 from graphc.link import as_numpy
 from graphc.site import frames_up
@@ -88,8 +94,9 @@ class SharedInput(Input):
         store: Store,
         sharding: Sharding | None = None,
         mesh: Any = None,
+        role: str = "",
     ) -> None:
-        super().__init__(type, name, sharding)
+        super().__init__(type, name, sharding, role)
         self.store = store
         self.mesh = mesh
         self.default_update = None
@@ -98,10 +105,16 @@ class SharedInput(Input):
     def name(self) -> str:
         return self.given_name or "shared"
 
+    @property
+    def subject(self) -> str:
+        """The variable, in messages about where its values are to be."""
+        return named(f"The shared variable {self.name}", self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         with self.store.lock:
             value = np.array(self.store.numpy(self.given_type))
-        made = self.given_type, self.given_name, value, self.sharding
+        mesh = portable_mesh(self.mesh)
+        made = self.given_type, self.given_name, value, self.sharding, self.role, mesh
         return _shared_input, made, self.default_update
 
     def __setstate__(self, default_update: Tensor | None) -> None:
@@ -110,10 +123,19 @@ class SharedInput(Input):
 
 
 def _shared_input(
-    type: TensorType, name: str | None, value: Any, sharding: Sharding | None
+    type: TensorType,
+    name: str | None,
+    value: Any,
+    sharding: Sharding | None,
+    role: str,
+    mesh: Any,
 ) -> SharedInput:
-    # A mesh is of the devices of one process.
-    return SharedInput(type, name, Store(value, owned=True), sharding)
+    own = None if mesh is None else mesh_here(mesh, f"The shared variable {name or 'shared'}")
+    made = SharedInput(type, name, Store(value, owned=True), sharding, own, role)
+    found = on_mesh(value, made.subject, sharding, own)
+    if found is not value:
+        made.store.converted(found)
+    return made
 
 
 class Shared(Tensor):
@@ -163,7 +185,7 @@ class Shared(Tensor):
             with op.store.lock:
                 value = self.get_value(borrow=is_divided(op.store.value))
             store = Store(value, owned=not is_divided(value))
-            made = SharedInput(self.type, self.name, store, op.sharding, op.mesh)
+            made = SharedInput(self.type, self.name, store, op.sharding, op.mesh, op.role)
             self._copied_to(Shared.make(made), memo)
         copied: Shared = memo[id(self)]
         return copied
@@ -223,7 +245,7 @@ class Shared(Tensor):
         else:
             _warn_of_sharding(value)
             found = _value(value, self.type, borrow)
-        return on_mesh(found, self.type, op.sharding, op.mesh)
+        return on_mesh(found, op.subject, op.sharding, op.mesh)
 
     def set_value(self, new_value: Any, borrow: bool = False) -> None:
         """Set the value that the next calls of functions read.
@@ -329,7 +351,8 @@ def shared(  # noqa: PLR0913 (PyTensor's arguments)
         sharding: How values lie on a mesh of devices: for each axis the name of an axis of the
             mode's mesh, a tuple of names, or None; or a ``jax.sharding.NamedSharding``, over whose
             mesh functions then run where their mode names none. By default that of a JAX array
-            which lies on several devices; without one, every device has the whole.
+            which lies on several devices; without one, every device has the whole. Fields of an
+            implicit array lie as its class says.
 
     Returns:
         A symbolic array with ``get_value`` and ``set_value``; an implicit one of an implicit array.
@@ -349,51 +372,74 @@ def shared(  # noqa: PLR0913 (PyTensor's arguments)
     if isinstance(value, Wrapper):
         held = value.values
         array = held.data if isinstance(held.op, Constant | Leaf) else held
-        options = {"shape": shape, "borrow": borrow, "sharding": sharding}
+        options = {"shape": shape, "borrow": borrow, "sharding": value.placed(sharding)}
         return value.alike(shared(array, name, strict, allow_downcast, **options))
     if hasattr(value, "dims") and hasattr(value, "transpose"):
         # An array of xarray's, whose names would be lost.
         named = provided(__name__, "xtensor_shared")
         options = {"strict": strict, "allow_downcast": allow_downcast, "borrow": borrow}
-        return named(value, name=name, shape=shape, **options)
+        return named(value, name=name, shape=shape, sharding=sharding, **options)
     if isinstance(value, Tensor):
         raise ArgumentError(
             f"The value of a shared variable is symbolic: {value!r}.",
             "Give a number or an array; x.eval({...}) computes one.",
         )
     if isinstance(value, ImplicitArray):
-        _refuse_sharding(sharding, value)
-        treedef, leaves = Treedef.of(value)
-        paths = treedef.paths(name) if name else [None] * len(leaves)
-        fields = [shared(x, path, borrow=borrow) for x, path in zip(leaves, paths, strict=True)]
-        return as_implicit(treedef.build(fields))
+        return _shared_implicit(value, name, borrow, sharding)
     if strict and not isinstance(value, np.ndarray):
         raise ArgumentError(
             f"{value!r} is no NumPy array, and strict=True.", "Convert it with np.asarray."
         )
-    if is_divided(value):
-        return _shared_array(value, name, allow_downcast, shape, sharding)
-    if hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):
-        value = as_numpy(value)
-    known = constant(value, bake=True)
-    type = _type_of(known.type, allow_downcast, shape)
-    array = np.asarray(value).astype(type.numpy_dtype, copy=not borrow)
-    entries, mesh = declared(sharding, array, name or "shared")
-    found = on_mesh(_value(array, type, borrow=True), type, entries, mesh)
-    store = Store(found, owned=not (borrow or is_divided(found)))
-    return Shared.make(SharedInput(type, name, store, entries, mesh))
+    return _shared_array(value, name, allow_downcast, shape, borrow, sharding)
 
 
 def _shared_array(
-    value: Any, name: str | None, allow_downcast: bool | None, shape: Any, sharding: Any
+    value: Any,
+    name: str | None,
+    allow_downcast: bool | None,
+    shape: Any,
+    borrow: bool,
+    sharding: Any,
 ) -> Shared:
-    """A shared variable of an array of JAX's that lies on several devices, and stays there."""
-    own = TensorType(dtype_name(value.dtype), value.shape)
-    type = _type_of(own, allow_downcast, shape)
-    entries, mesh = declared(sharding, value, name or "shared")
-    cast = value if value.dtype == type.numpy_dtype else value.astype(type.numpy_dtype)
-    found = on_mesh(divided(cast, type), type, entries, mesh)
-    return Shared.make(SharedInput(type, name, Store(found, owned=False), entries, mesh))
+    """A shared variable of one array, or of a number.
+
+    Args:
+        value: What of JAX's lies on several devices stays there.
+        name: Its name.
+        allow_downcast: Whether float64 becomes ``config.floatX``.
+        shape: Its static lengths.
+        borrow: Whether the array itself is kept.
+        sharding: As the user gave it; or a ``Where``.
+    """
+    if is_divided(value):
+        own = TensorType(dtype_name(value.dtype), value.shape)
+        type = _type_of(own, allow_downcast, shape)
+        array = value if value.dtype == type.numpy_dtype else value.astype(type.numpy_dtype)
+    else:
+        if hasattr(value, "__array__") and not isinstance(value, np.ndarray | np.generic):
+            value = as_numpy(value)
+        type = _type_of(constant(value, bake=True).type, allow_downcast, shape)
+        array = np.asarray(value).astype(type.numpy_dtype, copy=not borrow)
+    is_known = isinstance(sharding, Where)
+    where = sharding if is_known else declared(sharding, array, name or "shared")
+    made = SharedInput(type, name, Store(None, owned=False), *where)
+    held = divided(array, type) if is_divided(array) else _value(array, type, borrow=True)
+    found = on_mesh(held, made.subject, where.sharding, where.mesh)
+    made.store.value = found
+    made.store.owned = not (borrow or is_divided(found))
+    return Shared.make(made)
+
+
+def _shared_implicit(value: ImplicitArray, name: str | None, borrow: bool, sharding: Any) -> Any:
+    """A shared variable for each field of an implicit array."""
+    treedef, leaves = Treedef.of(value)
+    paths = treedef.paths(name) if name else [None] * len(leaves)
+    own: Sequence[Any] = [None] * len(leaves)
+    if sharding is not None:
+        own = declared_fields(sharding, value, name or "shared")
+    triples = zip(leaves, paths, own, strict=True)
+    fields = [_shared_array(x, path, None, None, borrow, where) for x, path, where in triples]
+    return as_implicit(treedef.build(fields))
 
 
 def _type_of(own: TensorType, allow_downcast: bool | None, shape: Any) -> TensorType:
@@ -401,12 +447,3 @@ def _type_of(own: TensorType, allow_downcast: bool | None, shape: Any) -> Tensor
     is_cast = allow_downcast and is_float(own.dtype)
     dtype = config.floatX if is_cast else own.dtype
     return TensorType(dtype_name(dtype), (None,) * own.ndim if shape is None else shape)
-
-
-def _refuse_sharding(sharding: Any, value: ImplicitArray) -> None:
-    if sharding is not None:
-        raise ShardingError(
-            f"shared({value!r}, sharding=...): an implicit array has several fields.",
-            "Put the fields on the mesh first: jax.device_put(value.field, NamedSharding(...)); "
-            "each keeps its sharding.",
-        )

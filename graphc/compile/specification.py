@@ -43,9 +43,11 @@ from graphc.ir import (
     unwrapped_pair,
     wrapped,
 )
+from graphc.ir.sharding import named
 from graphc.loop.subgraph import inlined
 from graphc.site import frames_up
 from graphc.tensor import Tensor, as_tensor, shard
+from graphc.tensor.core.sharding import Shard
 
 OnUnused = Literal["raise", "warn", "ignore"]
 Returns = Literal["native", "numpy"]
@@ -107,7 +109,9 @@ def as_in(x: Any, allow_downcast: bool | None) -> In:
 def as_output(y: Any) -> Tensor:
     """Return an output as a symbolic array."""
     sharding = y.sharding if isinstance(y, Out) else None
-    y = unwrapped(y.variable if isinstance(y, Out) else y)
+    y = y.variable if isinstance(y, Out) else y
+    if isinstance(y, Wrapper):
+        sharding, y = y.placed(sharding), y.values
     try:
         return shard(y, sharding)
     except DTypeError as error:
@@ -344,7 +348,7 @@ def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared
     mode = mode_over(spec.mode, shared)
     if mode.mesh_axes is not None:
         pairs = zip(spec.updates, ends[len(outputs) :], strict=True)
-        ends[len(outputs) :] = [shard(new, sharding_of(x)) for (x, _), new in pairs]
+        ends[len(outputs) :] = [_placed(new, x) for (x, _), new in pairs]
     signature = Signature(
         # With any set of rules, only the chosen branch of a conditional is computed.
         Graph([*variables, *shared], gathered(inlined(ends, variables), variables)),
@@ -354,6 +358,12 @@ def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared
         mode,
     )
     return shared, signature
+
+
+def _placed(new: Tensor, variable: Shared) -> Tensor:
+    """A variable's new value, where its values are to be."""
+    role = named(f"the new value of {variable.op.name}", variable.op)
+    return Tensor.make(Shard(sharding_of(variable), role), new)
 
 
 Replacements = Iterable[tuple[Any, Any]] | Mapping[Any, Any] | None

@@ -17,7 +17,7 @@ from graphc.implicit.policy import enforce_policy, policy_of, whole
 from graphc.implicit.registry import altered
 from graphc.implicit.stacks import of_elements
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
-from graphc.ir import Node, Op, TensorType, dtype_name, replaced
+from graphc.ir import Input, Node, Op, Sharding, TensorType, dtype_name, replaced
 from graphc.ir.line import Code, Writer, call
 from graphc.tensor import Tensor, as_tensor
 from graphc.tensor.arrays.broadcast import repeated
@@ -209,7 +209,13 @@ TENSOR.append(as_implicit)
 
 
 def implicit(
-    cls: Any, shape: Any = None, dtype: Any = None, name: str | None = None, **options: Any
+    cls: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    name: str | None = None,
+    *,
+    sharding: Any = None,
+    **options: Any,
 ) -> Any:
     """A symbolic input that is an implicit array: calls take one, and it is not made whole.
 
@@ -218,6 +224,8 @@ def implicit(
         shape: Its lengths, None where unknown; of a class alone.
         dtype: Its dtype, by default ``config.floatX``; of a class alone.
         name: What messages and keyword arguments call it.
+        sharding: How the whole lies on the mode's mesh of devices; the fields lie as the class
+            says.
         options: What ``cls.spec`` takes, such as a rank or the bits.
 
     Returns:
@@ -225,6 +233,7 @@ def implicit(
 
     Raises:
         ImplicitArrayError: No such class, or it does not say what fields a shape has.
+        ShardingError: The sharding does not fit the array, or the class cannot be divided so.
 
     Example:
         >>> import graphc.tensor as gt
@@ -237,8 +246,21 @@ def implicit(
     treedef, leaves = Treedef.of(wanted)
     types = [TensorType(dtype_of(x), lengths_of(x)) for x in leaves]
     paths = treedef.paths(name) if name else [None] * len(types)
-    fields = [type(path) for type, path in zip(types, paths, strict=True)]
+    own, role = _shardings(wanted, name or cls, sharding, len(types))
+    triples = zip(types, paths, own, strict=True)
+    fields = [Tensor.make(Input(type, path, entries, role)) for type, path, entries in triples]
     return Tensor.make(Implicit(treedef), *fields)
+
+
+def _shardings(
+    x: ImplicitArray, subject: object, sharding: Any, count: int
+) -> tuple[Sequence[Sharding | None], str]:
+    """The shardings of an input's fields, and their role in messages."""
+    if sharding is None:
+        return [None] * count, ""
+    from graphc.implicit.partition import role_of, value_shardings  # noqa: PLC0415 (few have one)
+
+    return value_shardings(x, sharding, f"{subject}"), role_of(x, sharding)
 
 
 def _spec(cls: Any, shape: Any, dtype: Any, options: Any) -> ImplicitArray:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
-from graphc.errors import ShardingError
 from graphc.grad.barriers import GradScale, GradStop, GradZero
 from graphc.implicit import dot, elementwise, index
 from graphc.implicit.array import ImplicitArray
 from graphc.implicit.layout import broadcast, expanded, reshaped, squeezed, structural, transposed
+from graphc.implicit.partition import constrained
 from graphc.implicit.policy import dense, whole
 from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
@@ -109,11 +109,8 @@ def _specify_shape(x: ImplicitArray, *symbolic: Any, shape: Any, title: str) -> 
 
 
 @register(Shard)
-def _shard(x: ImplicitArray, *, sharding: Any) -> Any:
-    raise ShardingError(
-        f"shard({x!r}, {sharding!r}): an implicit array has no one sharding.",
-        "Declare those of its fields, or shard what is computed with it.",
-    )
+def _shard(x: ImplicitArray, *, sharding: Any, role: str) -> Any:
+    return constrained(x, sharding, f"shard({x!r})")
 
 
 @register(Diagonal)

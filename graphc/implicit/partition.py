@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from graphc.errors import ImplicitArrayError
+from graphc.errors import ImplicitArrayError, ShardingError
 from graphc.implicit import jax_arrays
 from graphc.implicit.array import ImplicitArray, fields_of
-from graphc.implicit.treedef import declares_implicit, lengths_of
-from graphc.ir import Node
+from graphc.implicit.stacks import element
+from graphc.implicit.treedef import Treedef, declares_implicit, dtype_of, lengths_of
+from graphc.ir import OPEN, Node, Sharding, TensorType, dtype_name
+from graphc.ir.sharding import (
+    check_default,
+    declared_sharding,
+    names_in,
+    shown,
+    value_sharding,
+)
+from graphc.tensor.core.sharding import Shard
+from graphc.tensor.core.tensor import Tensor
 
 Entry = Any
 """What an axis is sharded over: None, the name of an axis of the mesh, or a tuple of names."""
@@ -17,13 +27,17 @@ Entry = Any
 Spec = tuple[Entry, ...]
 """An entry for each axis of an array."""
 
+Revise = Callable[[ImplicitArray, Spec, list[Spec]], list[Spec]]
+"""A function of an implicit array, its spec and those of its arrays to better ones of these."""
 
-def leaf_specs(x: ImplicitArray, spec: Spec) -> list[Spec]:
+
+def leaf_specs(x: ImplicitArray, spec: Spec, revise: Revise | None = None) -> list[Spec]:
     """The spec of each array in the fields of an implicit array, in order.
 
     Args:
         x: An implicit array, of arrays or types.
         spec: That of the whole; entries that are left out at its end are None.
+        revise: Called for it, and for those nested in it.
 
     Raises:
         ImplicitArrayError: It has more entries than the array has axes, or the class gives specs
@@ -35,7 +49,8 @@ def leaf_specs(x: ImplicitArray, spec: Spec) -> list[Spec]:
         >>> leaf_specs(LowRank(np.ones((4, 1)), np.ones((1, 5))), ("data",))
         [('data', None), (None, None)]
     """
-    given = x.field_specs(_padded(x, spec))
+    padded = _padded(x, spec)
+    given = x.field_specs(padded)
     fields = fields_of(x)
     if not given.keys() <= fields.keys():
         raise ImplicitArrayError(
@@ -43,20 +58,23 @@ def leaf_specs(x: ImplicitArray, spec: Spec) -> list[Spec]:
             f"arrays are {', '.join(fields)}.",
             "Name fields that hold arrays.",
         )
-    return [
-        leaf for name, part in fields.items() for leaf in _of_part(part, tuple(given.get(name, ())))
+    found = [
+        leaf
+        for name, part in fields.items()
+        for leaf in _of_part(part, tuple(given.get(name, ())), revise)
     ]
+    return found if revise is None else revise(x, padded, found)
 
 
-def _of_part(part: Any, spec: Spec) -> Iterator[Spec]:
+def _of_part(part: Any, spec: Spec, revise: Revise | None) -> Iterator[Spec]:
     """The specs of the arrays in a field."""
     if isinstance(part, Node) and declares_implicit(nested := getattr(part, "array", None)):
         part = nested
     if isinstance(part, tuple | list):
         for each in part:
-            yield from _of_part(each, spec)
+            yield from _of_part(each, spec, revise)
     elif isinstance(part, ImplicitArray):
-        yield from leaf_specs(part, spec)
+        yield from leaf_specs(part, spec, revise)
     elif part is not None:
         yield _padded(part, spec)
 
@@ -69,6 +87,99 @@ def _padded(x: Any, spec: Spec) -> Spec:
             "Give an entry for each axis.",
         )
     return (*spec, *[None] * (ndim - len(spec)))
+
+
+# In graphs, where all that is declared is kept, or is an error.
+
+
+def value_shardings(x: ImplicitArray, given: Any, subject: str) -> list[Sharding]:
+    """The sharding of each array of an implicit array whose values come from outside.
+
+    Args:
+        x: An implicit array, of arrays or types.
+        given: What the user gave as the sharding of the whole.
+        subject: The array, in messages.
+
+    Raises:
+        ShardingError: As of ``value_sharding``; or its class cannot be divided so.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit import Kronecker
+        >>> value_shardings(Kronecker(np.ones((4, 2)), np.ones((3, 3))), ("data",), "w")
+        [('data', None), (None, None)]
+    """
+    return _of_fields(x, value_sharding(given, lengths_of(x), subject), subject)
+
+
+def constrained(x: ImplicitArray, given: Any, subject: str) -> Any:
+    """An implicit array of a graph, whose arrays are sharded as declared of the whole.
+
+    Raises:
+        ShardingError: As of ``declared_sharding``; or its class cannot be divided so.
+    """
+    spec = declared_sharding(given, lengths_of(x), subject)
+    treedef, fields = Treedef.of(x)
+    role = role_of(x, spec)
+    pairs = zip(fields, _of_fields(x, spec, subject), strict=True)
+    return treedef.build([Tensor.make(Shard(own, role), field) for field, own in pairs])
+
+
+def role_of(x: ImplicitArray, spec: Sharding) -> str:
+    """What the fields of an implicit array are, in messages about their shardings."""
+    return f"a field of {type(x).__name__} with sharding={shown(spec)}"
+
+
+def _of_fields(x: ImplicitArray, spec: Sharding, subject: str) -> list[Sharding]:
+    # Of two axes that divide one field the one with a name counts.
+    named = tuple(None if entry == OPEN else entry for entry in spec)
+    found = leaf_specs(x, named, lambda part, own, leaves: _divided(part, own, leaves, subject))
+    if OPEN in spec:
+        left = leaf_specs(x, tuple(OPEN if entry == OPEN else None for entry in spec))
+        found = [
+            tuple(own if own is not None else other for own, other in zip(*pair, strict=True))
+            for pair in zip(found, left, strict=True)
+        ]
+    treedef, leaves = Treedef.of(x)
+    for name, leaf, own in zip(treedef.paths("its field "), leaves, found, strict=True):
+        check_default(own, lengths_of(leaf), f"{subject}, {name.replace(' .', ' ')}")
+    return found
+
+
+def _divided(x: ImplicitArray, spec: Spec, found: list[Spec], subject: str) -> list[Spec]:
+    """The specs of its arrays, in which all that divides the array divides one of them.
+
+    Raises:
+        ShardingError: Something divides none.
+    """
+    if not any(found):
+        return found  # of numbers alone, which every device has
+    leaves = _of_stack(x, spec, found)
+    present = {name for leaf in leaves for entry in leaf for name in names_in(entry)}
+    for axis, entry in enumerate(spec):
+        if not present.issuperset(names_in(entry)):
+            raise ShardingError(
+                f"{subject}: sharding={shown(spec)} divides axis {axis} of {x!r} over {entry!r}, "
+                f"and no field of a {type(x).__name__} can be divided so.",
+                "Make that entry None, so that every device has the axis whole, or shard what is "
+                "computed with the array.",
+            )
+    return leaves
+
+
+def _of_stack(x: ImplicitArray, spec: Spec, found: list[Spec]) -> list[Spec]:
+    """The specs of a stack's arrays along its leading axis, where its class does not say them."""
+    named = [axis for axis, entry in enumerate(spec) if names_in(entry)]
+    if named != [0] or any(names_in(entry) for leaf in found for entry in leaf):
+        return found
+    treedef, leaves = Treedef.of(x)
+    types = tuple([TensorType(dtype_name(dtype_of(y)), lengths_of(y)) for y in leaves])
+    if element(treedef, types) is None:
+        return found
+    return [(spec[0], *leaf[1:]) for leaf in found]
+
+
+# Outside of graphs, where axes that do not divide fields are left out.
 
 
 def shardings(tree: Any, sharding: Any) -> Any:

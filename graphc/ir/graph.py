@@ -9,6 +9,7 @@ from typing import Any
 
 from graphc.errors import FrozenError, MissingInputError
 from graphc.ir.node import Input, Leaf, Node, Parameter, Wiring, rebuilt, toposort, wired
+from graphc.ir.op import Op
 from graphc.lazy import provided
 
 
@@ -131,7 +132,8 @@ def _keyed(graph: Graph) -> tuple[str, tuple[Node, ...]]:
     """Return a hash of the nodes' tokens and wiring, almost independent of the nodes' ages.
 
     Commuting operands are visited in the order of their own digests. These take every leaf of a
-    type for the same, and the older one comes first; which is which, the wiring by numbers tells.
+    type for the same, and the older one comes first; which is which, the wiring by numbers tells,
+    in which commuting operands have the order of their numbers.
     """
     given = {x: i for i, x in enumerate(graph.inputs)}
     tokens: dict[Node, str] = {}
@@ -157,7 +159,7 @@ def _keyed(graph: Graph) -> tuple[str, tuple[Node, ...]]:
             continue
         if node in begun or not operands[node]:
             lines.append(tokens[node])
-            wiring.append([numbers[x] for x in operands[node]])
+            wiring.append(_placed(node.op, [numbers[x] for x in operands[node]]))
             numbers[node] = len(numbers)
         else:
             begun.add(node)
@@ -165,6 +167,11 @@ def _keyed(graph: Graph) -> tuple[str, tuple[Node, ...]]:
             stack += operands[node][::-1]
     lines.append(f"{wiring} {[numbers[y] for y in graph.outputs]}")
     return blake2b("\n".join(lines).encode(), digest_size=20).hexdigest(), tuple(numbers)
+
+
+def _placed(op: Op, places: list[int]) -> list[int]:
+    """Return the numbers of operands, in an order that their ages do not change."""
+    return sorted(places) if op.is_commutative() else places
 
 
 def _declared(x: Node) -> str:

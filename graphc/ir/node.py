@@ -289,21 +289,27 @@ class Input(Op):
         axes: The names of its axes in messages; empty where they have none.
         sharding: How its values lie on a mesh of devices, where the mode has one; None if that is
             not said.
+        role: What it is besides, in messages: a field of an implicit array.
     """
 
-    __slots__ = ("given_name", "given_type", "sharding")
+    __slots__ = ("given_name", "given_type", "role", "sharding")
 
     is_shared = False
     axes: Sequence[str] = ()
     default_update: Any = None
 
     def __init__(
-        self, type: Type, name: str | None = None, sharding: Sharding | None = None
+        self,
+        type: Type,
+        name: str | None = None,
+        sharding: Sharding | None = None,
+        role: str = "",
     ) -> None:
         _check_name(name)
         self.given_type = type
         self.given_name = name
         self.sharding = sharding
+        self.role = role
 
     @property
     def name(self) -> str:
@@ -316,7 +322,7 @@ class Input(Op):
 
     def blank(self) -> Input:
         """Return an input that stands for it in a program, which holds no values."""
-        return Input(self.given_type, self.given_name, self.sharding)
+        return Input(self.given_type, self.given_name, self.sharding, self.role)
 
     def infer(self) -> Type:
         return self.given_type

@@ -60,6 +60,12 @@ class Op:
     stays_in_step: ClassVar[bool] = False
     """Whether it is done step by step where it varies in a loop, as all at once takes too much."""
 
+    folds: ClassVar[bool] = True
+    """Whether constants alone decide its result, so that it may be computed ahead of the program.
+
+    What other processes have decides a sum over them as well.
+    """
+
     by_numpy: ClassVar[bool] = False
     """Whether a backend with no lowering for it calls its NumPy reference.
 

@@ -84,10 +84,15 @@ def declared_sharding(given: Any, shape: Shape, subject: object) -> Sharding:
         ShardingError: As for ``as_sharding`` and ``MeshAxes.of``.
     """
     found = as_sharding(given, len(shape), subject)
+    check_default(found, shape, subject)
+    return found
+
+
+def check_default(sharding: Sharding, shape: Shape, subject: object) -> None:
+    """Raise where a sharding does not fit the mesh of the default mode, if that has one."""
     axes: MeshAxes | None = getattr(config.mode, "mesh_axes", None)
     if axes is not None:
-        axes.of(found, shape, subject)
-    return found
+        axes.of(sharding, shape, subject)
 
 
 def _entry(given: Any, subject: object) -> Entry:
@@ -117,6 +122,12 @@ def refuse_repeated(sharding: Sharding, subject: object) -> None:
                 "times.",
                 "An axis of the mesh divides one axis of the array: leave it out of the others.",
             )
+
+
+def named(subject: object, op: object) -> str:
+    """Return what messages call an array: with its role, which the operation that gives it has."""
+    role = getattr(op, "role", "")
+    return f"{subject}, {role}" if role else f"{subject}"
 
 
 def shown(sharding: Sharding) -> str:

@@ -48,6 +48,11 @@ def reached(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[
     return found
 
 
+def nodes_within(nodes: Iterable[Node]) -> Iterable[Node]:
+    """Return nodes and those of the graphs that operations hold, such as steps of loops."""
+    return reached(nodes, lambda node: [x for held in node.op.graphs() for x in held.nodes])
+
+
 def ancestors(graphs: Iterable[Node], blockers: Iterable[Node] = ()) -> Iterator[Node]:
     """Yield all nodes that some nodes are computed from, and these, each once.
 

@@ -30,6 +30,10 @@ class Wrapper:
         """Wrap another array of the same axes in the same way."""
         raise NotImplementedError
 
+    def placed(self, sharding: Any) -> Any:
+        """Return a sharding that a user gave as one by position."""
+        return sharding
+
     def fitted(self, given: Any) -> Any:
         """Return the array of a value that is to be like this one, its axes in the same order.
 

@@ -265,6 +265,18 @@ class Backend:
         """
         return options
 
+    def portable(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The options of a mode as another process can have them: without devices of this one."""
+        return options
+
+    def restored(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The options that ``portable`` gave, with the devices of this process.
+
+        Raises:
+            ModeError: It lacks devices.
+        """
+        return options
+
     def mesh_axes(self, options: Mapping[str, Any]) -> MeshAxes | None:
         """The axes of the mesh that the options name; None where there is none."""
         return None

@@ -27,7 +27,7 @@ from graphc.ir import (
     numpy_dtype,
     unfolded,
 )
-from graphc.ir.sharding import MeshAxes
+from graphc.ir.sharding import MeshAxes, named
 from graphc.link.backend import Backend
 from graphc.loop.step import Formal
 from graphc.site import derived_from
@@ -41,6 +41,8 @@ def inline(graph: Graph, backend: Backend) -> Graph:
 
     So too in the graphs that operations hold.
     """
+    if not any(_definition(x, backend) or x.op.graphs() for x in graph.nodes):
+        return graph
     done: dict[Node, Node] = {x: x for x in graph.inputs}
 
     def again(node: Node) -> Node:
@@ -68,17 +70,23 @@ def _inside(node: Node, backend: Backend) -> Node:
         return Node.make(node.op.with_graphs(taken_apart), *node.inputs)
 
 
+def _definition(node: Node, backend: Backend) -> Callable[..., Node] | None:
+    """What gives the meaning of a named function without a lowering here; None for other nodes."""
+    match node.op:
+        case Elementwise(expand=made) as op:
+            return None if made is None or backend.lowering(op) is not None else made
+        case Composite() as op:
+            return None if backend.has(node) else op.expand
+        case Pick(index) if isinstance(node.inputs[0].op, MakeTuple):
+            return lambda items: items.inputs[index]
+    return None
+
+
 def _meaning(node: Node, backend: Backend) -> Node | None:
     """The definition of a named function without a lowering here; None for all other nodes."""
-    match node.op:
-        case Pick(index) if isinstance(node.inputs[0].op, MakeTuple):
-            return node.inputs[0].inputs[index]
-        case Composite() as op if not backend.has(node):
-            expand: Callable[..., Node] = op.expand
-        case Elementwise(expand=made) as op if made is not None and backend.lowering(op) is None:
-            expand = made
-        case _:
-            return None
+    expand = _definition(node, backend)
+    if expand is None:
+        return None
     with derived_from(node.site):
         return _as_known(expand(*node.inputs), node.type)
 
@@ -136,7 +144,7 @@ def check_shardings(graph: Graph, axes: MeshAxes | None) -> None:
         sharding = _sharding(node)
         if sharding is not None:
             try:
-                axes.of(sharding, node.type.shape, repr(node))
+                axes.of(sharding, node.type.shape, named(repr(node), node.op))
             except ShardingError as error:
                 raise ShardingError(error.problem, error.remedy, node.where) from None
         for held in node.op.graphs():
@@ -177,7 +185,7 @@ def _other_input(x: Node, dtypes: Mapping[str, str]) -> Node:
         return Node.make(
             Formal(x.op.place, type)
             if isinstance(x.op, Formal)
-            else Input(type, x.name, _sharding(x))
+            else Input(type, x.name, x.op.sharding, x.op.role)  # type: ignore[attr-defined]
         )
 
 

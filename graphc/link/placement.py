@@ -41,21 +41,24 @@ class Gathered:
 
     Attributes:
         argument: The input.
-        bytes: Its size.
+        bytes: Its size; where a step of a loop makes a part of it whole, that part's.
         nodes: The operations that need it whole.
+        in_steps: Whether each step of a loop makes it whole.
     """
 
     argument: Node
     bytes: int
     nodes: tuple[Node, ...]
+    in_steps: bool = False
 
     def __str__(self) -> str:
         sharding = self.argument.op.sharding  # type: ignore[attr-defined]
         lines = dict.fromkeys(f"{x.op.name}   {x.where or ''}".rstrip() for x in self.nodes)
         need = f" for {', '.join(lines)}" if lines else ""
+        each = " in each step of a loop" if self.in_steps else ""
         return (
             f"the argument {self.argument!r}, declared with sharding={sharding!r}, is gathered "
-            f"whole on every device, {self.bytes:,} bytes{need}"
+            f"whole on every device, {self.bytes:,} bytes{each}{need}"
         )
 
 

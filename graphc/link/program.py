@@ -5,7 +5,7 @@ Errors in them name the user's lines.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -69,6 +69,13 @@ def observed(observer: Observer) -> Iterator[None]:
         _observer.reset(token)
 
 
+WORTH_WRITING = 16
+"""The runs after which a program is written out, by which some 60 save the time of compiling."""
+
+KEPT: Mapping[int, list[int]] = {}
+"""The last uses where values are kept."""
+
+
 class Program:
     """A graph as a function of its inputs and then its leaves.
 
@@ -94,6 +101,7 @@ class Program:
         self.constants: list[tuple[int, Any]] = []
         self.steps: list[Step] = []
         self.places: dict[Node, int] = {}
+        self._runs = 0
         self._write()
         self.outputs = [self.places[y] for y in graph.outputs]
 
@@ -102,9 +110,23 @@ class Program:
         """Its text as one straight-line function."""
         return Source(self)
 
+    @cached_property
+    def last_uses(self) -> dict[int, list[int]]:
+        """For each step, by its place, the results that nothing needs after it."""
+        computed = {step.place for step in self.steps}
+        seen = set(self.outputs)
+        last: dict[int, list[int]] = {}
+        for step in reversed(self.steps):
+            for i in step.operands:
+                if i not in seen and i in computed:
+                    seen.add(i)
+                    last.setdefault(step.place, []).append(i)
+        return last
+
     def write(self) -> None:
-        """Write out what ``run`` runs, which it otherwise does itself when first called."""
+        """Write out what ``run`` runs, which it otherwise does itself when often called."""
         _ = self.source
+        self._runs = WORTH_WRITING
 
     def run(self, *arguments: Any) -> tuple[Any, ...]:
         """The outputs for these inputs and leaves.
@@ -114,6 +136,9 @@ class Program:
             RuntimeShapeError: Lengths that must be equal are not.
             OperationError: An operation failed; names it and the user's line.
         """
+        if self._runs < WORTH_WRITING:
+            self._runs += 1
+            return self._stepwise(arguments, self.last_uses)
         try:
             return self.source.function(*arguments)  # type: ignore[no-any-return]
         except Exception as error:
@@ -122,11 +147,16 @@ class Program:
 
     def trace(self, *arguments: Any) -> tuple[Any, ...]:
         """The results of ``run``, step by step: faster where it is called once, as in a trace."""
+        return self._stepwise(arguments, KEPT)
+
+    def _stepwise(
+        self, arguments: Sequence[Any], last_uses: Mapping[int, list[int]]
+    ) -> tuple[Any, ...]:
         self.admit(arguments)
         values = [*arguments, *[None] * (len(self.places) - len(arguments))]
         for place, value in self.constants:
             values[place] = value
-        self.advance(self.steps, values)
+        self.advance(self.steps, values, last_uses)
         return tuple([values[i] for i in self.outputs])
 
     def admit(self, arguments: Sequence[Any]) -> None:
@@ -134,8 +164,19 @@ class Program:
         for place, node in enumerate(self.graph.inputs):
             admit(place, node, arguments[place])
 
-    def advance(self, steps: Iterable[Step], values: list[Any]) -> None:
-        """Put the results of these steps at their places among the program's values."""
+    def advance(
+        self,
+        steps: Iterable[Step],
+        values: list[Any],
+        last_uses: Mapping[int, list[int]] = KEPT,
+    ) -> None:
+        """Put the results of these steps at their places among the program's values.
+
+        Args:
+            steps: Steps of this program.
+            values: The program's values by place.
+            last_uses: For a step, by its place, the values to drop after it.
+        """
         for step in steps:
             operands = [values[i] for i in step.operands]
             try:
@@ -144,6 +185,8 @@ class Program:
                 values[step.place] = step.compute(*operands)
             except Exception as error:
                 raise _located(error, step.node, operands) from error
+            for i in last_uses.get(step.place, ()):
+                values[i] = None
 
     def _write(self) -> None:
         places, lengths, observer = self.places, _Lengths(), _observer.get()

@@ -44,7 +44,7 @@ class Source:
         arguments = ", ".join(f"a{i}" for i in range(len(program.arguments)))
         body = [self._admission(i, x) for i, x in enumerate(program.graph.inputs)]
         self.steps = [None, *[None] * len(body)]
-        last = _last_uses(program)
+        last = program.last_uses
         for step in program.steps:
             lines = [*self._checks(step), self._call(step)]
             if done := last.get(step.place):
@@ -92,16 +92,3 @@ class Source:
         """Let debuggers and tracebacks show the text."""
         lines = self.text.splitlines(keepends=True)
         linecache.cache[self.file] = (len(self.text), None, lines, self.file)
-
-
-def _last_uses(program: Program) -> dict[int, list[int]]:
-    """For each step, the results that nothing needs after it."""
-    computed = {step.place for step in program.steps}
-    seen = set(program.outputs)
-    last: dict[int, list[int]] = {}
-    for step in reversed(program.steps):
-        for i in step.operands:
-            if i not in seen and i in computed:
-                seen.add(i)
-                last.setdefault(step.place, []).append(i)
-    return last

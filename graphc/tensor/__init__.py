@@ -500,6 +500,7 @@ if TYPE_CHECKING:
     from graphc.grad.jacobian import hessian as hessian, jacobian as jacobian
     from graphc.grad.reverse import grad as grad
     from graphc.implicit.node import implicit as implicit
+    from graphc.tensor.core.all_sum import all_mean as all_mean, all_sum as all_sum
 else:
     # Names of higher layers, which graphc/__init__.py provides.
     __getattr__, __dir__ = lazy.attributes(

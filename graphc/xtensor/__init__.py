@@ -24,6 +24,7 @@ from graphc.xtensor import (
 )
 from graphc.xtensor.math import dot, where
 from graphc.xtensor.shape import broadcast, concat, full_like, ones_like, zeros_like
+from graphc.xtensor.sharding import shard
 from graphc.xtensor.type import (
     XTensor,
     XTensorType,
@@ -43,6 +44,7 @@ __all__ = [
     "dot",
     "full_like",
     "ones_like",
+    "shard",
     "vectorize_graph",
     "where",
     "xtensor",

@@ -7,7 +7,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 import graphc.tensor as gt
-from graphc.errors import ArgumentError, AxisError, ShapeError
+from graphc.errors import ArgumentError, AxisError, ShapeError, ShardingError
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
 from graphc.tensor.core.specify import specified
@@ -54,6 +54,29 @@ def chosen(title: str, x: XTensor, dim: Dim) -> Dims:
     if missing:
         raise AxisError(f"{title}({x!r}): there is no dimension {missing[0]!r}.", has(x))
     return dims
+
+
+def by_position(title: str, dims: Dims, sharding: Any) -> Any:
+    """Return a sharding by names of dimensions as a tuple, and anything else as it is.
+
+    Args:
+        title: What is sharded, in messages.
+        dims: The dimensions.
+        sharding: A dict; dimensions that it leaves out have the entry None.
+
+    Raises:
+        ShardingError: It names a dimension that is not among them.
+    """
+    if not isinstance(sharding, Mapping):
+        return sharding
+    missing = [dim for dim in sharding if dim not in dims]
+    if missing:
+        raise ShardingError(
+            f"{title}: sharding={dict(sharding)!r}, and there is no dimension {missing[0]!r}.",
+            f"The dimensions are {', '.join(map(repr, dims)) or 'none'}: name them, and for each "
+            "the axis of the mesh that divides it.",
+        )
+    return tuple([sharding.get(dim) for dim in dims])
 
 
 def has(x: XTensor) -> str:

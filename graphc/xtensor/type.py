@@ -11,9 +11,11 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.compile.shared import shared
 from graphc.errors import ArgumentError, FrozenError, ShapeError
-from graphc.ir import Input, Node, Shape, TensorType, Wrapper, dtype_name
+from graphc.ir import Input, Node, Shape, Sharding, TensorType, Wrapper, dtype_name
+from graphc.ir.sharding import value_sharding
 from graphc.tensor import Tensor
-from graphc.xtensor.align import Dims, checked
+from graphc.tensor.core.equality import same
+from graphc.xtensor.align import Dims, by_position, checked
 from graphc.xtensor.methods import Methods
 from graphc.xtensor.operators import Operators
 
@@ -23,8 +25,10 @@ class NamedInput(Input):
 
     __slots__ = ("named_type",)
 
-    def __init__(self, type: XTensorType, name: str | None) -> None:
-        super().__init__(TensorType(type.dtype, type.shape), name)
+    def __init__(
+        self, type: XTensorType, name: str | None, sharding: Sharding | None = None
+    ) -> None:
+        super().__init__(TensorType(type.dtype, type.shape), name, sharding)
         self.named_type = type
 
     @property
@@ -37,7 +41,7 @@ class NamedInput(Input):
         return repr(self.named_type)
 
     def blank(self) -> NamedInput:
-        return NamedInput(self.named_type, self.given_name)
+        return NamedInput(self.named_type, self.given_name, self.sharding)
 
 
 @dataclass(frozen=True)
@@ -80,9 +84,21 @@ class XTensorType:
         """NumPy's dtype object."""
         return TensorType(self.dtype).numpy_dtype
 
-    def __call__(self, name: str | None = None) -> XTensor:
-        """Return a new symbolic input of this type."""
-        return XTensor(Tensor.make(NamedInput(self, name)), self.dims)
+    def __call__(self, name: str | None = None, *, sharding: Any = None) -> XTensor:
+        """Return a new symbolic input of this type.
+
+        Args:
+            name: Its name.
+            sharding: How its values lie on the mode's mesh of devices, as for ``xtensor``.
+
+        Raises:
+            ShardingError: The sharding does not fit the type.
+        """
+        if sharding is not None:
+            subject = name or "an input"
+            given = by_position(subject, self.dims, sharding)
+            sharding = value_sharding(given, self.shape, subject)
+        return XTensor(Tensor.make(NamedInput(self, name, sharding)), self.dims)
 
     def clone(self, dtype: Any = None, dims: Any = None, shape: Any = None) -> XTensorType:
         """Return the type with another dtype, dimensions or shape."""
@@ -161,8 +177,9 @@ class XTensor(Operators, Methods, Wrapper):
         object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, XTensor) and other.dims == self.dims
-        return same and other.values is self.values  # type: ignore[attr-defined]
+        if not isinstance(other, XTensor):
+            return same(self, other)
+        return same(self.values, other.values) and other.dims == self.dims
 
     def __hash__(self) -> int:
         return hash((self.values, self.dims))
@@ -309,6 +326,14 @@ class XTensor(Operators, Methods, Wrapper):
         """Give another array these names."""
         return XTensor(values, self.dims)
 
+    def placed(self, sharding: Any) -> Any:
+        """Return a sharding by names of dimensions as one by position.
+
+        Raises:
+            ShardingError: It names a dimension that the array lacks.
+        """
+        return by_position(repr(self), self.dims, sharding)
+
     def fitted(self, given: Any) -> Any:
         """Return the array of a value, its axes in the order of these dimensions.
 
@@ -356,6 +381,7 @@ def xtensor(
     dims: Sequence[str],
     shape: Sequence[int | None] | None = None,
     dtype: Any = "floatX",
+    sharding: Any = None,
 ) -> XTensor:
     """Return a symbolic input whose dimensions have names.
 
@@ -364,16 +390,20 @@ def xtensor(
         dims: The names of the dimensions, in the order of the axes of its values.
         shape: Their lengths, None where unknown; all unknown by default.
         dtype: Its dtype.
+        sharding: How its values lie on the mode's mesh of devices: a dict of dimensions and the
+            axes of the mesh that divide them, each a name, or a tuple of names. Every device has
+            other dimensions whole. A tuple goes by position, as for ``graphc.tensor.tensor``.
 
     Raises:
         ArgumentError: A dimension comes twice, or is no string.
         ShapeError: Another number of lengths.
+        ShardingError: The sharding does not fit the array.
 
     Example:
         >>> xtensor("x", dims=("city", "year"), shape=(3, None))
         x: float64[city=3, year=?]
     """
-    return XTensorType(dtype, dims=dims, shape=shape)(name)
+    return XTensorType(dtype, dims=dims, shape=shape)(name, sharding=sharding)
 
 
 def _named(title: str, x: Any, dims: Any) -> tuple[Any, Dims]:
@@ -460,6 +490,7 @@ def xtensor_shared(  # noqa: PLR0913 (PyTensor's arguments)
     strict: bool = False,
     allow_downcast: bool | None = None,
     borrow: bool = False,
+    sharding: Any = None,
 ) -> XTensor:
     """Make a variable with named dimensions whose value is kept between calls.
 
@@ -471,9 +502,14 @@ def xtensor_shared(  # noqa: PLR0913 (PyTensor's arguments)
         strict: Accept only a NumPy array.
         allow_downcast: Convert a float64 array to ``config.floatX``.
         borrow: Store the array itself, not a copy.
+        sharding: How values lie on a mesh of devices: a dict of dimensions and axes of the mesh, as
+            for ``xtensor``; or what ``graphc.shared`` takes.
 
     Returns:
         An array with the methods ``get_value`` and ``set_value``.
+
+    Raises:
+        ShardingError: The sharding does not fit the array.
 
     Example:
         >>> import graphc
@@ -485,4 +521,9 @@ def xtensor_shared(  # noqa: PLR0913 (PyTensor's arguments)
     """
     value, names = _named("xtensor_shared", x, dims)
     own = name if name is not None else getattr(x, "name", None)
-    return XTensor(shared(value, own, strict, allow_downcast, shape=shape, borrow=borrow), names)
+    options = {
+        "shape": shape,
+        "borrow": borrow,
+        "sharding": by_position(own or "xtensor_shared", names, sharding),
+    }
+    return XTensor(shared(value, own, strict, allow_downcast, **options), names)

@@ -349,6 +349,11 @@ def test_compiled_functions_and_graphs_are_themselves() -> None:
     assert lift(f).stripped != before.stripped
 
 
+def test_a_mesh_is_itself() -> None:
+    mesh = jax.make_mesh((1,), ("data",))
+    assert rebuild(*lift(lambda: mesh))() is mesh
+
+
 def test_context_managers_of_the_users_are_looked_into() -> None:
     @contextlib.contextmanager
     def opened() -> Iterator[Any]:

@@ -134,7 +134,7 @@ def test_a_reshape_that_does_not_fit_is_refused(mode: str) -> None:
 
 def specialized(f: Any) -> Any:
     """The cache of executables behind a function for JAX."""
-    execute = f._execute
+    execute = f._compiled.execute
     return next(
         cell.cell_contents for cell in execute.__closure__ if hasattr(cell.cell_contents, "known")
     )

@@ -93,6 +93,37 @@ def test_blocks_and_what_is_left_of_them(
         np.testing.assert_allclose(y, x @ np.asarray(q.materialize()), atol=2e-4)
 
 
+@pytest.mark.sample(every=6)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("m", [1, 5])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_way_of_mlx(
+    monkeypatch: pytest.MonkeyPatch, kind: str, transposed: bool, m: int, dtype: str
+) -> None:
+    from graphc.link.mlx.lower import quantized  # noqa: PLC0415 (patched)
+
+    monkeypatch.setattr(quantized, "BLOCK", 2**12)
+    rng = np.random.default_rng(0)
+    # An odd number of words of one bit in a row; no whole number of blocks.
+    q = quantize(matrix(rng, 70, 96, dtype=dtype), kind, group_size=32)
+    q = q.swapped() if transposed else q
+    x = matrix(rng, m, q.shape[0], dtype=dtype)
+    v, w = gt.matrix("x", dtype=dtype), gt.implicit(q, name="w")
+    y = graphc.function([v, w], v @ w, mode=graphc.Mode("MLX", compile=False))(x, q)
+    assert str(y.dtype) == f"mlx.core.{dtype}"
+    dense = q.materialize().astype("float64")
+    tolerance = {"float64": 1e-14, "float32": 2e-6, "float16": 1e-2}[dtype]
+    size = tolerance * np.abs(x.astype("float64") @ dense).max()
+    np.testing.assert_allclose(np.array(y), x.astype("float64") @ dense, atol=size)
+
+
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_codes_lie_in_memory_as_their_axes_say(axis: int) -> None:
+    q = quantize(matrix(np.random.default_rng(0), 64, 128), "int8", axis=axis)
+    assert all(part.flags.c_contiguous for part in (q.packed, q.scales, q.biases))
+
+
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     ("kind", "m", "group_size"),

@@ -23,6 +23,7 @@ from graphc.errors import (
 )
 from graphc.ir import Graph, Op, TensorType
 from graphc.link import Program, analyse, load, names
+from graphc.link.program import WORTH_WRITING
 
 BACKENDS = names()
 
@@ -34,12 +35,21 @@ def program_of(inputs: list[Any], outputs: list[Any], backend: str = "NUMPY") ->
     return Program(graph, found, None if found.eager else analyse(graph))
 
 
-def both_ways(program: Program) -> list[Callable[..., Any]]:
-    """A program runs as text, and step by step, and gives the same."""
-    return [program.run, program.trace]
+WAYS = ["run", "text", "trace"]
+"""A program runs step by step at first, and as text later; a backend may trace it."""
 
 
-WAYS = ["run", "trace"]
+def way_of(program: Program, way: str) -> Callable[..., Any]:
+    """A way to run a program."""
+    if way == "text":
+        program.write()
+        return program.run
+    return getattr(program, way)  # type: ignore[no-any-return]
+
+
+def every_way(program: Program) -> list[Callable[..., Any]]:
+    """All of them, which give the same."""
+    return [way_of(program, way) for way in ("trace", "run", "text")]
 
 
 def line_of(text: str) -> str:
@@ -55,7 +65,7 @@ def test_a_program_gives_each_output_in_order() -> None:
     x, y = gt.vectors("x", "y")
     program = program_of([x, y], [y, x + y, x, x + y])
     a, b = np.array([1.0, 2.0]), np.array([10.0, 20.0])
-    for way in both_ways(program):
+    for way in every_way(program):
         found = way(a, b)
         assert isinstance(found, tuple)
         assert [v.tolist() for v in found] == [[10, 20], [11, 22], [1, 2], [11, 22]]
@@ -73,7 +83,7 @@ def test_leaves_come_after_the_inputs() -> None:
     leaf = gt.constant(np.arange(20.0))
     program = program_of([x], [x + leaf])
     assert program.arguments == (x, leaf)
-    for way in both_ways(program):
+    for way in every_way(program):
         np.testing.assert_array_equal(way(np.ones(20), np.arange(20.0))[0], np.arange(20) + 1)
 
 
@@ -113,14 +123,15 @@ ALIVE: weakref.WeakSet[Any] = weakref.WeakSet()
 COUNTS: list[int] = []
 
 
-def test_a_value_is_dropped_after_its_last_use() -> None:
+@pytest.mark.parametrize("way", ["run", "text"])
+def test_a_value_is_dropped_after_its_last_use(way: str) -> None:
     x = gt.vector("x")
     y = x
     for label in range(20):
         y = gt.Tensor.make(Watched(label), y)
     gc.collect()
     COUNTS.clear()
-    program_of([x], [y]).run(np.ones(3))
+    way_of(program_of([x], [y]), way)(np.ones(3))
     # The operand and the result of the step at work, and no more.
     assert max(COUNTS) == 2
 
@@ -199,7 +210,7 @@ def test_an_unknown_length_of_1_does_not_broadcast(backend: str) -> None:
 def test_an_argument_of_another_shape_is_refused(shape: tuple[int, ...], way: str) -> None:
     program = program_of([fixed], [fixed * 2])
     with pytest.raises(ArgumentError, match="'fixed': expected") as error:
-        getattr(program, way)(np.ones(shape))
+        way_of(program, way)(np.ones(shape))
     assert str(shape) in str(error.value)
 
 
@@ -223,7 +234,7 @@ def test_an_operation_that_fails_is_told_with_its_operands_and_line(way: str) ->
     y = gt.Tensor.make(Failing(), gt.exp(x))  # the failing
     program = program_of([x], [gt.sin(y)])
     with pytest.raises(OperationError) as error:
-        getattr(program, way)(np.ones(3))
+        way_of(program, way)(np.ones(3))
     assert error.value.where == line_of("the failing")
     assert "Failing" in str(error.value)
     assert "given float64[3]" in str(error.value)
@@ -236,7 +247,7 @@ def test_an_index_out_of_bounds_is_an_index_error(way: str) -> None:
     x, i = gt.vector("x"), gt.lscalar("i")
     program = program_of([x, i], [x[i] * 2])
     with pytest.raises(BoundsError, match=r"^x\[i\]: float64"):
-        getattr(program, way)(np.ones(3), np.array(7))
+        way_of(program, way)(np.ones(3), np.array(7))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -265,5 +276,16 @@ def test_a_long_chain_is_one_program() -> None:
     y = x
     for _ in range(5000):
         y = gt.sin(y)
-    (found,) = program_of([x], [y]).run(np.ones(2))
-    assert found.shape == (2,)
+    for run in every_way(program_of([x], [y])):
+        (found,) = run(np.ones(2))
+        assert found.shape == (2,)
+
+
+def test_a_program_is_written_out_once_it_has_run_often() -> None:
+    x = gt.vector("x")
+    program = program_of([x], [gt.exp(x) * 2])
+    found = [program.run(np.zeros(2))[0].tolist() for _ in range(WORTH_WRITING)]
+    assert "source" not in vars(program)
+    found.append(program.run(np.zeros(2))[0].tolist())
+    assert "source" in vars(program)
+    assert found == [[2, 2]] * (WORTH_WRITING + 1)

@@ -7,4 +7,9 @@ import os
 SEVERAL = "--xla_force_host_platform_device_count"
 
 if SEVERAL not in os.environ.get("XLA_FLAGS", ""):
-    collect_ignore = ["several_devices.py", "several_attention.py"]
+    collect_ignore = [
+        "several_devices.py",
+        "attention_on_mesh.py",
+        "implicit_on_mesh.py",
+        "programs_on_mesh.py",
+    ]

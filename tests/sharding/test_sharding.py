@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,18 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 import graphc
 import graphc.tensor as gt
+import graphc.xtensor as gx
 from graphc.errors import ArgumentError, ModeError, ShardingError
+from graphc.implicit import (
+    CSR,
+    Diagonal,
+    ImplicitArray,
+    ImplicitTensor,
+    Kronecker,
+    LoRA,
+    LowRank,
+    expanded,
+)
 from tests.sharding.two_processes import trained
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +59,8 @@ def test_what_holds_on_eight_devices() -> None:
     # One process for all of them: each takes seconds to begin.
     pytest_of = ["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
     eight = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
-    files = [f"tests/sharding/{name}.py" for name in ("several_devices", "several_attention")]
+    names = ("several_devices", "attention_on_mesh", "implicit_on_mesh", "programs_on_mesh")
+    files = [f"tests/sharding/{name}.py" for name in names]
     assert " passed" in run([*pytest_of, *files], **eight)
 
 
@@ -120,9 +133,123 @@ def test_a_wrong_sharding_fails_where_it_is_written(case: str) -> None:
             gt.shard(gt.matrix("x"), given)
 
 
+@dataclass(frozen=True)
+class Scaled(ImplicitArray):
+    """A class that does not say how it is divided."""
+
+    values: Any
+    factor: Any
+
+    def materialize(self) -> Any:
+        return self.values * self.factor[..., None]
+
+
+def test_fields_of_an_implicit_array_are_sharded_as_its_class_says() -> None:
+    left, right = gt.matrices("left", "right")
+    w = gt.as_tensor(Kronecker(left, right))
+    assert gt.shard(w, ("data",)).inputs == (
+        gt.shard(left, ("data", None)),
+        gt.shard(right, (None, None)),
+    )
+    assert gt.shard(w, ("*", "model")).inputs[0] is gt.shard(left, ("*", "model"))
+    # Of what an expression is, handlers decide.
+    turned = gt.shard(w.T, (None, "data"))
+    (y,) = expanded([turned])
+    assert y.inputs == (gt.shard(left.T, (None, "data")), gt.shard(right.T, (None, None)))
+
+
+def test_a_stack_of_any_class_is_divided_along_its_first_axis() -> None:
+    stack = Scaled(np.ones((8, 3)), np.arange(8.0))
+    w = graphc.shared(stack, "w", sharding=("data",))
+    assert [x.op.sharding for x in w.inputs] == [("data", None), ("data",)]
+    with pytest.raises(ShardingError, match=r"axis 1 of Scaled.* over 'data'"):
+        graphc.shared(stack, "w", sharding=(None, "data"))
+    with pytest.raises(ShardingError, match="no field of a Scaled can be divided so"):
+        gt.shard(gt.as_tensor(Scaled(np.ones(3), np.ones(()))), ("data",))
+
+
+UNDIVIDED: dict[str, tuple[Any, Any, str]] = {
+    "both axes of a diagonal": (Diagonal(np.ones(4)), ("data", "model"), "axis 0 of Diagonal"),
+    "sparse": (
+        CSR(np.ones(4), np.arange(4), np.arange(5), (4, 4)),
+        (None, "data"),
+        "axis 1 of CSR",
+    ),
+    "within another": (
+        LoRA(Diagonal(np.ones(4)), np.ones((4, 1)), np.ones((1, 4))),
+        ("data", "model"),
+        "axis 0 of Diagonal",
+    ),
+    "an axis twice": (Diagonal(np.ones(4)), ("data", "data"), "axis 'data' of the mesh 2 times"),
+}
+
+
+@pytest.mark.parametrize("case", UNDIVIDED)
+def test_an_implicit_array_that_cannot_be_divided_so_fails_where_that_is_written(case: str) -> None:
+    value, sharding, problem = UNDIVIDED[case]
+    for declare in (
+        lambda: graphc.shared(value, "w", sharding=sharding),
+        lambda: gt.implicit(value, name="w", sharding=sharding),
+        lambda: gt.shard(value, sharding),
+    ):
+        with pytest.raises(ShardingError, match=problem) as caught:
+            declare()
+        assert str(caught.value.where).startswith(HERE)
+
+
+def test_dimensions_with_names_are_sharded_by_these() -> None:
+    x = gx.xtensor("x", dims=("time", "place"), sharding={"place": "data"})
+    assert x.values.op.sharding == (None, "data")
+    assert pickle.loads(pickle.dumps(x)).values.op.sharding == (None, "data")
+    assert gx.xtensor("x", dims=("time",), sharding=("data",)).values.op.sharding == ("data",)
+    w = gx.xtensor_shared(np.ones((2, 4)), dims=("place", "time"), sharding={"time": "data"})
+    assert w.values.op.sharding == (None, "data")
+    assert graphc.shared(gx.as_xtensor([1.0], "time"), sharding={"time": "a"}).values.op.sharding
+    y = gx.shard(x * w, {"time": ("data", "model"), "place": "*"})
+    assert y.dims == ("time", "place")
+    assert y.values is gt.shard((x * w).values, (("data", "model"), "*"))
+    f = graphc.function([x], graphc.Out(y, sharding={"place": "model"}), mode="NUMPY")
+    (out,) = f.requested.outputs
+    assert out.op.sharding == (None, "model")
+    np.testing.assert_array_equal(f(np.ones((4, 2))), np.ones((4, 2)))
+
+
+def test_a_sharding_of_a_dimension_that_is_not_there_fails() -> None:
+    x = gx.xtensor("x", dims=("time",))
+    for declare in (
+        lambda: gx.xtensor("x", dims=("time",), sharding={"place": "data"}),
+        lambda: gx.shard(x, {"place": "data"}),
+        lambda: gx.xtensor_shared([1.0], dims=("time",), sharding={"place": "data"}),
+        lambda: graphc.function([x], graphc.Out(x, sharding={"place": "data"})),
+    ):
+        with pytest.raises(ShardingError, match="there is no dimension 'place'") as caught:
+            declare()
+        assert "The dimensions are 'time'" in str(caught.value)
+        assert str(caught.value.where).startswith(HERE)
+
+
+def test_a_clone_of_what_is_sharded_in_a_graph_is_a_plain_input() -> None:
+    assert gt.shard(gt.vector("x"), ("*",)).clone().op.sharding is None
+
+
 def test_a_graph_refuses_the_devices_of_a_sharding() -> None:
     with pytest.raises(ShardingError, match=r"sharding=s.spec.*\n?.*mesh=s.mesh"):
         gt.vector("x", sharding=NamedSharding(graphc.mesh(data=1), PartitionSpec("data")))
+
+
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_without_a_mesh_an_implicit_array_is_itself(mode: str) -> None:
+    value = LowRank(np.arange(8.0).reshape(4, 2), np.arange(6.0).reshape(2, 3))
+    w = graphc.shared(value, "w", sharding=("data", "model"))
+    v = gt.implicit(value, name="v", sharding=("data", None))
+    u = gt.shard(w, (None, "*"))
+    assert isinstance(u, ImplicitTensor)
+    outputs = [gt.ones(4) @ u, gt.ones(4) @ gt.shard(2.0 * v, ("*", "model"))]
+    f = graphc.function([v], outputs, updates=[(w, 2.0 * w)], mode=mode)
+    found = [*map(np.asarray, f(value))]
+    np.testing.assert_allclose(found[0], np.asarray(value).sum(0), rtol=1e-6)
+    np.testing.assert_allclose(found[1], 2 * np.asarray(value).sum(0), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(w.get_value()), 2 * np.asarray(value), rtol=1e-6)
 
 
 @pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])

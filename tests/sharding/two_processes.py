@@ -17,6 +17,7 @@ from jax.experimental.multihost_utils import process_allgather
 import graphc
 import graphc.tensor as gt
 from graphc.errors import CheckpointError, ShardingError
+from graphc.implicit import Kronecker
 
 __all__ = ["trained"]
 
@@ -27,6 +28,11 @@ def trained(mode: Any) -> list[Any]:
     x = gt.tensor3("x", sharding=(None, "data"))
     w = graphc.shared(random.normal(size=(6, 6)) / 3, "w", sharding=(None, "model"))
     b = graphc.shared(np.zeros(6), "b")
+    k = graphc.shared(
+        Kronecker(random.normal(size=(4, 2)), random.normal(size=(2, 3))),
+        "k",
+        sharding=("data", "model"),
+    )
     noise = gt.random.RandomStream(1).normal(size=(8, 6))
 
     def advance(row: Any, h: Any) -> Any:
@@ -35,13 +41,14 @@ def trained(mode: Any) -> list[Any]:
     states = graphc.scan(advance, x, gt.zeros((8, 6)))
     loss = graphc.Assert("positive")(((states[-1] - noise) ** 2).mean(), gt.all(states < 1))
     factor = gt.linalg.cholesky(states @ states.mT + 8 * gt.eye(8))
-    outputs = [loss, graphc.Out(states[-1], sharding=("data",)), factor]
+    outputs = [loss, graphc.Out(states[-1] @ k.T, sharding=("data",)), factor]
     updates = [(p, p - 0.1 * graphc.grad(loss, p)) for p in (w, b)]
+    updates.append((k, 0.5 * k))
     f = graphc.function([x], outputs, updates=updates, mode=mode)
     value = random.normal(size=(5, 8, 6))
     for _ in range(3):
         found = f(value)
-    return [*found, *[p.get_value(borrow=True) for p in (w, b)]]
+    return [*found, *[p.get_value(borrow=True) for p in (w, b, *k.inputs)]]
 
 
 def saved_and_shared(w: Any, process: int, path: Path, mode: Any) -> None:

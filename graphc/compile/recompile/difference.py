@@ -9,6 +9,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -39,36 +40,47 @@ REPLACEABLE = frozenset({"captured value", "Python scalar", "static parameter"})
 # Summaries.
 
 
-class NodeSummary(NamedTuple):
-    """A node of a summary.
+class OpSummary(NamedTuple):
+    """An operation of a summary, which nodes share.
 
     Attributes:
         kind: The operation without its parameters; ``"data"`` for constants and leaves.
         parameters: The operation's, by name.
-        type: An input's or array's; other types follow from the operands'.
-        value: A small constant's.
-        operands: Their indices in the summary.
-        commutes: Whether the operation is commutative.
-        held: The summaries of the operation's graphs.
-        whole: A hash that equal nodes share.
-        skeleton: A hash that nodes share which differ in data and parameters only.
+        token: A text that equal operations share.
+        commutes: Whether it is commutative.
+        held: The summaries of its graphs.
     """
 
     kind: str
-    parameters: tuple[tuple[str, Any], ...]
-    type: Any
-    value: Any
-    operands: tuple[int, ...]
-    commutes: bool
-    held: tuple[GraphSummary, ...]
-    whole: int
-    skeleton: int
+    parameters: tuple[tuple[str, Any], ...] = ()
+    token: str = ""
+    commutes: bool = False
+    held: tuple[GraphSummary, ...] = ()
+
+
+class NodeSummary(NamedTuple):
+    """A node of a summary.
+
+    Attributes:
+        op: Its operation.
+        operands: Their indices in the summary.
+        type: An input's or array's; other types follow from the operands'.
+        value: A small constant's.
+    """
+
+    op: OpSummary
+    operands: tuple[int, ...] = ()
+    type: Any = None
+    value: Any = None
+
+    @property
+    def kind(self) -> str:
+        """The operation without its parameters."""
+        return self.op.kind
 
 
 class GraphSummary:
     """The types of a graph's inputs, its nodes (none where there are too many) and its outputs."""
-
-    __slots__ = ("__weakref__", "inputs", "nodes", "outputs")
 
     def __init__(self, graph: Graph) -> None:
         self.inputs = tuple(x.type for x in graph.inputs)
@@ -77,40 +89,60 @@ class GraphSummary:
         if len(graph.nodes) <= MAX_NODES:
             place = {node: i for i, node in enumerate(graph.nodes)}
             given = {x: i for i, x in enumerate(graph.inputs)}
+            known: dict[int, OpSummary] = {}
             for node in graph.nodes:
-                known = _input(given[node], node) if node in given else None
-                self.nodes.append(known or _summary_of(node, place, self.nodes))
+                own = _input(given[node], node) if node in given else None
+                self.nodes.append(own or _summary_of(node, place, known))
             self.outputs = tuple(place[y] for y in graph.outputs)
+
+    @cached_property
+    def wholes(self) -> list[int]:
+        """For each node a hash that equal nodes share."""
+        found: list[int] = []
+        for node in self.nodes:
+            below = [found[i] for i in node.operands]
+            found.append(hash((node.op.token, *(sorted(below) if node.op.commutes else below))))
+        return found
+
+    @cached_property
+    def skeletons(self) -> list[int]:
+        """For each node a hash that nodes share which differ in data and parameters only."""
+        found: list[int] = []
+        for node in self.nodes:
+            below = [found[i] for i in node.operands]
+            held = [summary.skeleton for summary in node.op.held]
+            found.append(hash((node.kind, *(sorted(below) if node.op.commutes else below), *held)))
+        return found
+
+    @property
+    def whole(self) -> list[int]:
+        """A hash of each output that equal outputs share."""
+        return [self.wholes[i] for i in self.outputs]
 
     @property
     def skeleton(self) -> int:
         """A hash that graphs share which differ in data and parameters only."""
-        return hash(tuple(self.nodes[i].skeleton for i in self.outputs))
+        return hash(tuple([self.skeletons[i] for i in self.outputs]))
 
 
 def _input(place: int, node: Node) -> NodeSummary:
     kind = f"input {place}"
-    whole = hash((kind, repr(node.type)))
-    return NodeSummary(kind, (), node.type, None, (), False, (), whole, hash(kind))
+    return NodeSummary(OpSummary(kind, token=f"{kind} {node.type!r}"), type=node.type)
 
 
-def _summary_of(node: Node, place: dict[Node, int], nodes: Sequence[NodeSummary]) -> NodeSummary:
+def _summary_of(node: Node, place: dict[Node, int], known: dict[int, OpSummary]) -> NodeSummary:
+    """The summary of a node, which shares that of its operation with those in ``known``."""
     op = node.op
     if isinstance(op, Constant | Leaf):
         return _data(node)
-    operands = tuple(place[x] for x in node.inputs)
-    held = tuple(map(GraphSummary, op.graphs()))
-    kind, parameters = _parameters_of(op)
-    commutes = op.is_commutative()
-    wholes = [nodes[i].whole for i in operands]
-    skeletons = [nodes[i].skeleton for i in operands]
-    if commutes:
-        wholes.sort()
-        skeletons.sort()
-    whole = hash((op.token(), *wholes))
-    skeleton = hash((kind, *skeletons, *[summary.skeleton for summary in held]))
+    summary = known.get(id(op)) or known.setdefault(id(op), _op_summary(op))
     type = node.type if isinstance(op, Input) else None
-    return NodeSummary(kind, parameters, type, None, operands, commutes, held, whole, skeleton)
+    return NodeSummary(summary, tuple([place[x] for x in node.inputs]), type)
+
+
+def _op_summary(op: Op) -> OpSummary:
+    held = tuple(map(GraphSummary, op.graphs()))
+    return OpSummary(*_parameters_of(op), op.token(), op.is_commutative(), held)
 
 
 def _data(node: Node) -> NodeSummary:
@@ -118,8 +150,7 @@ def _data(node: Node) -> NodeSummary:
     value: Any = None
     if isinstance(node.op, Constant) and np.prod(node.op.shape) < TINY:
         value = node.op.value.copy()
-    whole = hash(node.op.token())
-    return NodeSummary("data", (), node.type, value, (), False, (), whole, hash("data"))
+    return NodeSummary(OpSummary("data", token=node.op.token()), type=node.type, value=value)
 
 
 def _parameters_of(op: Op) -> tuple[str, tuple[tuple[str, Any], ...]]:
@@ -205,7 +236,7 @@ def _kinds(summary: GraphSummary) -> Iterator[str]:
     for node in summary.nodes:
         if node.kind != "data" and not node.kind.startswith("input "):
             yield node.kind.rpartition(".")[2].partition("(")[0]
-        for held in node.held:
+        for held in node.op.held:
             yield from _kinds(held)
 
 
@@ -226,9 +257,9 @@ def _inside(old: GraphSummary, new: GraphSummary, graph: Graph) -> Iterator[Chan
     stack.reverse()
     while stack:
         i, j, user = stack.pop()
-        a, b = old.nodes[i], new.nodes[j]
-        if a.whole == b.whole or j in seen:
+        if old.wholes[i] == new.wholes[j] or j in seen:
             continue
+        a, b = old.nodes[i], new.nodes[j]
         seen.add(j)
         node = graph.nodes[j]
         yield from _of_node(a, b, node, user)
@@ -242,31 +273,29 @@ def _paired(
     """Corresponding operands: of a commutative operation, the most similar ones."""
 
     def similarity(pairs: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
-        nodes = [(old.nodes[i], new.nodes[j]) for i, j in pairs]
         return (
-            sum(x.skeleton == y.skeleton for x, y in nodes),
-            sum(x.whole == y.whole for x, y in nodes),
-            sum(x.kind == y.kind for x, y in nodes),
+            sum(old.skeletons[i] == new.skeletons[j] for i, j in pairs),
+            sum(old.wholes[i] == new.wholes[j] for i, j in pairs),
+            sum(old.nodes[i].kind == new.nodes[j].kind for i, j in pairs),
         )
 
     straight = [*zip(a.operands, b.operands, strict=True)]
     crossed = [*zip(a.operands, b.operands[::-1], strict=True)]
-    return max(straight, crossed, key=similarity) if a.commutes else straight
+    return max(straight, crossed, key=similarity) if a.op.commutes else straight
 
 
 def _of_node(a: NodeSummary, b: NodeSummary, node: Node, user: Node | None) -> Iterator[Change]:
     """The differences between two nodes, their operands aside."""
-    if a.kind != b.kind or len(a.operands) != len(b.operands) or len(a.held) != len(b.held):
+    if a.kind != b.kind or len(a.operands) != len(b.operands) or len(a.op.held) != len(b.op.held):
         yield Change("structure", node=node)
     elif a.kind == "data":
         yield _of_data(a, b, node, user)
     else:
-        for (name, old), (_, new) in zip(a.parameters, b.parameters, strict=True):
+        for (name, old), (_, new) in zip(a.op.parameters, b.op.parameters, strict=True):
             if encode(old) != encode(new) and not _holds_graphs(new):
                 yield _of_parameter(name, old, new, node)
-        for old, new, graph in zip(a.held, b.held, node.op.graphs(), strict=True):
-            ends = [[summary.nodes[i].whole for i in summary.outputs] for summary in (old, new)]
-            yield from changes(old, graph, new) if ends[0] != ends[1] or not new.nodes else ()
+        for old, new, graph in zip(a.op.held, b.op.held, node.op.graphs(), strict=True):
+            yield from changes(old, graph, new) if old.whole != new.whole or not new.nodes else ()
 
 
 def _of_parameter(name: str, old: Any, new: Any, node: Node) -> Change:

@@ -136,6 +136,9 @@ def _quantized(x: Any, name: str, cls: Any, options: dict[str, Any], axis: int) 
     transposed = axis == -2
     x = xp.swapaxes(x, -1, -2) if transposed else x
     parts = encode(xp, cls.coding_of(**options), x)
+    if xp.name == "NumPy":
+        # NumPy keeps the order of a transpose in memory; MLX would copy such words at each product.
+        parts = tuple(map(np.ascontiguousarray, parts))
     if given is not x and numpy_like(given).name == "MLX":
         xp = numpy_like(given)
         words, *others = (type(given)(part) for part in parts)

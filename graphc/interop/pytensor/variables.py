@@ -21,7 +21,7 @@ from graphc.interop.pytensor.sparse import implicit_of
 from graphc.ir import Input, Node, TensorType
 from graphc.link import as_numpy
 from graphc.random.generator import rng
-from graphc.site import Site, frames_up
+from graphc.site import Site, frames_up, site_at
 from graphc.tensor.core.tensor import as_tensor, constant
 
 known: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -151,7 +151,7 @@ def site_of(variable: Any) -> Site | None:
     for others in (libraries + INSTALLED, libraries):
         for frame in reversed(frames):
             if not frame[0].startswith(others):
-                return _site(frame[0], frame[1])
+                return site_at(frame[0], frame[1])
     return None
 
 
@@ -163,13 +163,6 @@ def folders() -> tuple[str, ...]:
 @functools.lru_cache
 def _folders(*libraries: Any) -> tuple[str, ...]:
     return tuple(str(Path(str(x.__file__)).parent) + os.sep for x in libraries if x)
-
-
-@functools.lru_cache(4096)
-def _site(file: str, line: int) -> Site:
-    # Only the file and the line of the code are ever asked for.
-    code = compile("0", file, "exec").replace(co_firstlineno=line)
-    return code, next(start for start, _, n in code.co_lines() if n == line)
 
 
 def constant_of(variable: Any) -> Any:

@@ -21,7 +21,7 @@ from graphc.errors import DynamicShapeError, ModeError
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import policy_of
 from graphc.ir import Check, Graph, Leaf, Node, Op, Pick, Sharding, TensorType, TupleType
-from graphc.ir.sharding import MeshAxes
+from graphc.ir.sharding import MeshAxes, named
 from graphc.link.backend import Backend, Executable, refuse_remote
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
@@ -215,7 +215,7 @@ def _on_mesh(
     def name(place: int) -> str:
         x = program().arguments[place]
         what = "captured array" if isinstance(x.op, Leaf) else "argument"
-        return f"{what} {x!r}"
+        return named(f"{what} {x!r}", x.op)
 
     return on_mesh(execute, layout, spec, backend.kinds[-1], name)
 
@@ -250,6 +250,19 @@ class JAXBackend(Backend):
     def admitted(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """The options, a mesh among them checked."""
         return admitted(options)
+
+    def portable(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The options with meshes and devices as another process can have them."""
+        # Few modes are pickled.
+        from graphc.link.jax.portable import portable  # noqa: PLC0415
+
+        return {name: portable(value) for name, value in options.items()}
+
+    def restored(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The options with meshes and devices of this process."""
+        from graphc.link.jax.portable import restored  # noqa: PLC0415
+
+        return {name: restored(value) for name, value in options.items()}
 
     def mesh_axes(self, options: Mapping[str, Any]) -> MeshAxes | None:
         """The axes of the mode's mesh."""

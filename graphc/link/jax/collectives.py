@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from graphc.link.call_spec import CallSpec
 from graphc.link.jax.divided import lowered_for_choices
 from graphc.link.jax.hlo import ProgramText, Scoped, Scopes
 from graphc.link.jax.mesh import Layout
+from graphc.link.jax.origins import in_loop, origin
 from graphc.link.jax.placed import within
 from graphc.link.jax.traced import TracedProgram
 from graphc.link.placement import Collective, Gathered, Memory, Placement
@@ -42,14 +42,8 @@ REDUCTIONS = frozenset({"all-reduce", "reduce-scatter"})
 START = "-start"
 """How the name of one that begins ends."""
 
-MOVES = frozenset({"bitcast", "convert", "copy", "reshape", "transpose"})
-"""Instructions that give all elements of their operand."""
-
 DECLARED = "sharding_constraint"
 """The last part of the name of what a declared sharding asks for."""
-
-ARGUMENT = re.compile(r"^\w+\[(\d+)\]")
-"""The name of a parameter: its place among the arguments."""
 
 
 def collectives(text: ProgramText) -> Iterator[tuple[str, str, int]]:
@@ -74,35 +68,19 @@ def gathered(
         shapes: For each argument that is declared as divided, its lengths.
 
     Yields:
-        The argument's place, the instruction that makes it whole, and the bytes of the whole.
+        The argument's place, the instruction that makes it whole, and the bytes of the whole; of a
+        part that each step of a loop makes whole those of that.
     """
-    for name in text.entry:
+    for name in text.lines:
         kind, operands = text.call(name)
         if kind.removesuffix(START) != "all-gather":
             continue
         for x in operands:
-            place = _argument(text, x)
-            if place is not None and place in shapes:
-                whole = prod(shapes[place]) * text.itemsize(x)
-                if text.size(name) >= whole:
-                    yield place, name, whole
-
-
-def _argument(text: ProgramText, name: str) -> int | None:
-    """The argument whose elements an instruction gives; None where they are others."""
-    while name in text.lines:
-        kind, operands = text.call(name)
-        if kind == "parameter":
-            found = ARGUMENT.match(text.written(name))
-            return int(found[1]) if found else None
-        moves = kind in MOVES or kind.removesuffix(START) == "all-gather" or kind == "fusion"
-        if kind == "fusion":
-            kinds = {text.call(x)[0] for x in text.held(name)}
-            moves = kinds <= {*MOVES, "parameter"}
-        if not moves or len(operands) != 1:
-            return None
-        (name,) = operands
-    return None
+            found = origin(text, x)
+            if found is not None and found.argument in shapes:
+                size = prod(shapes[found.argument]) * text.itemsize(x) * found.share
+                if text.size(name) >= size:
+                    yield found.argument, name, int(size)
 
 
 def causes(text: ProgramText, name: str, kind: str) -> list[Scopes]:
@@ -143,8 +121,9 @@ def warn_of_gathered(
         return
     text = ProgramText(compiled.as_text() or "")
     shapes = {i: shape for i, (_, shape) in divided.items()}
-    for i, (size, _) in _by_argument(text, shapes).items():
-        told = str(Gathered(program().arguments[divided[i][0]], size, ()))
+    for i, (size, names) in _by_argument(text, shapes).items():
+        argument = program().arguments[divided[i][0]]
+        told = str(Gathered(argument, size, (), in_loop(text, names[0])))
         warnings.warn(
             f"{told[0].upper()}{told[1:]}. f.plan(*args) names the line that needs it so: divide "
             "another axis, or declare there that it is meant: gt.shard(x, ()).",
@@ -157,7 +136,7 @@ def _divided(
     spec: CallSpec, graph: Graph, passed: Mapping[int, tuple[int, Sequence[int]]]
 ) -> dict[int, tuple[int, Sequence[int]]]:
     """Of what is passed, a call's arguments that are divided, and that the graph leaves so."""
-    declared = {x for node in graph.nodes if isinstance(node.op, Shard) for x in node.inputs}
+    declared = {*_declared(graph, {})}
     return {
         i: (place, shape)
         for i, (place, shape) in passed.items()
@@ -165,6 +144,25 @@ def _divided(
         and any(entry is not None for entry in spec.shardings[place] or ())
         and graph.inputs[place] not in declared
     }
+
+
+def _declared(graph: Graph, outside: Mapping[Node, Node]) -> Iterator[Node]:
+    """Yield what a graph declares the sharding of, in loops and branches too.
+
+    Args:
+        graph: The graph.
+        outside: What its inputs stand for, or are elements of.
+    """
+    for node in graph.nodes:
+        if isinstance(node.op, Shard):
+            yield from (outside.get(x, x) for x in node.inputs)
+        for held, places in zip(node.op.graphs(), node.op.passes(), strict=False):
+            given = [None if i is None else node.inputs[i] for i in places]
+            if isinstance(node.op, Loop):
+                first = node.op.carries
+                given[first : first + node.op.sequences] = node.op.parts(node.inputs).xs
+            pairs = zip(held.inputs, given, strict=False)
+            yield from _declared(held, {p: outside.get(x, x) for p, x in pairs if x is not None})
 
 
 def _by_argument(
@@ -216,6 +214,7 @@ def placement(
                 program.arguments[divided[k][0]],
                 size,
                 _innermost([p for name in names for p in causes(text, name, "all-gather")], nodes),
+                in_loop(text, names[0]),
             )
             for k, (size, names) in _by_argument(text, shapes).items()
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -12,41 +12,28 @@ from jax.experimental.multihost_utils import process_allgather
 
 from graphc.errors import ArgumentError, ShardingError
 from graphc.ir.sharding import as_sharding, value_sharding
+from graphc.ir.wrapper import unwrapped
 from graphc.link.jax.mesh import Layout, layout_of
+from graphc.tensor.core.all_sum import ProcessGroup, join, joined
 
 Region = tuple[slice, ...]
 """A part of an array: a slice of each axis, with a start and a stop."""
 
 
 def initialize(
-    coordinator_address: str | None = None,
-    num_processes: int | None = None,
-    process_id: int | None = None,
-    **options: Any,
+    coordinator_address: str | None,
+    num_processes: int | None,
+    process_id: int | None,
+    options: Mapping[str, Any],
 ) -> None:
-    """Join the other processes of a program; after that, meshes have the devices of all of them.
-
-    It is called once in each process, before anything is computed. The arguments are those of
-    ``jax.distributed.initialize``, which finds out the missing ones where it knows the environment:
-    on TPUs, and under Slurm, Open MPI and Kubernetes.
-
-    Args:
-        coordinator_address: Host and port of process 0, ``"10.0.0.1:1234"``.
-        num_processes: The number of processes.
-        process_id: The number of this one, from 0.
-        options: ``heartbeat_timeout_seconds=100``, after which the others count a silent process
-            as dead, and end; ``initialization_timeout``, ``local_device_ids`` and others.
+    """Join the other processes, as ``jax.distributed.initialize`` does.
 
     Raises:
         ValueError: An argument is missing, and the environment does not tell it.
         RuntimeError: It was called before, or JAX has been used already.
-
-    Example:
-        >>> import os, graphc
-        >>> if "SLURM_JOB_ID" in os.environ:
-        ...     graphc.distributed.initialize()
     """
     jax.distributed.initialize(coordinator_address, num_processes, process_id, **options)
+    join(ProcessGroup("JAX", jax.process_index(), jax.process_count(), _all))
 
 
 def print_once(*values: object, **options: Any) -> None:
@@ -115,7 +102,7 @@ def global_array(local: Any, sharding: Any, mesh: Any) -> jax.Array:
 
 def _declared(sharding: Any) -> Any:
     """The sharding of an input; what is none itself."""
-    op = getattr(sharding, "op", None)
+    op = getattr(unwrapped(sharding), "op", None)
     if op is None:
         return sharding
     found = getattr(op, "sharding", None)
@@ -143,28 +130,41 @@ def _layout(mesh: Any) -> Layout:
 
 def process() -> int:
     """The number of this process; 0 where it is alone."""
+    group = joined()
+    if group is not None:
+        return group.rank
     return jax.process_index() if jax.distributed.is_initialized() else 0
 
 
 def processes() -> int:
     """How many processes there are."""
+    group = joined()
+    if group is not None:
+        return group.size
     return jax.process_count() if jax.distributed.is_initialized() else 1
 
 
 def token() -> str:
     """A random name, the same in all processes."""
     own = np.frombuffer(secrets.token_bytes(8), np.uint32)
-    return bytes(np.asarray(_all(own)[0], np.uint32)).hex()
+    return bytes(np.asarray(gathered(own)[0], np.uint32)).hex()
 
 
 def succeeded(is_done: bool) -> list[bool]:
     """Whether each process has done something; all of them wait for each other."""
-    return [bool(x) for x in _all(np.array(is_done))]
+    return [bool(x) for x in gathered(np.array(is_done))]
 
 
-def _all(own: Any) -> Any:
+def gathered(own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """What each process has, along a new first axis."""
-    return own[None] if processes() == 1 else np.asarray(process_allgather(own))
+    if processes() == 1:
+        return own[None]
+    group = joined()
+    return _all(own) if group is None else group.gather(own)
+
+
+def _all(own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.asarray(process_allgather(own))
 
 
 def own_parts(value: jax.Array) -> Iterator[tuple[tuple[int, ...], Any]]:

@@ -20,8 +20,12 @@ SCOPE = "graphc_node_"
 """How the name of a scope begins; its number follows."""
 
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) .*\{$")
-_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = (.*)$")
+_INSTRUCTION = re.compile(r"^\s+(ROOT )?%?([\w.-]+) = (.*)$")
 _HELD = re.compile(r"\b(?:calls|to_apply)=%?([\w.-]+)")
+_APPLIED = re.compile(
+    r"\b(?:calls|to_apply|body|condition|true_computation|false_computation)=%?([\w.-]+)"
+    r"|\bbranch_computations=\{([^}]*)\}"
+)
 _NAME = re.compile(r'op_name="([^"]*)"')
 _NUMBER = re.compile(rf"{SCOPE}(\d+)")
 _ARRAY = re.compile(r"\b(pred|[a-z]+(\d+)\w*)\[([\d,]*)\]")
@@ -59,20 +63,27 @@ class ProgramText:
     Attributes:
         lines: What follows the name of each instruction.
         members: The instructions of each computation.
-        entry: Those of the computation that is the program itself.
+        roots: The instruction of each whose result is its own.
+        homes: The computation of each instruction.
+        entry: The computation that is the program itself.
     """
 
     def __init__(self, text: str) -> None:
         self.lines: dict[str, str] = {}
         self.members: dict[str, list[str]] = {}
-        self.entry: list[str] = []
-        current: list[str] = []
+        self.roots: dict[str, str] = {}
+        self.homes: dict[str, str] = {}
+        self.entry = current = ""
         for line in text.splitlines():
             if found := _INSTRUCTION.match(line):
-                self.lines[found[1]] = found[2]
-                current.append(found[1])
+                is_root, name, self.lines[found[2]] = found.groups()
+                self.members[current].append(name)
+                self.homes[name] = current
+                if is_root:
+                    self.roots[current] = name
             elif opened := _COMPUTATION.match(line):
-                current = self.members.setdefault(opened[2], [])
+                current = opened[2]
+                self.members[current] = []
                 self.entry = current if opened[1] else self.entry
 
     def call(self, name: str) -> tuple[str, list[str]]:
@@ -86,6 +97,20 @@ class ProgramText:
     def held(self, name: str) -> list[str]:
         """The instructions of the computations that an instruction applies."""
         return [x for held in _HELD.findall(self.lines[name]) for x in self.members.get(held, ())]
+
+    def applied(self, name: str) -> list[str]:
+        """The computations that an instruction applies: of a branch in order, of a loop both."""
+        found = _APPLIED.findall(self.lines[name])
+        return [x.strip(" %") for one, many in found for x in (many.split(",") if many else [one])]
+
+    @cached_property
+    def callers(self) -> dict[str, list[str]]:
+        """The instructions that apply each computation."""
+        found: dict[str, list[str]] = {}
+        for name in self.lines:
+            for computation in self.applied(name):
+                found.setdefault(computation, []).append(name)
+        return found
 
     @cached_property
     def users(self) -> dict[str, list[str]]:

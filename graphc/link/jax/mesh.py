@@ -267,11 +267,11 @@ class Layout:
             return _constrained(x, NamedSharding(self.mesh, own.spec))
         return x
 
-    def constrained(self, x: Any, sharding: Sharding) -> Any:
+    def constrained(self, x: Any, sharding: Sharding, subject: str = "shard") -> Any:
         """An array that the compiled program divides so."""
         if len(sharding) != x.ndim:
             return x  # the program says what it expected
-        named = self.named(sharding, shape=x.shape, subject="shard")
+        named = self.named(sharding, shape=x.shape, subject=subject)
         return _constrained(x, named)
 
     def anyhow(self, x: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphc.errors import OperationError
 from graphc.ir import Graph, Node, Pick, TensorType, TupleType, is_complex, numpy_dtype
+from graphc.ir.walk import nodes_within
 from graphc.link.backend import Backend, Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
@@ -28,16 +29,18 @@ from graphc.link.mlx.arrays import (
     untransformed,
 )
 from graphc.link.mlx.compiler import prepare_compiler
+from graphc.link.mlx.distributed import lost_process
 from graphc.link.mlx.gaps import GAPS, NARROWER
 from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.kernels import ends_kernel
 from graphc.link.mlx.pure import transformable
-from graphc.link.mlx.segments import Segments, driven_steps
+from graphc.link.mlx.segments import CompiledFunction, Segments, driven_steps
 from graphc.link.mlx.watch import Call, Watch
 from graphc.link.program import Program
 from graphc.link.transformable import Transformable
 from graphc.tensor.arrays.index import Index, IndexUpdate
 from graphc.tensor.arrays.select import CheckedIndices
+from graphc.tensor.core.all_sum import AllReduce
 from graphc.tensor.core.shape import Length, Shape
 
 
@@ -84,8 +87,7 @@ def compile(
         return _own(segments.run(*values), arguments)
 
     direct = segments.direct
-    run = direct.run if direct and not known else None
-    constants = direct.constants if direct else ()
+    run, constants = _direct(direct, segments.program.graph) if direct and not known else (None, ())
 
     def execute(*arguments: Any) -> Any:
         arrays = [x if type(x) is mx.array else device_array(x) for x in arguments]
@@ -98,10 +100,19 @@ def compile(
                 mx.eval(found)
             except (ValueError, OperationError) as error:
                 raise untransformed(error) from error.__cause__
+            except RuntimeError as error:
+                raise lost_process(error) from error.__cause__
         call.record()
         return found[0] if spec.single else found
 
     return _on_device(execute, device) if device else execute
+
+
+def _direct(function: CompiledFunction, graph: Graph) -> tuple[Callable[..., Any], Sequence[Any]]:
+    """What runs a function of a graph, and the constants that it takes besides."""
+    if any(isinstance(node.op, AllReduce) for node in nodes_within(graph.nodes)):
+        return function, ()  # it agrees with other processes
+    return function.run, function.constants
 
 
 def _own(found: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
@@ -142,6 +153,12 @@ class MLXBackend(Backend):
     def own_dtype(self, type: TensorType) -> Any:
         """MLX's dtype of that type."""
         return dtype_of(type.dtype)
+
+    def portable(self, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The options with a device by its name: MLX's own cannot be pickled."""
+        given = options.get("device")
+        is_named = given is None or isinstance(given, str)
+        return options if is_named else {**options, "device": device_of(options).type.name}
 
     def stand_ins(self, options: Mapping[str, Any]) -> Mapping[str, str]:
         """Narrower dtypes, where the options choose them: GPUs have no 64-bit floats."""

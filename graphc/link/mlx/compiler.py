@@ -59,11 +59,7 @@ def _trust_kernels() -> None:
     if problem is None:
         return
     found, remedy = problem
-    private = config.cache_dir and config.cache_dir / "mlx-kernels"
-    if private is None or _made_problem(private) or _problem(private):
-        private = Path(tempfile.mkdtemp(prefix="graphc-"))
-        atexit.register(shutil.rmtree, private, ignore_errors=True)
-    os.environ["TMPDIR"] = str(private)
+    private = _moved("mlx-kernels")
     warnings.warn(
         f"mode='MLX': {found}, where MLX loads compiled kernels from: others could have it run "
         f"theirs. The temporary directory of this process is now {private}. To keep kernels where "
@@ -71,6 +67,25 @@ def _trust_kernels() -> None:
         RuntimeWarning,
         stacklevel=frames_up(),
     )
+
+
+def keep_kernels_apart(process: int) -> None:
+    """Give one of several processes kernels of its own, for which its temporary directory moves.
+
+    MLX writes them without a lock, and such processes come to the same ones at the same time.
+    """
+    if mx.default_device().type == mx.cpu:
+        _moved(f"mlx-kernels-{process}")
+
+
+def _moved(name: str) -> Path:
+    """A temporary directory for this user alone, from now on that of the process."""
+    private = config.cache_dir and config.cache_dir / name
+    if private is None or _made_problem(private) or _problem(private):
+        private = Path(tempfile.mkdtemp(prefix="graphc-"))
+        atexit.register(shutil.rmtree, private, ignore_errors=True)
+    os.environ["TMPDIR"] = str(private)
+    return private
 
 
 def new_kernels(since: float) -> int:

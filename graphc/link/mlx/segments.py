@@ -21,6 +21,7 @@ from graphc.ir import Constant, Input, Node, Op, Pick
 from graphc.link.backend import Backend
 from graphc.link.mlx.arrays import LIMIT, Trace, bounded, device_array, device_of, key_of, tracing
 from graphc.link.mlx.compiler import prepare_compiler
+from graphc.link.mlx.distributed import agree, noting
 from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.watch import watching
 from graphc.link.program import Program, Step
@@ -75,6 +76,7 @@ class CompiledFunction:
         function: Takes arrays, and gives a list of them.
         constants: The values, by key.
         shapes: Those of the arrays that it was traced for.
+        exchanges: For shapes for which it has sums over processes, what these are of.
     """
 
     def __init__(
@@ -85,6 +87,7 @@ class CompiledFunction:
     ) -> None:
         self.function = function
         self.shapes: set[Any] = set()
+        self.exchanges: dict[Any, str] = {}
         self.is_compiled = options.get("compile", True)
         self.keys = tuple(constants)
         with tracing(None):
@@ -103,13 +106,20 @@ class CompiledFunction:
             watch.compiles()
         known = len(arrays) - len(self.keys)
         constants = dict(zip(self.keys, arrays[known:], strict=True))
-        with tracing(Trace(constants) if self.is_compiled else None):
+        with tracing(Trace(constants) if self.is_compiled else None), noting() as exchanges:
             found = [device_array(y) for y in self.function(*arrays[:known])]
+        if exchanges:
+            self.exchanges[shapes] = "; ".join(exchanges)
         self.shapes.add(shapes)
         return found
 
     def __call__(self, *arrays: Any) -> Any:
-        return self.run(*arrays, *self.constants)
+        arrays = (*arrays, *self.constants)
+        found = self.run(*arrays)
+        # Of a function that the user's code transforms, nothing is known to be called.
+        if self.exchanges and watching() is not None:
+            agree(self.exchanges[tuple([x.shape for x in arrays])])
+        return found
 
 
 @dataclass

@@ -36,16 +36,14 @@ def compile(
     run: Callable[..., Any]
 
     def first(*arguments: Any) -> Any:
-        """The results, once the program is written out."""
+        """The results, once there is the program."""
         nonlocal run
         seconds = None
         with lock:
             if run is first:
                 start = perf_counter()
-                made = program()
-                made.write()
+                run = program().run
                 seconds = perf_counter() - start
-                run = made.run
         if seconds is not None:
             context.record("compile", [x.shape for x in arguments], {}, seconds)
         return run(*arguments)

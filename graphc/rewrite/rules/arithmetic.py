@@ -34,7 +34,7 @@ def sqrt_of_sum_of_squares(a: Tensor, b: Tensor) -> Equation:
     return Equation(sqrt(square(a) + square(b)), hypot(a, b))
 
 
-@rewrite("stabilize", add, subtract, dtypes=is_float)
+@rewrite("stabilize", add, subtract, beside=(add, subtract), dtypes=is_float)
 def square_of_difference(node: Node, op: object) -> Node | None:
     """``x² + y² - 2 x y``, a distance squared, is lost to rounding where x is near y.
 

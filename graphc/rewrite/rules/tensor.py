@@ -17,7 +17,7 @@ def constants_folded(node: Node, op: Op) -> Node | None:
     for x in node.inputs:
         if type(x.op) is not Constant:
             return None
-    if isinstance(op, Constant):
+    if isinstance(op, Constant) or not op.folds:
         return None
     wanted = node.type
     if not (isinstance(wanted, TensorType) and wanted.is_static):

@@ -224,7 +224,8 @@ def broadcast_shapes(op: str, types: Sequence[TensorType]) -> Shape:
     return tuple(lengths)
 
 
-def broadcast_checks(types: Sequence[TensorType]) -> list[Check]:
+@lru_cache(4096)
+def broadcast_checks(types: tuple[TensorType, ...]) -> Sequence[Check]:
     """Return pairs of lengths to compare at run time, where a type leaves one unknown."""
     first = types[0]
     if all(t is first for t in types):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from graphc.ir import OPEN, Node, Op, TensorType
+from graphc.ir import OPEN, Node, Op, TensorType, encode
 from graphc.lazy import provided
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor
 
@@ -19,12 +19,17 @@ class Shard(Op):
 
     Attributes:
         sharding: An entry for each axis.
+        role: What it is besides, in messages: a field of an implicit array, or a variable's value.
     """
 
     sharding: tuple[str | tuple[str, ...] | None, ...]
+    role: str = field(default="", compare=False, repr=False)
 
     rearranges = True
     name = "shard"
+
+    def token(self) -> str:
+        return f"shard({encode(self.sharding)})"
 
     def infer(self, x: TensorType) -> TensorType:
         return x
@@ -50,6 +55,8 @@ def shard(x: TensorLike, sharding: Any) -> Tensor:
     Without a mesh it is the array itself, on every backend. Gradients with respect to it are
     divided in the same way. On JAX it is ``jax.lax.with_sharding_constraint``.
 
+    An implicit array stays one: its fields are divided as its class says.
+
     Args:
         x: Any shape and dtype.
         sharding: For each axis the name of an axis of the mesh, a tuple of names, None for an axis
@@ -60,8 +67,9 @@ def shard(x: TensorLike, sharding: Any) -> Tensor:
         An array of x's type.
 
     Raises:
-        ShardingError: An axis of the mesh occurs twice, or there are more entries than axes; when
-            a function is compiled: the mesh has no such axis, or a length cannot be divided.
+        ShardingError: An axis of the mesh occurs twice, there are more entries than axes, or an
+            implicit array cannot be divided so; when a function is compiled: the mesh has no such
+            axis, or a length cannot be divided.
 
     Example:
         >>> import graphc.tensor as gt
@@ -73,5 +81,9 @@ def shard(x: TensorLike, sharding: Any) -> Tensor:
     x = as_tensor(x)
     if sharding is None:
         return x
+    subject = f"shard({x!r})"
+    if hasattr(type(x), "array"):  # an implicit one
+        constrained = provided(__name__, "constrained")
+        return as_tensor(constrained(x.array, sharding, subject))  # type: ignore[attr-defined]
     declared = provided(__name__, "declared_sharding")
-    return Tensor.make(Shard(declared(sharding, x.type.shape, f"shard({x!r})")), x)
+    return Tensor.make(Shard(declared(sharding, x.type.shape, subject)), x)

@@ -16,6 +16,7 @@ from graphc.errors import AxisError, DTypeError, ShapeError, SymbolicValueError,
 from graphc.ir import (
     TINY,
     Constant,
+    Input,
     Leaf,
     Node,
     Op,
@@ -43,7 +44,7 @@ from graphc.tensor.core.dispatch import (
     arguments_for,
     whole_arguments,
 )
-from graphc.tensor.core.equality import is_elementwise
+from graphc.tensor.core.equality import is_elementwise, same, warn_if_compared
 from graphc.tensor.core.methods import Methods, add_method
 from graphc.tensor.core.runtime import Runtime, SupportsArray
 
@@ -159,10 +160,10 @@ class Tensor(Methods):
     # Type checkers are told bool, and so show where elementwise equality was meant.
 
     def __eq__(self, other: object) -> bool:
-        return TABLE["equal"](self, other) if is_elementwise() else self is other
+        return TABLE["equal"](self, other) if is_elementwise() else same(self, other)
 
     def __ne__(self, other: object) -> bool:
-        return TABLE["not_equal"](self, other) if is_elementwise() else self is not other
+        return TABLE["not_equal"](self, other) if is_elementwise() else not same(self, other)
 
     __hash__ = Node.__hash__
 
@@ -397,7 +398,7 @@ class Tensor(Methods):
         """
         if isinstance(self.op, Constant | Leaf) or getattr(self.op, "is_shared", False):
             return self
-        sharding = getattr(self.op, "sharding", None)
+        sharding = self.op.sharding if isinstance(self.op, Input) else None
         return Tensor.input(self.type, name or self.name, sharding)
 
     def dprint(self, **options: Any) -> str | None:
@@ -567,6 +568,7 @@ def _short(value: Any) -> str:
 
 def _scalar_dtype(value: Scalar) -> str:
     if isinstance(value, bool):
+        warn_if_compared(value)
         return "bool"
     if isinstance(value, int):
         return "int64"
@@ -662,6 +664,7 @@ def _number(x: Any) -> Any:
 
 def _with_weak(dtype: str, x: Scalar) -> str:
     if isinstance(x, bool):
+        warn_if_compared(x)
         return dtype
     if isinstance(x, int):
         return "int64" if dtype == "bool" else dtype

@@ -1,8 +1,15 @@
-"""Products with packed codes by ``mx.quantized_matmul``, whose layout they have."""
+"""Products with packed codes: ``mx.quantized_matmul``, or what is faster on MLX's processor.
+
+MLX has no kernel for NF4 and none for float64, and on the processor a slow one where words are of
+w's columns, which adds one number after the other. There codes are decoded by a table of the 256
+bytes, which ``mx.take_along_axis`` reads in a few instructions; sums are along axes over which
+neighbours stay neighbours, so that they are made of several numbers at once.
+"""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,30 +17,52 @@ import mlx.core as mx
 import numpy as np
 
 from graphc.implicit.quantized import QuantizedMatmul
-from graphc.implicit.quantized.coding import NORMAL_FLOATS
+from graphc.implicit.quantized.coding import GROUP_SIZES, NORMAL_FLOATS, WORD, Coding
 from graphc.link.mlx.backend import backend
 
-BLOCK = 2**18
-"""So many elements of a kind that MLX does not have are decoded at a time: 1 MB of float32."""
+BLOCK = 2**19
+"""So many elements are decoded at a time, 2 MB of float32. MLX may be some ten blocks ahead."""
+
+MOST_IN_GROUP = max(GROUP_SIZES)
+"""So many columns at least are in words that were turned."""
+
+BYTE = 8
+"""The bits of a byte."""
+
+WIDE = 64
+"""The bits of a word that MLX moves as fast as one of 32."""
+
+FEW = 4
+"""So many rows of x are multiplied with words of w's columns as these lie."""
 
 
 @backend.lower(QuantizedMatmul)
 def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> Any:
     """A sign is a code of one bit, of two magnitudes and a bias of minus one."""
-    rows, words = packed.shape[-2:]
-    n = rows if op.transposed else words * op.coding.per_word
+    coding, (rows, words) = op.coding, packed.shape[-2:]
+    n = rows if op.transposed else words * coding.per_word
     shape = (*x.shape[:-1], n)
     if 0 in (*shape, x.shape[-1]):
         return mx.zeros(shape, x.dtype)
     if op.kind == "1bit":
         (scales,) = parts
-        parts = (scales * 2, -scales)
-    if op.kind == "nf4" or (op.bits == 1 and not _has_single_bits()):
-        return _by_blocks(op, x, packed, *parts)
-    scales, biases = parts
-    return mx.quantized_matmul(
-        x, packed, scales, biases, op.transposed, group_size=op.group_size, bits=op.bits
-    )
+        coding, parts = Coding("affine", 1, op.group_size), (scales * 2, -scales)
+    on_cpu = mx.default_device().type == mx.cpu
+    if _has_kernel(coding, x) and not (op.transposed and on_cpu):
+        return _by_kernel(coding, op.transposed, x, packed, *parts)
+    # Narrow numbers are added up in float32.
+    wide = mx.float64 if x.dtype == mx.float64 else mx.float32
+    numbers = [part.astype(wide) for part in parts]
+    way = _way(coding, op.transposed, on_cpu, x)
+    arrays = [array.reshape(-1, *array.shape[-2:]) for array in (x.astype(wide), packed, *numbers)]
+    found = [way(coding, *[array[i] for array in arrays]) for i in range(arrays[0].shape[0])]
+    return mx.stack(found).reshape(shape).astype(x.dtype)
+
+
+def _has_kernel(coding: Coding, x: Any) -> bool:
+    """Whether MLX multiplies with codes of this kind and numbers of x's dtype."""
+    known = coding.bits > 1 or _has_single_bits()
+    return coding.kind == "affine" and x.dtype != mx.float64 and known
 
 
 @cache
@@ -48,31 +77,191 @@ def _has_single_bits() -> bool:
     return True
 
 
-def _by_blocks(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> Any:
-    """Some rows of words decoded at a time."""
-    rows = packed.shape[-2]
-    per_row = math.prod(packed.shape[:-2]) * packed.shape[-1] * op.coding.per_word
-    step = max(1, BLOCK // per_row)
-    found = []
-    for start in range(0, rows, step):
-        some = slice(start, start + step)
-        block = _decoded(op, *[part[..., some, :] for part in (packed, *parts)])
-        block = mx.swapaxes(block, -1, -2) if op.transposed else block
-        found.append(mx.matmul(x if op.transposed else x[..., some], block))
-    if op.transposed:
-        return mx.concatenate(found, -1)
-    return sum(found[1:], found[0])
+def _by_kernel(
+    coding: Coding, transposed: bool, x: Any, packed: Any, scales: Any, biases: Any
+) -> Any:
+    return mx.quantized_matmul(
+        x, packed, scales, biases, transposed, group_size=coding.group_size, bits=coding.bits
+    )
 
 
-def _decoded(op: QuantizedMatmul, packed: Any, scales: Any, biases: Any = None) -> Any:
-    coding = op.coding
-    shifts = mx.arange(0, 32, op.bits).astype(mx.uint32)
-    codes = mx.right_shift(packed[..., None], shifts) & (2**op.bits - 1)
-    if op.kind == "nf4":
-        values = mx.take(mx.array(np.array(NORMAL_FLOATS, "float32")), codes).astype(scales.dtype)
-    else:
-        values = codes.astype(scales.dtype)
-    groups = mx.reshape(values, (*scales.shape, coding.group_size)) * scales[..., None]
+def _way(coding: Coding, transposed: bool, on_cpu: bool, x: Any) -> Callable[..., Any]:
+    """The product of two matrices that is fastest for so many rows of x."""
+    few = x.shape[-2] <= (FEW if coding.bits < BYTE else FEW // 2)
+    if not transposed:
+        return _by_rows
+    if on_cpu and few:
+        return _by_tables if coding.bits < BYTE else _by_sums
+    return _by_turned_words if on_cpu and x.dtype != mx.float64 else _by_columns
+
+
+# Decoding.
+
+
+@cache
+def _numbers(kind: str, bits: int) -> np.ndarray[Any, Any]:
+    """The numbers of the codes in each of the 256 bytes, (256, codes in a byte), of float32."""
+    codes = np.arange(2**BYTE)[:, None] >> np.arange(0, BYTE, bits) & 2**bits - 1
+    numbers = np.array(NORMAL_FLOATS if kind == "nf4" else range(2**bits), "float32")
+    found: np.ndarray[Any, Any] = numbers[codes]
+    return found
+
+
+def _decoded(coding: Coding, words: Any, dtype: Any) -> Any:
+    """The numbers of the codes in rows of words, (rows, groups, codes), before they are scaled."""
+    bytes_, shape = words.view(mx.uint8), (words.shape[0], -1, coding.group_size)
+    numbers = _numbers(coding.kind, coding.bits)
+    if coding.bits == BYTE:
+        return bytes_.astype(dtype).reshape(shape)
+    # Two of float32 are read at once, as one number of 64 bits.
+    pairs = np.ascontiguousarray(numbers.reshape(len(numbers), -1, 2).swapaxes(0, 1)).view("int64")
+    flat = bytes_.reshape(-1)
+    found = [mx.take_along_axis(mx.array(pair[:, 0]), flat, 0).view(mx.float32) for pair in pairs]
+    y = found[0] if len(found) == 1 else mx.stack([part.reshape(-1, 2) for part in found], 1)
+    return y.reshape(shape).astype(dtype)
+
+
+def _repeated(x: Any, axis: int, count: int) -> Any:
+    """Each part as many times, along a new axis.
+
+    ``mx.compile`` fuses no view with a product, which would be made one number at a time then.
+    """
+    x = mx.contiguous(x)
+    strides = [1]
+    for length in reversed(x.shape[1:]):
+        strides.insert(0, strides[0] * length)
+    shape = [*x.shape[:axis], count, *x.shape[axis:]]
+    return mx.as_strided(x, shape, [*strides[:axis], 0, *strides[axis:]])
+
+
+def _scaled(coding: Coding, packed: Any, scales: Any, biases: Any = None) -> Any:
+    """The numbers that rows of words stand for."""
+    y = _decoded(coding, packed, scales.dtype) * _repeated(scales, 2, coding.group_size)
     if biases is not None:
-        groups = groups + biases[..., None]
-    return mx.reshape(groups, (*packed.shape[:-1], packed.shape[-1] * coding.per_word))
+        y = y + _repeated(biases, 2, coding.group_size)
+    return y.reshape(packed.shape[0], -1)
+
+
+def _blocks(size: int, rows: int, *arrays: Any) -> Iterator[tuple[Any, ...]]:
+    """Rows of arrays of which a block has so many elements, some at a time."""
+    step = max(1, BLOCK // size)
+    for start in range(0, rows, step):
+        yield tuple(array[start : start + step] for array in arrays)
+
+
+def _sum(terms: Any) -> Any:
+    first, *others = terms
+    return sum(others, first)
+
+
+# Products of matrices, each of x (m, k) and words of w's rows or columns, with their numbers.
+
+
+def _by_rows(coding: Coding, x: Any, packed: Any, *numbers: Any) -> Any:
+    """Some rows of w at a time; one row of x is summed over, as a product of a few rows is slow."""
+    rows, n = packed.shape[0], packed.shape[1] * coding.per_word
+    if x.shape[0] > 1 or len(numbers) > 1:
+        blocks = _blocks(n, rows, mx.swapaxes(x, 0, 1), packed, *numbers)
+        return _sum(mx.swapaxes(of, 0, 1) @ _scaled(coding, *some) for of, *some in blocks)
+    (scales,) = numbers
+    blocks = _blocks(n, rows, packed, mx.reshape(x, (rows, 1)) * scales)
+    size = coding.group_size
+    terms = (
+        (_decoded(coding, some, x.dtype) * _repeated(by, 2, size)).sum(0) for some, by in blocks
+    )
+    return _sum(terms).reshape(1, n)
+
+
+def _by_columns(coding: Coding, x: Any, packed: Any, *numbers: Any) -> Any:
+    """Some columns of w at a time."""
+    blocks = _blocks(x.shape[1], packed.shape[0], packed, *numbers)
+    return mx.concatenate([x @ mx.swapaxes(_scaled(coding, *some), 0, 1) for some in blocks], 1)
+
+
+def _by_sums(coding: Coding, x: Any, packed: Any, scales: Any, *biases: Any) -> Any:
+    """Each column of w times x, and the sums over groups."""
+    m, (n, groups) = x.shape[0], scales.shape
+    rows = x.reshape(m, groups, coding.group_size)
+    found = []
+    for words, by in _blocks(x.shape[1], n, packed, scales):
+        codes = _decoded(coding, words, x.dtype)
+        found.append(
+            mx.stack([((codes * _repeated(row, 0, len(by))).sum(-1) * by).sum(-1) for row in rows])
+        )
+    return _with_biases(mx.concatenate(found, 1), coding, x, *biases)
+
+
+def _by_tables(coding: Coding, x: Any, packed: Any, scales: Any, *biases: Any) -> Any:
+    """Sums of what the codes in a byte add to a product, which a table has for each place of one.
+
+    A table has the products of 256 bytes with the elements of x at its place.
+    """
+    m, (n, groups) = x.shape[0], scales.shape
+    numbers = mx.array(np.ascontiguousarray(_numbers(coding.kind, coding.bits).T), x.dtype)
+    places = packed.shape[1] * (WORD // BYTE)
+    tables = x.reshape(m, places, -1) @ numbers
+    width = WIDE if packed.shape[1] % 2 == 0 else WORD
+    lanes = width // BYTE
+    tables = tables.reshape(m, places // lanes, lanes, -1)
+    found = []
+    for words, by in _blocks(m * places, n, packed, scales):
+        wide = words.view(mx.uint64) if width == WIDE else words
+        bytes_ = mx.contiguous(mx.swapaxes(wide, 0, 1)).view(mx.uint8)
+        index = mx.swapaxes(bytes_.reshape(places // lanes, -1, lanes), 1, 2)
+        index = mx.broadcast_to(index, (m, *index.shape))
+        sums = mx.take_along_axis(tables, index, 3).reshape(m, groups, places // groups, -1).sum(2)
+        found.append((sums * mx.swapaxes(by, 0, 1)).sum(1))
+    return _with_biases(mx.concatenate(found, 1), coding, x, *biases)
+
+
+def _with_biases(y: Any, coding: Coding, x: Any, biases: Any = None) -> Any:
+    """Add the product of biases, each of which belongs to a group."""
+    if biases is None:
+        return y
+    sums = x.reshape(x.shape[0], -1, coding.group_size).sum(-1)
+    return y + sums @ mx.swapaxes(biases, 0, 1)
+
+
+# Words turned.
+
+
+def _by_turned_words(coding: Coding, x: Any, packed: Any, scales: Any, *biases: Any) -> Any:
+    """The product with words of w's rows, group by group of what is summed over, then scaled."""
+    (n, groups), size = scales.shape, coding.group_size
+    more = -n % MOST_IN_GROUP
+    words = _turned(mx.pad(packed, [(0, more), (0, 0)]) if more else packed, coding.bits)
+    words = words.reshape(groups, size, -1)
+    rows = mx.swapaxes(x.reshape(x.shape[0], groups, size), 0, 1)
+    factors = mx.expand_dims(mx.contiguous(mx.swapaxes(scales, 0, 1)), 1)
+    if coding.kind == "affine":
+        ones = mx.ones((groups, size, (n + more) // MOST_IN_GROUP), x.dtype)
+        plain = replace(coding, group_size=MOST_IN_GROUP)
+        sums = _by_kernel(plain, False, rows, words, ones, mx.zeros_like(ones))
+        return _with_biases((sums[..., :n] * factors).sum(0), coding, x, *biases)
+    blocks = _blocks(size * (n + more), groups, rows, words, factors)
+    return _sum(
+        ((row @ _decoded(coding, some, x.dtype).reshape(*some.shape[:2], -1))[..., :n] * by).sum(0)
+        for row, some, by in blocks
+    )
+
+
+def _turned(packed: Any, bits: int) -> Any:
+    """Words of a matrix's columns, given those of its rows.
+
+    Squares of as many rows as a word has codes are transposed by halves: in each step, halves of
+    two words change places.
+    """
+    wide, bits_of_word = (packed, WORD) if packed.shape[1] % 2 else (packed.view(mx.uint64), WIDE)
+    (rows, words), size, dtype = wide.shape, bits_of_word // bits, wide.dtype
+    squares = mx.contiguous(wide.reshape(rows // size, size, words).transpose(1, 2, 0))
+    lines, half = [squares[i] for i in range(size)], size // 2
+    while half:
+        firsts = [i for i in range(size) if not i & half]
+        mask = mx.array(sum((2**bits - 1) << bits * i for i in firsts), dtype)
+        shift = mx.array(bits * half, dtype)
+        for i in firsts:
+            a, b = lines[i], lines[i + half]
+            change = (mx.right_shift(a, shift) ^ b) & mask
+            lines[i], lines[i + half] = a ^ mx.left_shift(change, shift), b ^ change
+        half //= 2
+    return mx.stack(lines, 1).reshape(words * size, rows // size).view(mx.uint32)

@@ -13,7 +13,7 @@ from graphc.loop.branch import Switch
 
 @backend.lower(Switch)
 def switch(op: Switch, index: Any, *values: Any) -> Any:
-    """The chosen branch as straight-line text."""
+    """The chosen branch, run as a program of its own."""
     return _program(op.chosen(index)).run(*values)
 
 

@@ -14,7 +14,7 @@ from graphc.loop.loop import Loop
 
 @backend.lower(Loop)
 def loop(op: Loop, *values: Any) -> Any:
-    """The step as straight-line text."""
+    """The step, run as a program for each of them."""
     return op.run(naming_step(op.title, _program(op.step).run, numbered=True), values)
 
 

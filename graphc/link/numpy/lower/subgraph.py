@@ -13,7 +13,7 @@ from graphc.loop.subgraph import Subgraph
 
 @backend.lower(Subgraph)
 def subgraph(op: Subgraph, *values: Any) -> Any:
-    """The graph as straight-line text."""
+    """The graph, run as a program of its own."""
     return _program(op.graph).run(*values)
 
 

@@ -1,0 +1,9 @@
+"""Graphs and compiled functions outside of a process: as text, and as files."""
+
+from graphc.export.read import deserialize
+from graphc.export.write import GraphText, serialize
+from graphc.lazy import listing
+
+__all__ = ["GraphText", "deserialize", "serialize"]
+
+__dir__ = listing(globals())  # without the files of the folder

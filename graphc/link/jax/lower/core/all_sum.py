@@ -1,0 +1,34 @@
+"""Sums over processes: JAX's arrays over a mesh are whole, and one program is for all processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from graphc.errors import ArgumentError, DistributedError
+from graphc.link.jax.backend import backend
+from graphc.link.jax.mesh import current
+from graphc.tensor.core.all_sum import AllMean, AllReduce, AllSum, joined
+
+
+@backend.lower(AllSum)
+@backend.lower(AllMean)
+def all_sum(op: AllReduce, x: Any) -> Any:
+    """The array itself, where it is whole."""
+    if getattr(jax.sharding.get_abstract_mesh(), "manual_axes", ()):
+        raise ArgumentError(
+            f"{op.name} within jax.shard_map, where each device has a part of its own.",
+            "Leave it out of the graph, and apply jax.lax.psum to what f.pure returns; or leave "
+            "shard_map out, and give the mode the mesh.",
+        )
+    group = joined()
+    if group is not None and group.backend != "JAX":
+        op.refuse_others("JAX")
+    if current() is None and jax.process_count() > 1:
+        raise DistributedError(
+            f"{op.name} without a mesh, in process {jax.process_index()} of "
+            f"{jax.process_count()}: each would have the sum of its own arrays alone.",
+            "Compile it for Mode('JAX', mesh=...), a mesh over the devices of all of them.",
+        )
+    return x
