@@ -5,7 +5,8 @@ every setting of JAX. Where it would trace, the executable that another process 
 arguments is loaded instead. A loaded executable takes arrays of one shape, dtype and device and
 knows no settings; where it does not apply, another is found, loaded or compiled. ``jax.jit`` does
 not ask again where it has traced, as for the same arrays on another device: such compilations are
-not recorded.
+not recorded. Where arguments may be NumPy's or JAX's by turns, over a mesh, what was compiled is
+called itself, like a loaded executable: ``jax.jit`` would compile it for both.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ class CacheEntry:
 
     Attributes:
         run: Takes the arguments of such calls.
-        loaded: Whether it was loaded, and not compiled here.
+        traces: Whether it is ``jax.jit``, which traces where it has to.
     """
 
     run: Executable
-    loaded: bool
+    traces: bool
 
 
 class Executables:
@@ -200,9 +201,9 @@ class Executables:
         if entry is None:
             entry = self._new_entry(key, arguments)
         self._by_shapes[_shapes(arguments)] = entry
-        if entry.loaded and not self._applies():
-            return self._inner(*arguments)
-        return entry.run(*arguments) if entry.loaded else self._jit(entry, arguments)
+        if entry.traces:
+            return self._jit(entry, arguments)
+        return entry.run(*arguments) if self._applies() else self._inner(*arguments)
 
     def _last_called(self, entry: CacheEntry, arguments: Sequence[Any]) -> CacheEntry | None:
         """The entry that a call went to, where ``entry`` is the right one."""
@@ -212,12 +213,12 @@ class Executables:
 
     def _failed(self, failed: Exception, entry: CacheEntry, arguments: Sequence[Any]) -> Any:
         """Raise the error of the right executable; where JAX looks for NaNs, as ``jit`` does."""
-        if entry.loaded and (settings.jax_debug_nans or settings.jax_debug_infs):
+        if not entry.traces and (settings.jax_debug_nans or settings.jax_debug_infs):
             return self._inner(*arguments)
         raise failed
 
     def _applies(self) -> bool:
-        """Whether a loaded executable does what ``jax.jit`` would."""
+        """Whether an executable does what ``jax.jit`` would."""
         return self.pure or trace_state() == UNTRACED
 
     def _jit(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
@@ -278,8 +279,12 @@ class Executables:
         except Exception:  # whatever JAX does not accept, it can compile
             return None
         self._record("load", arguments, perf_counter() - start)
+        return self._entry(key, loaded)
+
+    def _entry(self, key: CallKey, loaded: LoadedExecutable) -> CacheEntry:
+        """The entry of an executable, which refuses calls of other keys."""
         by = range(len(SETTINGS)) if self.foreign else [PRECISION] if loaded.precise else []
-        return CacheEntry(_guarded(loaded, key, by, pure=self.pure), loaded=True)
+        return CacheEntry(_guarded(loaded, key, by, pure=self.pure), traces=False)
 
     def _compile(
         self, key: CallKey, arguments: tuple[Any, ...]
@@ -298,7 +303,10 @@ class Executables:
             cached = settings.jax_enable_compilation_cache and settings.jax_compilation_cache_dir
             return None if cached else pack(lowered, compiled)
 
-        return CacheEntry(jitted, loaded=False), serialized
+        if self.places and key.shardings and key.devices:
+            # ``jax.jit`` would compile once more where NumPy arrays and those of JAX take turns.
+            return self._entry(key, LoadedExecutable(compiled, precise=True)), serialized
+        return CacheEntry(jitted, traces=True), serialized
 
     def _record(self, kind: Any, arguments: tuple[Any, ...], seconds: float) -> None:
         self.context.record(kind, self.known.shapes(arguments), self.known.items(), seconds)
