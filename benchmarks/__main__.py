@@ -23,14 +23,17 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     implicit_matmul,
     implicit_tracing,
     imports,
+    lengths,
     loops,
     mlx,
     mlx_loops,
     pymc_chains,
     pytensor,
     rewrite,
+    scaling,
     sharding,
     steady,
+    toeplitz,
     warm,
 )
 from benchmarks.table import BENCHMARKS, show, write

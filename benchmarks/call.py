@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ import graphc
 import graphc.tensor as gt
 from benchmarks.table import Line, benchmark
 from benchmarks.timing import agree, compared
+from graphc.link.program import WORTH_WRITING
 
 TARGET = 1.15
 
@@ -72,6 +74,33 @@ def several_inputs() -> Iterator[Line]:
         arrays = [jnp.full(10, i, "float32") for i in range(n)]
         yield line(f"{n} inputs and outputs, device arrays", f, hand, *arrays)
         yield line(f"{n} inputs and outputs, NumPy arrays", f, hand, *map(np.asarray, arrays))
+
+
+def ten_operations(np: Any, x: Any, y: Any) -> Any:
+    """Elementwise, each on one or two before."""
+    a = x * y
+    c = np.exp(a + x)
+    e = np.tanh(c - y)
+    g = e * c + a
+    return np.sin(g) * e - g
+
+
+@benchmark("call numpy")
+def numpy_statements() -> Iterator[Line]:
+    x, y = gt.vectors("x", "y")
+    f = graphc.function([x, y], ten_operations(gt, x, y), mode="NUMPY")
+    a, b = np.linspace(0, 1, 10), np.linspace(1, 2, 10)
+    for _ in range(WORTH_WRITING):
+        f(a, b)
+
+    @np.errstate(all="ignore")
+    def quiet(x: Any, y: Any) -> Any:
+        return ten_operations(np, x, y)
+
+    agree(f(a, b), quiet(a, b), rtol=1e-6)
+    for name, hand in (("", partial(ten_operations, np)), (" that ignore errors", quiet)):
+        ratio = compared(f, hand, a, b, blocks=100)
+        yield Line(f"call: 10 operations in NumPy, by statements{name}", ratio, 1.3)
 
 
 @benchmark("call shared")

@@ -80,16 +80,17 @@ def lines(
     packed: Sequence[Any],
     forms: tuple[Product, Product, Product | None],
     x: Any,
-    finish: Any,
+    judged: tuple[Any, float],
 ) -> Iterator[Line]:
     """One matrix again and again, and all in turn, against the dense one and the usual way."""
     product, plain, usual = forms
+    finish, target = judged
     m = x.shape[0]
     for weights, how in ((1, "hot"), (WEIGHTS, "in turn")):
         ratio = in_turns(
             lambda i: product(x, packed[i]), lambda i: plain(x, dense[i]), weights, finish
         )
-        yield Line(f"{name}, {m} rows, {how}: dense", ratio, TARGETS[m])
+        yield Line(f"{name}, {m} rows, {how}: dense", ratio, target)
         if usual is not None:
             ratio = in_turns(
                 lambda i: product(x, packed[i]), lambda i: usual(x, packed[i]), weights, finish
@@ -100,6 +101,7 @@ def lines(
 @benchmark("implicit matmul jax", long=True)
 def with_jax() -> Iterator[Line]:
     """Compiled by ``jax.jit``, packed along each axis; what XLA says that it takes besides."""
+    yield from experts_with_jax()
     plain = jax.jit(lambda x, w: x @ w)
     product = jax.jit(implicit(lambda x, w: x @ w))
     usual = jax.jit(lambda x, w: x @ w.materialize())
@@ -112,7 +114,7 @@ def with_jax() -> Iterator[Line]:
             agree(product(x, packed[0]), usual(x, packed[0]), rtol=1e-5)
             forms = (product, plain, usual)
             name = f"JAX {kind} along {axis}"
-            yield from lines(name, dense, packed, forms, x, jax.block_until_ready)
+            yield from lines(name, dense, packed, forms, x, (jax.block_until_ready, TARGETS[m]))
             found = product.lower(x, packed[0]).compile().memory_analysis()
             taken = float(found.temp_size_in_bytes)
             share = taken / w.nbytes
@@ -122,13 +124,17 @@ def with_jax() -> Iterator[Line]:
 
 @benchmark("implicit matmul mlx", long=True)
 def with_mlx() -> Iterator[Line]:
-    """Compiled by ``graphc.function``, both."""
+    """Compiled by ``graphc.function``, both.
+
+    NF4, and codes along axis -2 on the processor, MLX has no fast kernel for.
+    """
+    yield from experts_with_mlx()
     w = matrix()
     x, matrix_ = gt.matrix("x", dtype="float32"), gt.matrix("w", dtype="float32")
     plain = graphc.function([x, matrix_], x @ matrix_, mode="MLX")
     dense = copies(w, WEIGHTS, mx.array)
-    for kind in KINDS:
-        q = quantize(w, kind)
+    for kind, axis in product_of(KINDS, (-1, -2)):
+        q = quantize(w, kind, axis=axis)
         symbol = gt.implicit(q, name="q")
         with materializing("error"):
             product = graphc.function([x, symbol], x @ symbol, mode="MLX")
@@ -136,23 +142,67 @@ def with_mlx() -> Iterator[Line]:
         for m in COUNTS:
             rows = mx.array(np.random.default_rng(1).standard_normal((m, ROWS)).astype("float32"))
             forms = (product, plain, None if kind == "nf4" else _usual_mlx)
-            yield from lines(f"MLX {kind}", dense, packed, forms, rows, mx.eval)
-            yield Line(
-                f"MLX {kind}, {m} rows: besides", _peak(product, rows, packed[0]), MEMORY, "MB"
-            )
+            target = TARGETS[m] if axis == -1 and kind != "nf4" else 1.5
+            name = f"MLX {kind} along {axis}"
+            yield from lines(name, dense, packed, forms, rows, (mx.eval, target))
+            share = _peak(product, (rows, packed[0]), ROWS * COLUMNS * 4)
+            yield Line(f"{name}, {m} rows: besides", share, MEMORY, "MB")
 
 
 def _usual_mlx(x: Any, q: Any) -> Any:
     w = mx.dequantize(q.packed, q.scales, q.biases, group_size=q.group_size, bits=q.bits)
-    return x @ w
+    return x @ (w.T if q.transposed else w)
 
 
-def _peak(f: Product, x: Any, q: Any) -> Ratio:
-    """The most bytes that a product takes besides its operands, against the dense matrix."""
-    mx.eval(f(x, q))
+def _peak(f: Callable[..., Any], arrays: Sequence[Any], dense: int) -> Ratio:
+    """The most bytes that a function takes besides its operands, against the dense matrix."""
+    mx.eval(f(*arrays))
     before = mx.get_active_memory()
     mx.reset_peak_memory()
-    mx.eval(f(x, q))
+    mx.eval(f(*arrays))
     taken = float(mx.get_peak_memory() - before)
-    dense = ROWS * COLUMNS * 4
     return Ratio(taken, dense, taken / dense, taken / dense)
+
+
+EXPERTS = 8
+"""So many matrices, of which an index or group sizes choose one for each of as many rows twice."""
+
+
+def _experts() -> tuple[Any, Any, Any, Any]:
+    """Dense matrices, the same packed, rows, and the matrix of each, in order."""
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((EXPERTS, 256, 1024)).astype("float32")
+    x = rng.standard_normal((2 * EXPERTS, 256)).astype("float32")
+    return w, quantize(w, "int4"), x, np.sort(rng.integers(0, EXPERTS, len(x))).astype("int32")
+
+
+def experts_with_jax() -> Iterator[Line]:
+    """``lax.ragged_dot`` of packed experts against that of dense ones."""
+    w, q, x, chosen = _experts()
+    sizes = np.bincount(chosen, minlength=EXPERTS).astype("int32")
+    x, sizes, w, q = jnp.asarray(x), jnp.asarray(sizes), jnp.asarray(w), q.each(jnp.asarray)
+    plain = jax.jit(jax.lax.ragged_dot)
+    product = jax.jit(implicit(jax.lax.ragged_dot))
+    agree(product(x, q, sizes), plain(x, q.materialize(), sizes), rtol=1e-5)
+    finish = jax.block_until_ready
+    ratio = in_turns(lambda i: product(x, q, sizes), lambda i: plain(x, w, sizes), 1, finish)
+    yield Line("JAX experts int4, ragged_dot: dense", ratio, 1.0)
+    found = product.lower(x, q, sizes).compile().memory_analysis()
+    taken = float(found.temp_size_in_bytes)
+    share = taken / w.nbytes
+    yield Line("JAX experts int4: besides", Ratio(taken, w.nbytes, share, share), MEMORY, "MB")
+
+
+def experts_with_mlx() -> Iterator[Line]:
+    """``x @ w[index]`` of packed experts against that of dense ones."""
+    w, q, x, chosen = _experts()
+    rows, index = gt.tensor3("x", dtype="float32"), gt.ivector("index")
+    dense, packed = gt.tensor3("w", dtype="float32"), gt.implicit(q, name="q")
+    plain = graphc.function([rows, dense, index], rows @ dense[index], mode="MLX")
+    with materializing("error"):
+        product = graphc.function([rows, packed, index], rows @ packed[index], mode="MLX")
+    x, index, w = mx.array(x[:, None]), mx.array(chosen), mx.array(w)
+    q = q.each(mx.array)
+    ratio = in_turns(lambda i: product(x, q, index), lambda i: plain(x, w, index), 1, mx.eval)
+    yield Line("MLX experts int4, by an index: dense", ratio, 1.0)
+    yield Line("MLX experts int4: besides", _peak(product, (x, q, index), w.nbytes), MEMORY, "MB")

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         xtensor as xtensor,
     )
     from graphc.compile import events
+    from graphc.compile.ahead import compile_ahead
     from graphc.compile.arguments import In, Out
     from graphc.compile.events import expect_compiles, internal
     from graphc.compile.function import Function, function
@@ -113,6 +114,7 @@ else:
             "graphc.xtensor",
         ),
         names={
+            "graphc.compile.ahead": "compile_ahead",
             "graphc.compile.arguments": "In Out",
             "graphc.compile.events": "expect_compiles internal",
             "graphc.compile.function": "Function function",
@@ -281,6 +283,7 @@ __all__ = [
     "as_symbolic",
     "check",
     "clone_replace",
+    "compile_ahead",
     "cond",
     "config",
     "custom_pullback",

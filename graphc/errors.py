@@ -156,6 +156,10 @@ class CheckpointError(GraphcError, ValueError):
     """A checkpoint is not there, is damaged, does not fit the variables, or cannot be written."""
 
 
+class CacheFileError(GraphcError, ValueError):
+    """A file of cached programs that is damaged or made elsewhere, or a cache that is not used."""
+
+
 class ExportError(GraphcError, TypeError):
     """Something that has no form outside of this process, such as a Python function."""
 

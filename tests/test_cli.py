@@ -83,7 +83,7 @@ def test_the_cache_is_told_of_and_cleared(tmp_path: Path, monkeypatch: pytest.Mo
     directory = {"GRAPHC_CACHE_DIR": str(disk.directory)}
     told = graphc("cache", "info", **directory)
     assert (told.returncode, told.stderr) == (0, "")
-    assert told.stdout == f"{disk.directory}\n3 entries, 300.2 kB of 1.1 GB\n"
+    assert told.stdout == f"{disk.directory}\n3 entries, 300.3 kB of 1.1 GB\n"
     found = json.loads(graphc("cache", "info", "--json", **directory).stdout)
     assert found == {
         "directory": str(disk.directory),

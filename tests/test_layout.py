@@ -30,7 +30,7 @@ COMMON = {
     *("traced.py", "executables.py", "call_key.py", "specialized.py", "serialized.py", "jaxprs.py"),
     # Over a mesh of devices: what arrays vary over, explicit axes, and what XLA divides.
     *("varying.py", "explicit.py", "divided.py"),
-    *("bounded.py", "host.py", "segments.py", "kernels.py", "watch.py"),
+    *("bounded.py", "counts.py", "buckets.py", "host.py", "segments.py", "kernels.py", "watch.py"),
 }
 """What all subjects have in common, in a backend's folder above its lowerings."""
 BOUNDED = Path("arrays/bounded_index.py")

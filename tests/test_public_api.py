@@ -93,7 +93,7 @@ def test_the_help_of_a_type_is_that_of_making_inputs(name: str) -> None:
     example = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
     assert doctest.DocTestRunner(verbose=False).run(example) == (0, 2)
     assert f"when it is called: {constructor!r}." in pydoc.plain(pydoc.render_doc(constructor))
-    assert [*inspect.signature(constructor).parameters] == ["name", "shape", "sharding"]
+    assert [*inspect.signature(constructor).parameters] == ["name", "shape", "sharding", "bucket"]
 
 
 def test_types_that_a_user_meets_have_public_names() -> None:

@@ -67,6 +67,15 @@ def _add_cache(parser: argparse.ArgumentParser) -> None:
     info.set_defaults(run=lambda given: cache.info(json=given.json))
     clear = parts.add_parser("clear", help="remove all entries")
     clear.set_defaults(run=lambda given: cache.clear())
+    export = parts.add_parser("export", help="write all entries to a file, for other machines")
+    export.add_argument("file", metavar="FILE")
+    export.set_defaults(run=lambda given: cache.export(given.file))
+    bring = parts.add_parser("import", help="add the entries of a file from a machine of this kind")
+    bring.add_argument("file", metavar="FILE")
+    bring.add_argument(
+        "--trust", action="store_true", help="you know who made it: its entries can run any code"
+    )
+    bring.set_defaults(run=lambda given: cache.import_(given.file, trust=given.trust))
     path = parts.add_parser("path", help="print its directory")
     path.set_defaults(run=lambda given: cache.path())
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from graphc.compile.checkpoint import variables_in
 from graphc.errors import DistributedError
-from graphc.ir.walk import dependent, nodes_within
+from graphc.ir.walk import dependent
 from graphc.ir.wrapper import unwrapped
 from graphc.link.jax.distributed import gathered, process
-from graphc.tensor.core.all_sum import AllReduce
+from graphc.tensor.core.all_sum import holds_sums
 
 if TYPE_CHECKING:
     from graphc.compile.shared import Shared
@@ -68,7 +68,7 @@ def refuse_different(graph: Graph, updates: Iterable[tuple[Shared, Node]]) -> No
     Raises:
         DistributedError: A variable is not the same in all processes.
     """
-    sums = [x for x in graph.nodes if any(isinstance(y.op, AllReduce) for y in nodes_within([x]))]
+    sums = [x for x in graph.nodes if holds_sums([x])]
     of_sums = dependent(graph.nodes, sums)
     for x in [x for x, new in updates if new in of_sums]:
         value = x.get_value()

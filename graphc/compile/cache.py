@@ -131,6 +131,11 @@ class ProgramContext(CompileContext):
         self._has_values = False
 
     @property
+    def is_kept(self) -> bool:
+        """Whether the program may be stored on disk."""
+        return self._name is not None
+
+    @property
     def _entries(self) -> tuple[DiskCache, str] | None:
         """The cache on disk and the program's name there; None where it is not used."""
         if self._name is None or config.cache_dir is None:
@@ -165,7 +170,7 @@ class ProgramContext(CompileContext):
                 self._add_values(of.baked, leaves)
             self._unsaved = of, created.spec
             if seconds > WORTH_SAVING:
-                self._save_program()
+                self.save_program()
         return created
 
     def _add_values(self, baked: Sequence[int], leaves: Sequence[Node]) -> None:
@@ -187,7 +192,8 @@ class ProgramContext(CompileContext):
             case disk, name:
                 disk.save(name, pickle.dumps(entry), self._build)
 
-    def _save_program(self) -> None:
+    def save_program(self) -> None:
+        """Store the program, unless it is there or nothing is stored."""
         if self._unsaved is not None:
             of, spec = self._unsaved
             self._unsaved = None
@@ -198,12 +204,12 @@ class ProgramContext(CompileContext):
 
     def executable(
         self,
-        name: str,
+        name: str | None,
         load: Callable[[bytes], T | None],
         compile: Callable[[], tuple[T, Callable[[], bytes | None]]],
     ) -> T:
         """The executable under a name, loaded or compiled; with it the program is stored."""
-        if self._entries is None:
+        if self._entries is None or name is None:
             return compile()[0]
         disk, program = self._entries
         name = _digest(program, name)
@@ -214,9 +220,16 @@ class ProgramContext(CompileContext):
                 found, serialized = compile()
                 data = serialized()
                 if data is not None:
-                    self._save_program()
+                    self.save_program()
                     disk.save(name, data, self._build)
         return found
+
+    def has_executable(self, name: str | None) -> bool:
+        """Whether the executable under a name is on disk."""
+        if self._entries is None or name is None:
+            return False
+        disk, program = self._entries
+        return disk.load(_digest(program, name), self._build) is not None
 
     def before_compile(self, shapes: Sequence[tuple[int, ...]], values: Mapping[int, Any]) -> None:
         """Raise where no further executable may be made; called before one is."""
@@ -326,20 +339,38 @@ def compiled(
         found = _find(key, leaves)
         if found is not None:
             return found, None
-        is_portable = not (unwritten or backend.is_altered or len(RULES) > GRAPHC_RULES)
-        context = ProgramContext(build, parts if is_portable else None)
-        baked, program = context.find(signature, leaves)
-        lowered = None
-        if program is None:
-            start = perf_counter()
-            with stage("rewriting"):
-                lowered = lower_program(signature)
-            baked = lowered.baked
-            program = context.create(signature, lowered, perf_counter() - start, leaves)
+        context = ProgramContext(build, parts if _is_portable(unwritten, backend) else None)
+        program, lowered, baked = program_in(context, signature, leaves)
         if baked:
             PROGRAMS.put(key, BakedLeaves(baked))
         PROGRAMS.put((key, values_of(baked, leaves)) if baked else key, program)
     return program, lowered
+
+
+def program_in(
+    context: ProgramContext, signature: Signature, leaves: Sequence[Node]
+) -> tuple[CompiledProgram, LoweredProgram | None, tuple[int, ...]]:
+    """A signature's program from disk, or made; its lowering, where made; and the baked leaves."""
+    baked, program = context.find(signature, leaves)
+    if program is not None:
+        return program, None, baked
+    start = perf_counter()
+    with stage("rewriting"):
+        lowered = lower_program(signature)
+    made = context.create(signature, lowered, perf_counter() - start, leaves)
+    return made, lowered, lowered.baked
+
+
+def kept_by(signature: Signature) -> tuple[str, tuple[Hashable, ...] | None]:
+    """The arguments of the context that a signature's program is kept by."""
+    backend = signature.mode.backend
+    is_portable = _is_portable(_unwritten(signature.graph), backend)
+    return backend.build(signature.mode.options), _parts(signature) if is_portable else None
+
+
+def _is_portable(unwritten: Sequence[Hashable], backend: Backend) -> bool:
+    """Whether a program can be found again: its name says all that it depends on."""
+    return not (unwritten or backend.is_altered or len(RULES) > GRAPHC_RULES)
 
 
 def _find(key: Hashable, leaves: Sequence[Node]) -> CompiledProgram | None:

@@ -49,7 +49,7 @@ class CallCode:
         return self._compiled(f"def call({parameters}):", self.lines, {})  # type: ignore[no-any-return]
 
     def direct_class(
-        self, base: type, dtypes: Sequence[tuple[Any, Any]], kinds: frozenset[type]
+        self, base: type, dtypes: Sequence[tuple[Any, Any]], kinds: tuple[type, ...]
     ) -> type:
         """A subclass whose calls are no more than this code.
 
@@ -59,15 +59,16 @@ class CallCode:
         Args:
             base: The class of functions.
             dtypes: NumPy's dtype of each input, and the backend's own, which may be the same.
-            kinds: The classes of arrays taken as they are.
+            kinds: The classes of arrays taken as they are, the backend's own last.
         """
         names = [f"a{i}" for i in range(self.arguments)]
         given = "".join(f"{a}, " for a in names)
         right = []
         for i, (a, (dtype, own)) in enumerate(zip(names, dtypes, strict=True)):
             # NumPy's dtypes are one object each; other libraries make theirs anew for every array.
-            of_own = "" if own is dtype else f" or {a}.dtype == o{i}_"
-            right.append(f"{a}.__class__ in kinds and ({a}.dtype is d{i}_{of_own})")
+            one = f"{a}.__class__ in kinds and {a}.dtype is d{i}_"
+            of_own = f"{a}.__class__ is kind and {a}.dtype == o{i}_"
+            right.append(one if own is dtype else f"({of_own} or {one})")
         # Parameters by position only leave every name free for an input: self, a0.
         parameters = "".join(f"{a}=absent, " for a in names)
         lines = [
@@ -83,7 +84,8 @@ class CallCode:
             "GraphcError": GraphcError,
             "absent": object(),
             "base": base,
-            "kinds": kinds,
+            "kind": kinds[-1],
+            "kinds": frozenset(kinds),
             **{f"d{i}_": dtype for i, (dtype, _) in enumerate(dtypes)},
             **{f"o{i}_": own for i, (_, own) in enumerate(dtypes)},
         }

@@ -24,6 +24,7 @@ from graphc.compile.entry import (
     TEMPORARY,
     edited_since_import,
     read,
+    read_labelled,
     remove,
     stamp,
     write,
@@ -150,20 +151,26 @@ class DiskCache:
         Raises:
             ValueError: The name is malformed.
         """
-        place = self._place(name, build)
-        size = HEADER.size + len(data)
+        self.save_labelled(self._label(name, build), data)
+
+    def save_labelled(self, label: str, data: bytes) -> bool:
+        """Save what ``labelled`` gave, here or elsewhere; return whether that was possible."""
+        place = self._labelled_place(label)
+        size = HEADER.size + len(label.encode()) + len(data)
         if size > self._low:
             self._warn(f"an entry takes {size} bytes", "raise config.cache_bytes")
         elif self.directory not in _failed and self._is_usable(make=True):
             try:
-                now = write(place, data)
+                now = write(place, label, data)
             except FileNotFoundError:
-                return  # the directory was removed just now
+                return False  # the directory was removed just now
             except OSError as error:
                 _failed[self.directory] = str(error)
                 self._warn(str(error), REMEDY)
             else:
                 self._make_room(size, now)
+                return True
+        return False
 
     @contextmanager
     def locked(self, name: str, build: str = "") -> Iterator[None]:
@@ -188,6 +195,16 @@ class DiskCache:
         finally:
             _held().discard(place)
             lock.release()
+
+    def labelled(self) -> Iterator[tuple[str, bytes]]:
+        """All entries that this process could load: a name with a build, and the bytes."""
+        if self._is_usable():
+            for file in [*self._files()]:
+                if file.path.endswith(ENTRY):
+                    with suppress(OSError):
+                        found = read_labelled(file.path.removesuffix(ENTRY))
+                        if found is not None:
+                            yield found
 
     def info(self) -> CacheInfo:
         """The size of the cache, and whether it is used."""
@@ -225,9 +242,15 @@ class DiskCache:
 
     def _place(self, name: str, build: str) -> str:
         """The path of an entry without its ending; it depends on the stamp and the build."""
+        return self._labelled_place(self._label(name, build))
+
+    def _label(self, name: str, build: str) -> str:
         if not NAME.fullmatch(name):
             raise ValueError(f"{name!r} is no name of an entry: use 16 to 128 hexadecimal digits.")
-        digest = blake2b(f"{name} {build}".encode(), key=stamp(), digest_size=20).hexdigest()
+        return f"{name} {build}"
+
+    def _labelled_place(self, label: str) -> str:
+        digest = blake2b(label.encode(), key=stamp(), digest_size=20).hexdigest()
         return os.path.join(self.directory, digest)  # noqa: PTH118 (text, which is all it takes)
 
     def _problem(self) -> tuple[str, str] | None:

@@ -47,10 +47,33 @@ CPU_BYTES = 2**14
 @cache
 def stamp() -> bytes:
     """A digest of everything that an entry depends on and that is not in its name."""
-    facts = [sys.version, np.__version__, sys.platform, platform.machine(), str(PACKAGE)]
+    facts = [*_machine(), str(PACKAGE)]
     facts += [*_processor()]
     facts += [f"{path} {size} {changed}" for path, size, changed in _source()]
     return blake2b("\n".join(facts).encode(), digest_size=16).digest()
+
+
+def _machine() -> tuple[str, ...]:
+    return sys.version, np.__version__, sys.platform, platform.machine()
+
+
+def portable_facts() -> dict[str, str]:
+    """What an entry depends on, by name and equal on every machine where entries can be used.
+
+    In place of the paths and times of graphc's files it has their contents.
+    """
+    names = ("Python", "NumPy", "the platform", "the machine")
+    facts = dict(zip(names, _machine(), strict=True))
+    facts["the processor"] = "; ".join(_processor())
+    contents = blake2b(digest_size=16)
+    paths = [Path(path) for path, _, _ in _source()]
+    sources = [path for path in paths if path.suffix != ".pyc"] or paths
+    for path in sources:
+        inside = path.relative_to(PACKAGE).as_posix() if path.is_relative_to(PACKAGE) else ""
+        contents.update(f"{inside} {path.stat().st_size} ".encode())
+        contents.update(path.read_bytes())
+    facts["graphc's source"] = contents.hexdigest()
+    return facts
 
 
 @cache
@@ -109,11 +132,14 @@ def _cpuinfo(path: str) -> Iterator[str]:
             yield line
 
 
-MAGIC = b"graphc\x00\x01"
+MAGIC = b"graphc\x00\x02"
 """The last byte is the format's version."""
 
-HEADER = struct.Struct("<8s16sQ32s")
-"""Magic, stamp, length of the payload; checksum of these, the entry's name and the payload."""
+HEADER = struct.Struct("<8s16sIQ32s")
+"""Magic, stamp, lengths of the label and the payload; checksum of all that and the entry's name.
+
+The label is what the entry's name was made of, as another machine makes it anew.
+"""
 
 ENTRY, TEMPORARY = ".entry", ".tmp"
 
@@ -130,17 +156,36 @@ def read(place: str) -> tuple[bytes, float] | None:
     Raises:
         OSError: There is no entry, or it cannot be read.
     """
+    found = _read(place)
+    return found and (found[1], found[2])
+
+
+def read_labelled(place: str) -> tuple[str, bytes] | None:
+    """The label of an entry and its payload; None if it fails a check, or another stamp wrote it.
+
+    Raises:
+        OSError: There is no entry, or it cannot be read.
+    """
+    found = _read(place)
+    return found and (found[0].decode(), found[1])
+
+
+def _read(place: str) -> tuple[bytes, bytes, float] | None:
     with os.fdopen(os.open(place + ENTRY, READ), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         head = file.read(HEADER.size) if is_own_file(status) else b""
-        # The length is compared before the payload is read.
-        if len(head) < HEADER.size or HEADER.unpack(head)[2] != status.st_size - HEADER.size:
+        if len(head) < HEADER.size:
             return None
+        *_, size, length, _ = HEADER.unpack(head)
+        # The lengths are compared before what they are of is read.
+        if size + length != status.st_size - HEADER.size:
+            return None
+        label = file.read(size)
         data = file.readall()
-    return (data, status.st_mtime) if head == header(place, data) else None
+    return (label, data, status.st_mtime) if head == header(place, label, data) else None
 
 
-def write(place: str, data: bytes) -> float:
+def write(place: str, label: str, data: bytes) -> float:
     """Write an entry; return the time, by the file system's clock.
 
     Raises:
@@ -149,7 +194,8 @@ def write(place: str, data: bytes) -> float:
     temporary = f"{place}.{os.urandom(8).hex()}{TEMPORARY}"
     try:
         with os.fdopen(os.open(temporary, WRITE, 0o600), "wb") as file:
-            file.write(header(place, data))
+            file.write(header(place, label.encode(), data))
+            file.write(label.encode())
             file.write(data)
             file.flush()
             now = os.fstat(file.fileno()).st_mtime
@@ -170,11 +216,11 @@ def remove(path: str) -> bool:
     return False
 
 
-def header(place: str, data: bytes) -> bytes:
-    """The header of an entry with that payload."""
-    start = HEADER.pack(MAGIC, stamp(), len(data), b"")[:-32]
+def header(place: str, label: bytes, data: bytes) -> bytes:
+    """The header of an entry with that label and payload."""
+    start = HEADER.pack(MAGIC, stamp(), len(label), len(data), b"")[:-32]
     check = blake2b(start, digest_size=32)
     # An entry that was renamed would be another program.
-    check.update(os.path.basename(place).encode())  # noqa: PTH119
-    check.update(data)
+    for part in (os.path.basename(place).encode(), label, data):  # noqa: PTH119
+        check.update(part)
     return start + check.digest()

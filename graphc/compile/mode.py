@@ -35,14 +35,16 @@ class Mode:
         options: The backend's own. JAX and MLX have ``device`` (for JAX a ``jax.Device``,
             ``"cpu"``, ``"gpu:1"``; for MLX a ``mlx.core.Device``, ``"cpu"``, ``"gpu"``) and
             ``fallback="numpy"``, which runs operations that have no lowering by their NumPy
-            reference. JAX has ``mesh=graphc.mesh(data=4)``, or a ``jax.sharding.Mesh``, over whose
-            devices functions run as declared shardings say, and ``logical_axes={"batch": "data"}``,
-            other names for the axes of the mesh in those. MLX has ``compile=False``, which runs
-            operations one by one, and ``float64="downcast"``, which computes in float32 (and
-            complex64) what is declared as float64 (and complex128), as GPUs have neither. All have
-            ``check=True``, which checks indices when a program runs, ``check_nan=True`` and
-            ``check_inf=True``, which refuse such numbers, and ``check=False``, which leaves out
-            ``graphc.Assert`` and its like.
+            reference. JAX has ``lengths="buckets"``, which compiles once for all lengths up to 16,
+            32, 64, ... where unknown lengths of arguments change, and ``lengths="exact"``, which
+            does so not even for inputs with ``bucket=``; ``mesh=graphc.mesh(data=4)``, or a
+            ``jax.sharding.Mesh``, over whose devices functions run as declared shardings say, and
+            ``logical_axes={"batch": "data"}``, other names for the axes of the mesh in those. MLX
+            has ``compile=False``, which runs operations one by one, and ``float64="downcast"``,
+            which computes in float32 (and complex64) what is declared as float64 (and complex128),
+            as GPUs have neither. All have ``check=True``, which checks indices when a program runs,
+            ``check_nan=True`` and ``check_inf=True``, which refuse such numbers, and
+            ``check=False``, which leaves out ``graphc.Assert`` and its like.
         recompile: What happens on needless compilations of functions of this mode: ``"warn"``,
             ``"raise"`` or ``"ignore"``; None stands for ``config.recompile``. ``graphc.recompile``
             overrides both.

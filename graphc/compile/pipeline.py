@@ -24,6 +24,7 @@ from graphc.ir import Graph, Input, Leaf, Node, Slot, replaced
 from graphc.link import Host, Program
 from graphc.link.fuse import fuse
 from graphc.link.legalize import bake, check_shardings, inline, narrowed, without
+from graphc.link.program import Lengths
 from graphc.rewrite import optimize
 from graphc.rewrite.facts.lengths import lengths_of
 from graphc.rewrite.passes import PassReport, selected
@@ -200,16 +201,17 @@ def _updates(signature: Signature, graph: Graph) -> tuple[Node, ...]:
 
 def _donated(signature: Signature, graph: Graph, host: Host | None) -> tuple[int, ...]:
     """The shared variables whose buffers may be reused, by place."""
-    # A value that decides a shape is read on the host, and NumPy's fallback can fail halfway.
-    if "fallback" in signature.mode.options:
+    # A value that decides a shape is read on the host, and NumPy's fallback can fail halfway; so
+    # can lengths that follow from data be wrong, which is seen when the program has run.
+    if "fallback" in signature.mode.options or (host and host.follows):
         return ()
     kept = {*graph.outputs, *(graph.inputs[i] for i in (host.inputs if host else ()))}
-    new = _updates(signature, graph)
-    found = {
-        i
-        for i, y in zip(signature.updated, new, strict=True)
-        if graph.inputs[i] not in kept and _of_equal_lengths(y, graph.inputs[i])
-    }
+    updates = zip(signature.updated, _updates(signature, graph), strict=True)
+    pairs = {i: (y, graph.inputs[i]) for i, y in updates if graph.inputs[i] not in kept}
+    found = {i for i, pair in pairs.items() if _of_equal_lengths(*pair)}
+    if len(found) < len(pairs):
+        checked = Lengths(graph.nodes)
+        found |= {i for i, pair in pairs.items() if checked.have_one_shape(*pair)}
     return tuple(sorted(found))
 
 

@@ -122,6 +122,22 @@ def placement_of(
     return mode.backend.placement(program, mode.options, known, given, donated)
 
 
+def padding_of(program: Program, mode: Mode, values: Sequence[Any], given: int) -> Sequence[str]:
+    """Which lengths of arguments are padded, or why none is.
+
+    Args:
+        program: The program.
+        mode: Its mode.
+        values: Anything with a shape for each argument.
+        given: How many of the arguments are a call's own.
+    """
+    types = []
+    for x, node in zip(values, program.arguments, strict=True):
+        shape = x.shape if hasattr(x, "shape") else np.shape(x)
+        types.append(node.type.with_shape(tuple(shape)))
+    return mode.backend.padding(program, mode.options, types, given)
+
+
 @dataclass(frozen=True)
 class Plan:
     """The plan of a compiled function; ``str()`` gives the text.
@@ -136,6 +152,8 @@ class Plan:
         checks: The number of checks, whose outcomes are the last result, if there are any.
         placement: How the compiled program lies on the mode's mesh of devices; None without a mesh,
             and where lengths are not known.
+        padding: Which lengths of arguments are padded to buckets, or why none is; empty where
+            nothing asks for it.
     """
 
     title: str
@@ -146,6 +164,7 @@ class Plan:
     outputs: int
     checks: int
     placement: Placement | None
+    padding: Sequence[str] = ()
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -170,6 +189,7 @@ class Plan:
         last = [kept.pop()] if self.checks else []
         yield from (f"  keep {self._name(y)}" for y in kept)
         yield from (f"  check {self._name(y)}: {self.checks} conditions" for y in last)
+        yield from (f"  {line}" for line in self.padding)
         yield from self._placed()
         yield from self._done_to_loops()
         changes = [f"{p.name} {p.changes} ({p.seconds * 1e3:.1f} ms)" for p in self.passes]

@@ -385,6 +385,11 @@ def shared(  # noqa: PLR0913 (PyTensor's arguments)
             "Give a number or an array; x.eval({...}) computes one.",
         )
     if isinstance(value, ImplicitArray):
+        if shape is not None:
+            raise ArgumentError(
+                f"shared({value!r}, shape={shape!r}): its lengths follow from those of its fields.",
+                "Leave out shape=, or use graphc.tensor.specify_shape(w, shape).",
+            )
         return _shared_implicit(value, name, borrow, sharding)
     if strict and not isinstance(value, np.ndarray):
         raise ArgumentError(

@@ -49,11 +49,15 @@ def name_of(op: Op) -> str | None:
 
 
 def parameters_of(op: Op) -> list[tuple[str, Any]]:
-    """Return the names and values of an operation's parameters; a row's are its name alone."""
+    """Return the names and values of an operation's parameters; a row's are its name alone.
+
+    What is for messages alone, and does not tell operations apart, is none.
+    """
     if isinstance(op, Elementwise):
         return []
     given: Any = op
-    return [(field.name, getattr(op, field.name)) for field in dataclasses.fields(given)]
+    own = [field.name for field in dataclasses.fields(given) if field.compare]
+    return [(name, getattr(op, name)) for name in own]
 
 
 @cache

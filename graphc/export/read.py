@@ -16,6 +16,7 @@ from graphc.export.operands import Reader
 from graphc.export.write import HEADER, KINDS, VERSION
 from graphc.ir import (
     DTYPES,
+    Buckets,
     Constant,
     Graph,
     Input,
@@ -27,6 +28,7 @@ from graphc.ir import (
     dtype_name,
 )
 from graphc.ir.sharding import as_sharding
+from graphc.ir.types import as_buckets
 from graphc.link import as_numpy
 from graphc.loop.step import Formal
 from graphc.site import Site, derived_from, site_at
@@ -237,11 +239,12 @@ class _GraphReader(Reader):
             cls = kinds[0]
         type = self.input_type()
         sharding = self._sharding(type)
+        buckets = self._buckets(type)
         name, site = self._beside(own)
         with derived_from(site):
             if isinstance(type, XTensorType):
-                return Node.make(NamedInput(type, name))
-            return Node.make(cls(type, name, sharding))
+                return Node.make(NamedInput(type, name, sharding))
+            return Node.make(cls(type, name, sharding, buckets=buckets))
 
     def _sharding(self, type: Any) -> Any:
         place = self.token.place
@@ -250,6 +253,16 @@ class _GraphReader(Reader):
         self.expect("=")
         try:
             return as_sharding(self.value(), type.ndim, "sharding")
+        except GraphcError as error:
+            self.fail(error.problem, place)
+
+    def _buckets(self, type: Any) -> Buckets | None:
+        place = self.token.place
+        if not self.found("bucket"):
+            return None
+        self.expect("=")
+        try:
+            return as_buckets(self.value(), type.shape)
         except GraphcError as error:
             self.fail(error.problem, place)
 

@@ -206,11 +206,14 @@ class _Writer:
         if isinstance(op, NamedInput):
             pairs = zip(op.axes, op.named_type.shape, strict=True)
             named = ", ".join(f"{plain(dim)}={'?' if n is None else n}" for dim, n in pairs)
-            return f"{ref}: {op.named_type.dtype}[{named}]"
-        if type(op) not in KINDS:
+            kind = f"{op.named_type.dtype}[{named}]"
+        elif type(op) in KINDS:
+            kind = f"{KINDS[type(op)]}{type_text(x.type)}"
+        else:
             raise ExportError(f"{x!r} is an input of a kind that has no text.")
         sharding = "" if op.sharding is None else f" sharding={value_text(op.sharding, str)}"
-        return f"{ref}: {KINDS[type(op)]}{type_text(x.type)}{sharding}"
+        buckets = "" if op.buckets is None else f" bucket={value_text(op.buckets, str)}"
+        return f"{ref}: {kind}{sharding}{buckets}"
 
     def _node(self, node: Node, place: dict[Node, int], names: _Names) -> None:
         """Write an operation; a small constant without a name stands where it is used."""

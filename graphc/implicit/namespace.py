@@ -30,7 +30,7 @@ class ArrayNamespace:
 
     name: str
     fft: Any = None
-    """The library's Fourier transforms of concrete arrays, if it has them."""
+    """The library's Fourier transforms; MLX's compute in 32 bits."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise NotImplementedError
@@ -73,6 +73,7 @@ class ArrayNamespace:
 
 class _Symbolic(ArrayNamespace):
     name = "graphc"
+    fft = gt.fft
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         try:
@@ -150,6 +151,11 @@ class _MLX(ArrayNamespace):
     """MLX's functions, which take no implicit arrays."""
 
     name = "MLX"
+
+    @property
+    def fft(self) -> Any:
+        """MLX's Fourier transforms."""
+        return sys.modules["mlx.core"].fft
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         direct = getattr(sys.modules["mlx.core"], name)

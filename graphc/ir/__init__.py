@@ -43,7 +43,7 @@ from graphc.ir.op import Check, Op, encode, is_own_class
 from graphc.ir.print import dprint, pprint, preview, tree
 from graphc.ir.reads import all_read, note_folded, note_reads, read_by
 from graphc.ir.slot import Slot
-from graphc.ir.types import OPEN, Shape, Sharding, TensorType, TupleType, Type
+from graphc.ir.types import OPEN, Buckets, Shape, Sharding, TensorType, TupleType, Type
 from graphc.ir.walk import (
     ancestors,
     dependent,
@@ -63,6 +63,7 @@ __all__ = [
     "OPEN",
     "STATIC",
     "TINY",
+    "Buckets",
     "Check",
     "Constant",
     "Graph",

@@ -175,9 +175,9 @@ def _placed(op: Op, places: list[int]) -> list[int]:
 
 
 def _declared(x: Node) -> str:
-    """Return the sharding of an input, as a key holds it."""
-    sharding = getattr(x.op, "sharding", None)
-    return "" if sharding is None else f" {sharding!r}"
+    """Return the sharding and the buckets of an input, as a key holds them."""
+    declared = (getattr(x.op, "sharding", None), getattr(x.op, "buckets", None))
+    return "" if declared == (None, None) else f" {declared!r}"
 
 
 @lru_cache(4096)

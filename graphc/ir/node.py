@@ -15,7 +15,7 @@ from graphc.errors import FrozenError, GraphcError, InvalidGraphError
 from graphc.ir.dtypes import dtype_name, numpy_dtype
 from graphc.ir.line import ATOM, NEGATIVE, Code, Writer
 from graphc.ir.op import Op, distinct, encode, is_plain, type_by_plain
-from graphc.ir.types import Sharding, TensorType, TupleType, Type
+from graphc.ir.types import Buckets, Sharding, TensorType, TupleType, Type
 from graphc.lazy import provided
 from graphc.site import Site, derived_from, here, where
 
@@ -118,13 +118,19 @@ class Node:
         return known  # type: ignore[return-value]
 
     @classmethod
-    def input(cls, type: Type, name: str | None = None, sharding: Any = None) -> Self:
+    def input(
+        cls,
+        type: Type,
+        name: str | None = None,
+        sharding: Any = None,
+        buckets: Buckets | None = None,
+    ) -> Self:
         """Return a new input, distinct from every other one."""
         if sharding is not None:
             # Most programs have none.
             declared = provided(__name__, "value_sharding")
             sharding = declared(sharding, type.shape, name or "an input")  # type: ignore[attr-defined]
-        return cls.make(Input(type, name, sharding))
+        return cls.make(Input(type, name, sharding, buckets=buckets))
 
     def with_inputs(self, inputs: Sequence[Node]) -> Node:
         """Return the same operation on other inputs, with the same user's line."""
@@ -290,9 +296,10 @@ class Input(Op):
         sharding: How its values lie on a mesh of devices, where the mode has one; None if that is
             not said.
         role: What it is besides, in messages: a field of an implicit array.
+        buckets: How the buckets grow to which its axes are padded; None if that is not said.
     """
 
-    __slots__ = ("given_name", "given_type", "role", "sharding")
+    __slots__ = ("buckets", "given_name", "given_type", "role", "sharding")
 
     is_shared = False
     axes: Sequence[str] = ()
@@ -304,12 +311,14 @@ class Input(Op):
         name: str | None = None,
         sharding: Sharding | None = None,
         role: str = "",
+        buckets: Buckets | None = None,
     ) -> None:
         _check_name(name)
         self.given_type = type
         self.given_name = name
         self.sharding = sharding
         self.role = role
+        self.buckets = buckets
 
     @property
     def name(self) -> str:
@@ -322,7 +331,11 @@ class Input(Op):
 
     def blank(self) -> Input:
         """Return an input that stands for it in a program, which holds no values."""
-        return Input(self.given_type, self.given_name, self.sharding, self.role)
+        return Input(self.given_type, self.given_name, self.sharding, self.role, self.buckets)
+
+    def of_type(self, type: Type) -> Input:
+        """Return the like of another type."""
+        return Input(type, self.given_name, self.sharding, self.role, self.buckets)
 
     def infer(self) -> Type:
         return self.given_type

@@ -63,7 +63,7 @@ class Op:
     folds: ClassVar[bool] = True
     """Whether constants alone decide its result, so that it may be computed ahead of the program.
 
-    What other processes have decides a sum over them as well.
+    What other processes have decides a sum over them as well, and a constant lies nowhere.
     """
 
     by_numpy: ClassVar[bool] = False

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import WeakValueDictionary
 
-from graphc.errors import FrozenError, ShapeError
+from graphc.errors import ArgumentError, FrozenError, ShapeError
 from graphc.ir.dtypes import DTYPES, dtype_name, numpy_dtype
 
 if TYPE_CHECKING:
@@ -22,6 +22,13 @@ Entry = str | tuple[str, ...] | None
 
 Sharding = tuple[Entry, ...]
 """An entry for each axis of an array."""
+
+Buckets = tuple[float | None, ...]
+"""For each axis of an input by how much each bucket of lengths is longer than the one before; None
+where that is not said."""
+
+LARGEST_GROWTH = 16
+"""More than that would be a length by mistake."""
 
 OPEN = "*"
 """The entry of an axis that the compiler may divide as it likes."""
@@ -123,7 +130,12 @@ class TensorType(Type):
         return known
 
     def __call__(
-        self, name: str | None = None, *, shape: Any = None, sharding: Any = None
+        self,
+        name: str | None = None,
+        *,
+        shape: Any = None,
+        sharding: Any = None,
+        bucket: Any = None,
     ) -> Tensor:
         """Return a new symbolic input of this type.
 
@@ -131,20 +143,21 @@ class TensorType(Type):
             name: Its name.
             shape: Lengths that the type leaves unknown.
             sharding: How its values lie on the mode's mesh of devices.
+            bucket: How the buckets grow to which JAX pads unknown lengths.
 
         Raises:
             ShapeError: The type has another rank or another length.
             ShardingError: The sharding does not fit the type.
+            ArgumentError: The bucket is no number above 1.
         """
-        if shape is None:
-            return self.node_class.input(self, name, sharding)  # type: ignore[no-any-return]
-        made = self.with_shape(shape)
+        made = self if shape is None else self.with_shape(shape)
         if not self.admits(made):
             raise ShapeError(
                 f"expected a shape of {self!r}, got {shape}.",
                 "Use gt.tensor(shape=...) for any shape.",
             )
-        return self.node_class.input(made, name, sharding)  # type: ignore[no-any-return]
+        buckets = None if bucket is None else as_buckets(bucket, made.shape)
+        return self.node_class.input(made, name, sharding, buckets)  # type: ignore[no-any-return]
 
     def clone(self, dtype: Any = None, shape: Any = None) -> TensorType:
         """Return the type with another dtype or shape."""
@@ -190,6 +203,31 @@ class TensorType(Type):
         )
 
 
+def as_buckets(bucket: Any, shape: Shape) -> Buckets:
+    """How the buckets of each axis grow; None for axes of known length.
+
+    Raises:
+        ArgumentError: An entry is no number above 1, or there is not one for each axis.
+    """
+    given = tuple(bucket) if isinstance(bucket, tuple | list) else (bucket,) * len(shape)
+    found = []
+    for growth, n in zip(given, shape, strict=False):
+        is_number = isinstance(growth, int | float) and not isinstance(growth, bool)
+        if growth is not None and not (is_number and 1 < growth <= LARGEST_GROWTH):
+            raise ArgumentError(
+                f"bucket={bucket!r}: by how much each bucket is longer than the one before is a "
+                f"number above 1, up to {LARGEST_GROWTH}.",
+                "Use bucket=2 for powers of two, or bucket=1.25 for less padding.",
+            )
+        found.append(None if growth is None or n is not None else float(growth))
+    if len(given) != len(shape):
+        raise ArgumentError(
+            f"bucket={bucket!r} for {len(shape)} axes.",
+            "Pass one number, or one for each axis: bucket=(2, None).",
+        )
+    return tuple(found)
+
+
 def _help_of(type: TensorType) -> str:
     return f"""A type, which makes symbolic inputs when it is called: {type!r}.
 
@@ -197,6 +235,7 @@ Args:
     name: The input's name.
     shape: Lengths that the type leaves unknown.
     sharding: How its values lie on the mode's mesh of devices: see ``graphc.mesh``.
+    bucket: How the buckets grow to which JAX pads unknown lengths: see ``gt.tensor``.
 
 Returns:
     A symbolic array of this type.
@@ -204,6 +243,7 @@ Returns:
 Raises:
     ShapeError: The type has another rank or another length.
     ShardingError: The sharding does not fit the type.
+    ArgumentError: The bucket is no number above 1.
 
 Example:
     >>> import graphc.tensor as gt

@@ -108,6 +108,7 @@ class Backend:
             empty, which ``compile`` then checks.
         gains: Names of rules that are optional, and pay here.
         gaps: What it cannot do.
+        keeps_executables: Its executables are kept on disk, and not rewritten graphs alone.
     """
 
     name: str
@@ -123,6 +124,7 @@ class Backend:
     options: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     gains: frozenset[str] = frozenset()
     gaps: tuple[Gap, ...] = ()
+    keeps_executables: bool = False
     # Several results are a tuple on every backend.
     lowerings: dict[Any, Callable[..., Any]] = field(default_factory=lambda: {Pick: Pick.perform})
     entered: list[Any] = field(default_factory=list)
@@ -307,6 +309,23 @@ class Backend:
             donated: The arguments whose buffers may be reused.
         """
         return None
+
+    def padding(
+        self,
+        program: Program,
+        options: Mapping[str, Any],
+        arguments: Sequence[TensorType],
+        given: int,
+    ) -> Sequence[str]:
+        """Which lengths of arguments are padded, or why none is, as lines of a plan.
+
+        Args:
+            program: The program.
+            options: Of the mode.
+            arguments: The type of each argument, with lengths as far as they are known.
+            given: How many of the arguments are a call's own.
+        """
+        return ()
 
     def copied(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
         """A copy of one of the backend's arrays, in the same place."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from graphc.ir import Graph, Sharding, TensorType
+from graphc.ir import Buckets, Graph, Sharding, TensorType
 
 if TYPE_CHECKING:
     from graphc.link.host import Host
@@ -27,6 +27,7 @@ class CallSpec:
         facts: What the backend wants to know.
         shardings: What is declared of each argument's sharding over a mesh.
         given: How many of the inputs are a call's own arguments; others are shared variables.
+        buckets: For each argument how the buckets of its axes grow, where its input says it.
     """
 
     arguments: tuple[TensorType, ...]
@@ -39,6 +40,7 @@ class CallSpec:
     facts: Mapping[str, Any]
     shardings: tuple[Sharding | None, ...]
     given: int
+    buckets: tuple[Buckets | None, ...]
 
     @classmethod
     def of(
@@ -65,4 +67,5 @@ class CallSpec:
             facts,
             tuple(getattr(x.op, "sharding", None) for x in (*graph.inputs, *graph.leaves)),
             len(graph.inputs) if given is None else given,
+            tuple(getattr(x.op, "buckets", None) for x in (*graph.inputs, *graph.leaves)),
         )

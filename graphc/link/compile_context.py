@@ -24,14 +24,15 @@ class CompileContext:
 
     def executable(
         self,
-        name: str,
+        name: str | None,
         load: Callable[[bytes], T | None],
         compile: Callable[[], tuple[T, Callable[[], bytes | None]]],
     ) -> T:
         """Return the executable stored under a name, or compile it, and store it.
 
         Args:
-            name: Equal in every process for executables that can stand for each other.
+            name: Equal in every process for executables that can stand for each other; None for
+                one that is of use in this process alone.
             load: Makes an executable of what was stored; None where it cannot.
             compile: Makes an executable, and what serializes it: to None where it is of use in
                 this process alone.

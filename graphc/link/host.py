@@ -92,6 +92,7 @@ def computed(graph: Graph, demanded: Collection[Node], known: Collection[int]) -
         if isinstance(node.op, Length | Shape | Constant) or (
             node.inputs
             and (isinstance(node.op, Nonzero | Unique | Pick) or _is_small(node.type))
+            and node.op.folds
             and not isinstance(node.op, Composite)
             and all(x in nodes for x in node.inputs)
         ):

@@ -12,7 +12,6 @@ from graphc.errors import InvalidGraphError, ShardingError
 from graphc.ir import (
     Constant,
     Graph,
-    Input,
     Leaf,
     MakeTuple,
     Node,
@@ -183,9 +182,7 @@ def _other_input(x: Node, dtypes: Mapping[str, str]) -> Node:
     with derived_from(x.site):
         # Equal steps of loops are one, and so they stay.
         return Node.make(
-            Formal(x.op.place, type)
-            if isinstance(x.op, Formal)
-            else Input(type, x.name, x.op.sharding, x.op.role)  # type: ignore[attr-defined]
+            Formal(x.op.place, type) if isinstance(x.op, Formal) else x.op.of_type(type)  # type: ignore[attr-defined]
         )
 
 

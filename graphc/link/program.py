@@ -189,7 +189,7 @@ class Program:
                 values[i] = None
 
     def _write(self) -> None:
-        places, lengths, observer = self.places, _Lengths(), _observer.get()
+        places, lengths, observer = self.places, Lengths(), _observer.get()
         for node in self.arguments:
             places[node] = len(places)
         for node in self.graph.nodes:
@@ -222,11 +222,22 @@ def _place(x: Node, axis: int) -> _Place:
     return (x, axis) if known is None else known
 
 
-class _Lengths:
-    """Which lengths of which nodes are known to be equal, so that each pair is checked once."""
+class Lengths:
+    """Which lengths of which nodes are known to be equal, so that each pair is checked once.
 
-    def __init__(self) -> None:
+    Args:
+        nodes: Nodes that have been computed, each after its inputs.
+    """
+
+    def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self.parents: dict[_Place, _Place] = {}
+        for node in nodes:
+            self.open(node)
+
+    def have_one_shape(self, x: Node, y: Node) -> bool:
+        """Whether two arrays of equal rank have equal lengths."""
+        axes = range(x.type.ndim)
+        return all(self.root(_place(x, i)) == self.root(_place(y, i)) for i in axes)
 
     def open(self, node: Node) -> Sequence[Check]:
         """The checks a node needs that no earlier one made."""

@@ -8,6 +8,8 @@ from typing import Any
 from graphc.ir import GATHERERS, Node, Pick, replaced, toposort
 from graphc.loop.loop import Loop
 from graphc.tensor.arrays.index import HOLE, Index, Range
+from graphc.tensor.arrays.join import Concatenate
+from graphc.tensor.core.shape import Reshape, lengths
 from graphc.tensor.core.tensor import Tensor
 
 
@@ -50,13 +52,15 @@ def last_row(node: Node) -> Node | None:
     x = node.inputs[0]
     if isinstance(first, int) and is_reversed(x):
         x, first = x.inputs[0], ~first
+    if not isinstance(first, int) or op.arrays(node.inputs[1:]):
+        return None
     trace = _trace(x)
-    if trace is None or not isinstance(first, int) or op.arrays(node.inputs[1:]):
-        return None
-    loop, i = trace
-    if first not in _last_places(loop.op):  # type: ignore[arg-type]
-        return None
-    row = _after(loop, i)
+    if trace is None:
+        row = _end(x)
+        row = None if row is None or first != _place(row) else row
+    else:
+        loop, i = trace
+        row = _after(loop, i) if first in _last_places(loop.op) else None  # type: ignore[arg-type]
     if row is None or all(entry == Range() for entry in rest):
         return row
     return Tensor.make(Index(tuple(rest)), row, *node.inputs[1:])
@@ -94,6 +98,61 @@ def _last_places(op: Loop) -> set[int]:
     if op.reverse:
         return {0}
     return {-1} if op.stops or op.steps is None else {-1, op.steps - 1}
+
+
+def _end(rows: Node) -> Node | None:
+    """The carry at the end of a loop that is the row of its last step.
+
+    The loop may be in segments, as checkpoints make it: one over whole segments, each of them a
+    loop, and one over the steps that are left.
+    """
+    match rows.op:
+        case Concatenate(axis=0) if len(rows.inputs) == 2:
+            return _end_of_both(*rows.inputs)
+        case Reshape():
+            trace = _trace(rows.inputs[0]) if _joins_two_axes(rows) else None
+            end = None if trace is None else _end(_row(*trace))
+        case _:
+            trace = _trace(rows)
+            end = None if trace is None else _row(*trace)
+    if trace is None or end is None:
+        return None
+    loop: Any = trace[0]
+    nexts = loop.op.formal.nexts
+    is_inner = isinstance(rows.op, Reshape)
+    if end not in nexts or (is_inner and _place(end) != _place(loop)):
+        return None
+    return Tensor.make(Pick(nexts.index(end)), loop)
+
+
+def _end_of_both(*rows: Node) -> Node | None:
+    """The same where the rows of a loop are joined to those of one that goes on from its end."""
+    ends: Any = [_end(x) for x in rows]
+    if None in ends or _place(ends[0]) != _place(ends[1]):
+        return None
+    before, last = ends if _place(ends[0]) else ends[::-1]
+    (loop,) = last.inputs
+    return last if loop.op.parts(loop.inputs).init[last.op.index] is before else None
+
+
+def _row(loop: Node, index: int) -> Node:
+    """A row, as the loop's step makes it."""
+    return loop.op.step.outputs[index]  # type: ignore[attr-defined, no-any-return]
+
+
+def _place(x: Any) -> int:
+    """Where the row of the last step of a loop, or of the loop that it is a result of, stands."""
+    loop = x if isinstance(x.op, Loop) else x.inputs[0]
+    return 0 if loop.op.reverse else -1
+
+
+def _joins_two_axes(y: Node) -> bool:
+    """Whether a reshaped array has one axis for its first two, and all others as they were."""
+    x, *symbolic = y.inputs
+    op: Any = y.op
+    given = iter(symbolic)
+    new = [next(given) if n is None else n for n in op.shape]
+    return len(new) + 1 == x.type.ndim and new[1:] == lengths(x)[2:]  # type: ignore[arg-type]
 
 
 def _after(loop: Node, index: int) -> Node | None:

@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import jax
+import mlx.core as mx
 import numpy as np
 import pytest
 
@@ -235,3 +237,10 @@ def test_what_is_copied_together_shares_its_copies() -> None:
     own, (f2, g2) = copy.deepcopy((w, (f, g)))
     f2()
     assert (float(g2()), float(own.get_value()), float(w.get_value())) == (20.0, 2.0, 1.0)
+
+
+def test_a_mode_with_a_device_is_pickled_and_copied() -> None:
+    assert again(graphc.Mode("MLX", device=mx.cpu)) == graphc.Mode("MLX", device="cpu")
+    for mode in (graphc.Mode("JAX", device=jax.devices()[0]), graphc.Mode("NUMPY", check=True)):
+        assert again(mode) == mode
+        assert copy.copy(mode) is copy.deepcopy(mode) is mode

@@ -27,6 +27,9 @@ from tests.work import python_calls
 
 pytestmark = pytest.mark.usefixtures("_pinned")
 
+LABELLED = HEADER.size + len(NAME) + 1
+"""The bytes of an entry beside its payload; a build is a part of the label, and empty here."""
+
 
 # What is saved is found.
 
@@ -202,7 +205,7 @@ def test_the_directory_never_holds_more_than_the_limit(tmp_path: Path) -> None:
 
 
 def test_the_least_recently_used_go_first(tmp_path: Path) -> None:
-    disk = DiskCache(tmp_path, 10 * (1000 + HEADER.size))
+    disk = DiskCache(tmp_path, 10 * (1000 + LABELLED))
     for i in range(10):
         disk.save(file_name(i), bytes(1000))
         aged(disk, file_name(i), 1000 - i)
@@ -260,7 +263,7 @@ def test_clearing_counts_entries_and_removes_them(disk: DiskCache) -> None:
     assert disk.clear() == 0
     for i in range(5):
         disk.save(file_name(i), DATA)
-    assert disk.info() == CacheInfo(5, 5 * (len(DATA) + HEADER.size), None)
+    assert disk.info() == CacheInfo(5, 5 * (len(DATA) + LABELLED), None)
     assert disk.clear() == 5
     assert disk.info() == CacheInfo(0, 0, None)
     disk.save(NAME, DATA)

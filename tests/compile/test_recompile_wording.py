@@ -92,7 +92,7 @@ for n in range(1, 12):
         f"""\
 f (train.py:5) is compiled 9 times for other shapes; TIME lost so far.
   changed: axis 0 of `x` (train.py:4): 1, 2, 3, 4, 5, 6, 7, 8, 9   [shape]
-  fix: pad axis 0 of `x` to a few lengths, such as powers of two.   {SILENCE}   all causes: f.stats""",
+  fix: use Mode('JAX', lengths='buckets'), or pad axis 0 of `x` to a few lengths, such as powers of two.   {SILENCE}   all causes: f.stats""",
         7,
     ),
     "dtype": (

@@ -356,6 +356,48 @@ def test_a_call_that_fails_leaves_the_values(mode: str) -> None:
     np.testing.assert_array_equal(w.get_value(), ONES * 3)
 
 
+def test_lengths_that_are_seen_to_be_wrong_after_the_run_leave_the_values(mode: str) -> None:
+    """On JAX those that follow from data, and from a number of steps once there were several."""
+    most, n = gt.scalar("most"), gt.lscalar("n")
+
+    def until_above(x: Any) -> Any:
+        return x * 2, graphc.until(x > most)
+
+    w = graphc.shared(np.zeros(6))
+    stopped = graphc.scan(until_above, outputs_info=gt.constant(1.0), n_steps=20)
+    counted = graphc.scan(lambda x: x * 2, outputs_info=gt.constant(1.0), n_steps=n)
+    by_data = graphc.function([most], updates=[(w, w + stopped)], mode=mode)
+    by_count = graphc.function([n], updates=[(w, w + counted)], mode=mode)
+    right, wrong = {by_data: 30.0, by_count: 6}, {by_data: [300.0], by_count: [2, 3, 4, 5, 7]}
+    for f in (by_data, by_count):
+        f(right[f])
+        before = w.get_value()
+        for value in wrong[f]:
+            with pytest.raises(graphc.errors.RuntimeShapeError):
+                f(value)
+            np.testing.assert_array_equal(w.get_value(), before)
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        lambda w, x: gt.clip(w + x, 0, 1),
+        lambda w, x: (w + x) / gt.sum(w + x),
+        lambda w, x: gt.where(x > 0, w, x),
+    ],
+)
+def test_a_buffer_is_reused_where_a_check_makes_lengths_equal(update: Any) -> None:
+    w = graphc.shared(ONES)
+    f = graphc.function([x], updates=[(w, update(w, x))], mode="JAX")
+    f(ONES)
+    held = w.op.store.value
+    f(ONES)
+    assert held.is_deleted()
+    with pytest.raises(graphc.errors.RuntimeShapeError):
+        f(np.ones(4))
+    assert w.get_value().shape == (3,)
+
+
 def test_thousands_of_updates_keep_the_value_right(mode: str) -> None:
     w = graphc.shared(np.zeros(3))
     n = graphc.shared(0)

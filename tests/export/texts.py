@@ -72,7 +72,7 @@ def model() -> Graph:
 
 
 def named_dimensions() -> Any:
-    x = gx.xtensor("x", dims=("city", "the year"), shape=(3, None))
+    x = gx.xtensor("x", dims=("city", "the year"), shape=(3, None), sharding={"city": "data"})
     return [(x * 2).sum("the year").values]
 
 

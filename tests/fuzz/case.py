@@ -27,6 +27,7 @@ class Mode:
         rewritten: Whether rules are applied.
         batch: How many programs are one function.
         vectorized: Whether programs are run for a batch of one of their variables.
+        padded: Whether unknown lengths of inputs are padded to buckets.
     """
 
     name: str
@@ -34,6 +35,12 @@ class Mode:
     rewritten: bool = True
     batch: int = 1
     vectorized: bool = False
+    padded: bool = False
+
+    @property
+    def declaring(self) -> str:
+        """What declarations of inputs have in addition."""
+        return ", bucket=2" if self.padded else ""
 
     def graphc(self) -> graphc.Mode:
         return uncompiled(self.backend, **({} if self.rewritten else {"excluding": ["all"]}))
@@ -54,6 +61,7 @@ MODES = {
     "NUMPY": Mode("NUMPY", "NUMPY"),
     "batches": Mode("batches", "NUMPY", vectorized=True),
     "JAX": Mode("JAX", "JAX", batch=16),
+    "buckets": Mode("buckets", "JAX", batch=16, padded=True),
     "MLX": Mode("MLX", "MLX", batch=8),
 }
 """The modes by name."""

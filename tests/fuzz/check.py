@@ -32,6 +32,9 @@ __all__ = ["faults"]
 def faults(groups: Sequence[Sequence[Case]], mode: Mode) -> list[Fault]:
     """What is wrong with programs, each with all of its cases, in a mode."""
     runnable = [group for group in groups if group and _fits(group, mode)]
+    if mode.padded:
+        # The others are exact programs, as in the mode without.
+        runnable = [group for group in runnable if _is_padded(group[0], mode)]
     if mode.vectorized:
         found = [_of_batch(group[0], mode) for group in runnable]
         return [fault for fault in found if fault is not None]
@@ -44,6 +47,13 @@ def faults(groups: Sequence[Sequence[Case]], mode: Mode) -> list[Fault]:
             found += _faults(joined[i : i + mode.batch], how)
         found += [f for group in some if group not in joined for f in _alone(group, how)]
     return found
+
+
+def _is_padded(case: Case, mode: Mode) -> bool:
+    try:
+        return Together([case], mode).is_padded()
+    except Exception:
+        return True
 
 
 def _may_be_joined(group: Sequence[Case], mode: Mode) -> bool:

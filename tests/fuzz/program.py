@@ -63,10 +63,10 @@ class Variable:
     def dtype(self) -> str:
         return self.array.dtype.name
 
-    def declared(self) -> str:
+    def declared(self, more: str = "") -> str:
         """The symbolic array, as graphc's code."""
         if self.update is None:
-            return f"gt.tensor({self.name!r}, dtype={self.dtype!r}, shape={self.static})"
+            return f"gt.tensor({self.name!r}, dtype={self.dtype!r}, shape={self.static}{more})"
         return f"graphc.shared({self.name}_value, name={self.name!r}, shape={self.static})"
 
     def value_text(self) -> str:

@@ -27,7 +27,7 @@ def report(fault: Fault) -> str:
     """A fault as a script to run in the repository's root, which says in its head what is wrong."""
     rules = "as written" if not fault.mode.rewritten else "rewritten"
     what = f"Seed {fault.program.seed}, {fault.mode.backend} {rules}: {fault.kind}.\n\n{fault.what}"
-    text = script(fault.program, fault.mode.options(), fault.kind == "slope")
+    text = script(fault.program, fault.mode.options(), fault.kind == "slope", fault.mode.declaring)
     many = batch(fault.program) if fault.mode.vectorized else None
     more = "" if many is None else "\n".join(_batched(fault.program, many))
     return f'r"""{what}\n"""\n\n{text}{more}'
@@ -51,12 +51,14 @@ def _batched(program: Program, many: Batch) -> Iterator[str]:
     yield f"print('graphc, together:', f({arguments}), sep='\\n')"
 
 
-def script(program: Program, mode: str = "'NUMPY'", slope: bool = False) -> str:
+def script(
+    program: Program, mode: str = "'NUMPY'", slope: bool = False, declaring: str = ""
+) -> str:
     """The code of a program in both languages."""
-    return "\n".join([HEAD, *_lines(program, mode, slope)])
+    return "\n".join([HEAD, *_lines(program, mode, slope, declaring)])
 
 
-def _lines(program: Program, mode: str, slope: bool) -> Iterator[str]:
+def _lines(program: Program, mode: str, slope: bool, declaring: str) -> Iterator[str]:
     names = [v.name for v in program.variables]
     outputs = ", ".join(program.outputs)
     states = [f"({v.name}, {v.update})" for v in program.states()]
@@ -71,7 +73,7 @@ def _lines(program: Program, mode: str, slope: bool) -> Iterator[str]:
     values = ", ".join(f"{name}_value" for name in names)
     yield f"print('NumPy:', *program({values}), sep='\\n')"
     for v in program.variables:
-        yield f"{v.name} = {v.declared()}"
+        yield f"{v.name} = {v.declared(declaring)}"
     for call in program.calls:
         yield from call.render("graphc")
     inputs = [v.name for v in program.variables if v.update is None]

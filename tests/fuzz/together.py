@@ -18,12 +18,12 @@ from tests.fuzz.slopes import slope_in
 __all__ = ["Together", "built"]
 
 
-def built(program: Program) -> dict[str, Any]:
+def built(program: Program, declaring: str = "") -> dict[str, Any]:
     """All that a program assigns, as symbolic arrays."""
     names: dict[str, Any] = {"np": np, "gt": gt, "graphc": graphc}
     for v in program.variables:
         names[f"{v.name}_value"] = laid(v.array, v.layout)
-        exec(code(f"{v.name} = {v.declared()}"), names)
+        exec(code(f"{v.name} = {v.declared(declaring)}"), names)
     for call in program.calls:
         exec(code("\n".join(call.render("graphc"))), names)
     return names
@@ -42,7 +42,7 @@ class Together:
     mode: Mode
 
     def __post_init__(self) -> None:
-        self.names = [built(case.program) for case in self.cases]
+        self.names = [built(case.program, self.mode.declaring) for case in self.cases]
         inputs, outputs, updates = [], [], []
         for case, names in zip(self.cases, self.names, strict=True):
             program = case.program
@@ -61,6 +61,10 @@ class Together:
             on_unused_input="ignore",
             returns="numpy",
         )
+
+    def is_padded(self) -> bool:
+        """Whether some lengths are padded to buckets, and not all of them exact."""
+        return any("is padded" in line for line in self.function.plan().padding)
 
     def __call__(self, cases: Sequence[Case]) -> list[list[np.ndarray]]:
         """The outputs of each program for these values of its variables, in the oracle's order."""

@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.linalg import toeplitz
 
+import graphc
+import graphc.tensor as gt
 from graphc.errors import ImplicitArrayError
 from graphc.implicit import materializing
 from graphc.implicit.functions import implicit
-from graphc.implicit.structures.toeplitz import LONG, Toeplitz
+from graphc.implicit.structures.toeplitz import LONG, Toeplitz, ToeplitzProduct
 from tests.implicit.protocol import ALIKE, Symbols, answers, confirm, numbers, slope_agrees
 from tests.implicit.reference import Case, check, named, runs
 
@@ -136,6 +138,62 @@ def test_the_stated_error_of_long_ones(dtype: str, lengths: Any) -> None:
     symbols = Symbols()
     symbolic = w.swapped().each(symbols.enter).times(symbols.enter(x[None]))
     assert error_of(symbols.leave(symbolic)[0], column, row, x) < bound
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_long_ones_in_graphs_and_their_gradients(mode: str, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    lengths, rows = (LONG, LONG // 2 + 3), 3
+    column, row = [rng.normal(size=n).astype(dtype) for n in lengths]
+    x, g = (rng.normal(size=(n, rows)).astype(dtype) for n in lengths[::-1])
+    of_type = Toeplitz.spec(lengths, dtype)
+    w, symbol = gt.implicit(of_type, name="w"), gt.matrix("x", dtype=dtype)
+    with materializing("error"):
+        y = w @ symbol
+        wrt = [w.array.column, w.array.row, symbol]
+        f = graphc.function([w, symbol], [y, *graphc.grad((y * g).sum(), wrt)], mode=mode)
+    found = [np.asarray(part) for part in f(Toeplitz(column, row), x)]
+    wide = [array.astype("float64") for array in (column, row, x, g)]
+    dense = toeplitz(*wide[:2])
+    by_element = wide[3] @ wide[2].T
+    by_row = [np.trace(by_element, k) for k in range(lengths[1])]
+    # The first element of the row is not read.
+    by_column = [np.trace(by_element, -k) for k in range(lengths[0])]
+    expected = [dense @ wide[2], by_column, [0.0, *by_row[1:]], dense.T @ wide[3]]
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == dtype
+        np.testing.assert_allclose(a, b, atol=np.finfo(dtype).eps * 40 * np.abs(b).max())
+
+
+def test_derivatives_and_batches_of_long_ones() -> None:
+    rng = np.random.default_rng(0)
+    t, x = gt.matrix("t", shape=(2, 40)), gt.tensor("x", dtype="float64", shape=(2, 3, 16))
+    values = [rng.normal(size=a.type.shape) for a in (t, x)]
+    graphc.verify_grad(
+        lambda t, x: gt.Tensor.make(ToeplitzProduct(16, 25), t, x), values, mode="NUMPY"
+    )
+    y = gt.Tensor.make(ToeplitzProduct(16, 25), t, x)
+    tangents = [rng.normal(size=a.shape) for a in values]
+    forward = graphc.pushforward(y, [t, x], [gt.constant(v) for v in tangents])
+    step = 1e-6
+    f = graphc.function([t, x], [y, forward], mode="NUMPY")
+    ends = [
+        f(*[v + s * d for v, d in zip(values, tangents, strict=True)])[0] for s in (step, -step)
+    ]
+    np.testing.assert_allclose(
+        f(*values)[1], (ends[0] - ends[1]) / (2 * step), rtol=1e-6, atol=1e-6
+    )
+    one = [gt.vector("t", shape=(40,)), gt.matrix("x", shape=(3, 16))]
+    single = gt.Tensor.make(ToeplitzProduct(16, 25), *one)
+    for swaps in ({one[0]: t}, {one[1]: x}, {one[0]: t, one[1]: x}):
+        (batched,) = graphc.vectorize_graph([single], swaps)
+        given = [t if one[0] in swaps else one[0], x if one[1] in swaps else one[1]]
+        arrays = [v if a in swaps.values() else v[0] for a, v in zip(given, values, strict=True)]
+        found = graphc.function(given, batched, mode="JAX")(*arrays)
+        t2, x2 = (np.broadcast_to(a, v.shape) for a, v in zip(arrays, values, strict=True))
+        plain = [[np.correlate(t2[i], row, "valid") for row in x2[i]] for i in range(2)]
+        np.testing.assert_allclose(found, plain, atol=1e-12)
 
 
 def test_long_ones_of_integers_are_exact() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.ir import toposort
+from graphc.ir import Pick, gathered, toposort
 from graphc.loop.loop import Loop
 
 RANDOM = np.random.default_rng(5)
@@ -83,15 +83,16 @@ def test_a_root_that_divides_the_length_leaves_no_steps_over() -> None:
         assert len([node for node in toposort([last]) if isinstance(node.op, Loop)]) == 1
 
 
-def peak(checkpoint: Any, n: int) -> int:
-    """The bytes that a gradient by a first state takes while it runs."""
+def peak(checkpoint: Any, n: int, traced: bool = False) -> int:
+    """The bytes that a gradient by a first state takes while it runs, the last state being used."""
     x, h0 = gt.matrix("x"), gt.vector("h0")
-    last = graphc.scan(
+    states = graphc.scan(
         lambda x_t, h: gt.tanh(x_t + h * gt.sin(h)),
         x,
-        {"initial": h0, "traced": False},
+        {"initial": h0, "traced": traced},
         checkpoint=checkpoint,
     )
+    last = states[-1] if traced else states
     f = graphc.function([x, h0], graphc.grad(last.sum(), h0), mode="NUMPY")
     given = RANDOM.standard_normal((n, 500)), RANDOM.standard_normal(500)
     f(*given)
@@ -108,3 +109,37 @@ def test_a_gradient_stores_as_much_as_the_root_of_the_number_of_steps() -> None:
     # 20 states between segments, 20 within one, and what a step holds.
     assert peak("sqrt", 400) < 60 * state
     assert peak("sqrt", 397) < 60 * state
+
+
+def test_so_it_does_where_the_last_of_all_states_is_taken() -> None:
+    state = 500 * 8
+    assert peak("sqrt", 400, traced=True) < 60 * state
+    assert peak("sqrt", 397, traced=True) < 60 * state
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("n", [1, 12, 17])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_last_state_is_that_without_checkpoints(n: int, known: bool, reverse: bool) -> None:
+    x, h0 = gt.vector("x", shape=(n if known else None,)), gt.scalar("h0")
+    last = 0 if reverse else -1
+    found = []
+    for checkpoint in (None, "sqrt", 5):
+        _, (h, twice, shifted) = graphc.loop(
+            lambda h, x_t: (gt.sin(h * x_t) + h, (gt.sin(h * x_t) + h, 2 * h, h + x_t)),
+            h0,
+            x,
+            reverse=reverse,
+            checkpoint=checkpoint,
+        )
+        y = h[last] + twice[last] * shifted[last]
+        f = graphc.function([x, h0], [y, *graphc.grad(y, [x, h0])], mode="NUMPY")
+        found.append(f(np.linspace(-1, 1, n), 0.4))
+        (end,) = gathered([h[last]])
+        loops = [node.op for node in toposort([end]) if isinstance(node.op, Loop)]
+        assert loops
+        assert isinstance(end.op, Pick)
+        assert end.op.index < loops[-1].carries
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-10, atol=1e-12)

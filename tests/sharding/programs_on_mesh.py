@@ -16,11 +16,13 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from jax.sharding import AxisType
 
 import graphc
 import graphc.tensor as gt
 import graphc.xtensor as gx
-from graphc.errors import ShardingError, ShardingWarning
+from graphc.compile.cache import PROGRAMS
+from graphc.errors import ModeError, ShardingError, ShardingWarning
 from graphc.link.jax.portable import PortableMesh
 from tests.sharding.several_devices import EXPLICIT, MESH, MODE, lies, named, normal, on
 
@@ -127,7 +129,47 @@ def test_arrays_are_divided_by_the_names_of_their_dimensions() -> None:
     assert lies(batch, None, "data")
 
 
-# What is refused at a call.
+# Programs without arguments.
+
+
+def test_a_program_that_takes_no_arrays_runs_over_the_mesh_in_every_process(tmp_path: Path) -> None:
+    # An executable that is loaded for fewer devices than it has ends the process.
+    def made() -> list[Any]:
+        PROGRAMS.clear()
+        n = gt.lscalar("n")
+        outputs = [
+            graphc.Out(gt.arange(n), sharding=("data",)),
+            gt.shard(2.0 * gt.arange(8.0), ("model",)),
+            graphc.Out(gt.ones((8, 4)), sharding=(None, "data")),
+        ]
+        alone = graphc.function([], outputs[1:], mode=MODE)()
+        return [*graphc.function([n], outputs, mode=MODE)(8), *alone]
+
+    with graphc.config.change_flags(cache_dir=tmp_path):
+        for _ in range(2):
+            found = made()
+            entries = [("data",), ("model",), (None, "data"), ("model",), (None, "data")]
+            assert all(lies(y, *own) for y, own in zip(found, entries, strict=True))
+    np.testing.assert_array_equal(found[3], 2.0 * np.arange(8))
+
+
+# What is refused.
+
+
+def test_a_mesh_may_have_some_explicit_axes_and_no_manual_ones() -> None:
+    types = AxisType.Explicit, AxisType.Auto
+    mesh = jax.make_mesh((4, 2), ("data", "model"), axis_types=types)
+    x = gt.matrix("x", sharding=("data", None))
+    w = graphc.shared(np.ones((4, 6)), "w", sharding=("model",))
+    outputs = [graphc.Out(x @ w, sharding=("data", "model")), graphc.Out(w, sharding=("model",))]
+    f = graphc.function([x], outputs, updates=[(w, 2 * w)], mode=graphc.Mode("JAX", mesh=mesh))
+    product, held = f(np.ones((8, 4)))
+    np.testing.assert_array_equal(product, np.full((8, 6), 4.0))
+    assert lies(product, "data", "model", mesh=mesh)
+    assert lies(held, "model", mesh=mesh)
+    manual = jax.make_mesh((8,), ("data",), axis_types=(AxisType.Manual,))
+    with pytest.raises(ModeError, match="has manual axes"):
+        graphc.Mode("JAX", mesh=manual)
 
 
 def test_a_new_value_that_does_not_divide_names_its_variable() -> None:

@@ -83,14 +83,18 @@ def test_sums_have_numbers() -> None:
 
 
 def test_a_process_that_was_launched_with_others_has_to_join_them(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    x = gt.fvector("x")
+    x, hosts = gt.fvector("x"), tmp_path / "hosts.json"
     f = graphc.function([x], gt.all_sum(x) + 1, mode="MLX")
     monkeypatch.setenv("MLX_RANK", "0")
-    monkeypatch.setenv("MLX_HOSTFILE", "hosts.json")
+    monkeypatch.setenv("MLX_HOSTFILE", str(hosts))
+    hosts.write_text("")  # as mlx.launch -n 1 writes it
+    graphc.distributed.initialize(backend="MLX")
+    np.testing.assert_array_equal(f([1.0, 2.0]), [2.0, 3.0])
+    hosts.write_text('[["127.0.0.1:1"], ["127.0.0.1:2"]]')
     with pytest.raises(DistributedError, match=r"has not joined them[\s\S]*backend='MLX'"):
-        f([1.0, 2.0])
+        f([1.0, 2.0, 3.0])  # for lengths that MLX has not traced
 
 
 def test_over_a_mesh_arrays_are_whole() -> None:
@@ -107,9 +111,9 @@ def test_over_a_mesh_arrays_are_whole() -> None:
 
 
 def test_initialize_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLX_HOSTFILE", raising=False)
+    monkeypatch.delenv("MLX_RANK", raising=False)
     initialize = graphc.distributed.initialize
-    with pytest.raises(ArgumentError, match=r"MLX_HOSTFILE are not set[\s\S]*mlx\.launch"):
+    with pytest.raises(ArgumentError, match=r"MLX_RANK is not set[\s\S]*mlx\.launch"):
         initialize(backend="MLX")
     with pytest.raises(ArgumentError, match="takes no address"):
         initialize("localhost:1234", backend="MLX")

@@ -35,6 +35,7 @@ from graphc.implicit import (
     LowRank,
     expanded,
 )
+from tests.sharding.conftest import EIGHT
 from tests.sharding.two_processes import trained
 
 ROOT = Path(__file__).parents[2]
@@ -55,13 +56,12 @@ def run(arguments: list[str], **environment: str) -> str:
     return done.stdout
 
 
-def test_what_holds_on_eight_devices() -> None:
-    # One process for all of them: each takes seconds to begin.
+@pytest.mark.parametrize("name", EIGHT)
+def test_what_holds_on_eight_devices(name: str) -> None:
+    # One process for all tests of a file: each takes seconds to begin.
     pytest_of = ["-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
     eight = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
-    names = ("several_devices", "attention_on_mesh", "implicit_on_mesh", "programs_on_mesh")
-    files = [f"tests/sharding/{name}.py" for name in names]
-    assert " passed" in run([*pytest_of, *files], **eight)
+    assert " passed" in run([*pytest_of, f"tests/sharding/{name}"], **eight)
 
 
 def test_two_processes_compute_what_one_device_does(tmp_path: Path) -> None:
@@ -226,6 +226,11 @@ def test_a_sharding_of_a_dimension_that_is_not_there_fails() -> None:
             declare()
         assert "The dimensions are 'time'" in str(caught.value)
         assert str(caught.value.where).startswith(HERE)
+
+
+def test_an_implicit_array_has_the_lengths_of_its_fields() -> None:
+    with pytest.raises(ArgumentError, match="its lengths follow from those of its fields"):
+        graphc.shared(Diagonal(np.ones(4)), shape=(4, 4))
 
 
 def test_a_clone_of_what_is_sharded_in_a_graph_is_a_plain_input() -> None:

@@ -310,7 +310,7 @@ def _check_shapes(function: Any, this: CallShapes) -> None:
             before |= other.calls
     if record.site.is_internal or this in before or len(before) < BUDGET:
         return
-    report = of_shapes([*before, this], function.requested.inputs)
+    report = of_shapes([*before, this], function.requested.inputs, mode=function.mode)
     if report.lines:
         times = f"is compiled {len(before) + 1} times for other shapes"
         _warn(function, report, times, record.history.compiling)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from graphc.compile.recompile.difference import REPLACEABLE, Cause, Change
 from graphc.compile.recompile.naming import SourceName, name_of
 from graphc.ir import Constant, Leaf, Node, TensorType
 from graphc.site import where
+
+if TYPE_CHECKING:
+    from graphc.compile.mode import Mode
 
 SHOWN = 3
 """The most changes that are shown."""
@@ -187,9 +190,16 @@ Table = dict[Any, dict[Any, None]]
 
 
 def of_shapes(
-    seen: Sequence[CallShapes], inputs: Sequence[Node], *, declared: bool = False
+    seen: Sequence[CallShapes],
+    inputs: Sequence[Node],
+    *,
+    declared: bool = False,
+    mode: Mode | None = None,
 ) -> Report:
-    """Report the lengths and values of several calls, or those declared in the inputs' types."""
+    """Report the lengths and values of several calls, or those declared in the inputs' types.
+
+    In a ``mode``, the remedy is its option that pads lengths, where it has one.
+    """
     lengths: Table = {}
     values: Table = {}
     for shapes, known in seen:
@@ -205,7 +215,7 @@ def of_shapes(
 
     def padded(first: tuple[int, int] | None) -> str:
         it = "it" if first is None else f"axis {first[1]} of `{_label(inputs[first[0]], first[0])}`"
-        none = "declare that length None, or " if declared else ""
+        none = "declare that length None, or " if declared else _option(mode)
         return f"{none}pad {it} to a few lengths, such as powers of two."
 
     if _most_varied(values):
@@ -213,6 +223,15 @@ def of_shapes(
     return _varied(
         "shape", lengths, lambda key: f"axis {key[1]} of {_named(inputs[key[0]], key[0])}", padded
     )
+
+
+def _option(mode: Mode | None) -> str:
+    """How the option of a mode that pads lengths helps; empty where it has none."""
+    if mode is None or "lengths" not in mode.backend.options:
+        return ""
+    if mode.options.get("lengths") == "buckets":
+        return "see in f.plan() why lengths are exact, or "
+    return f"use Mode({mode.name!r}, lengths='buckets'), or "
 
 
 def of_dtypes(seen: Sequence[Sequence[str]], inputs: Sequence[Node]) -> Report:

@@ -4,8 +4,17 @@ from graphc.implicit.quantized.affine import AffineQuantized
 from graphc.implicit.quantized.base import Quantized
 from graphc.implicit.quantized.coding import Coding
 from graphc.implicit.quantized.convert import quantize
-from graphc.implicit.quantized.matmul import QuantizedMatmul
+from graphc.implicit.quantized.matmul import ExpertMatmul, QuantizedMatmul
 from graphc.implicit.quantized.nf4 import NF4
 from graphc.implicit.quantized.one_bit import OneBit
 
-__all__ = ["NF4", "AffineQuantized", "Coding", "OneBit", "Quantized", "QuantizedMatmul", "quantize"]
+__all__ = [
+    "NF4",
+    "AffineQuantized",
+    "Coding",
+    "ExpertMatmul",
+    "OneBit",
+    "Quantized",
+    "QuantizedMatmul",
+    "quantize",
+]

@@ -142,6 +142,53 @@ class QuantizedMatmul(AxisComposite):
         return product(self.coding, self.transposed, *whole)  # type: ignore[no-any-return]
 
 
+@dataclass(frozen=True, slots=True)
+class ExpertMatmul(AxisComposite):
+    """``x @ w[index]`` of a stack w of matrices of packed codes, of which none is copied.
+
+    Inputs are x ``(*batch, m, k)``, the words ``(experts, rows, words)``, the scales, the biases
+    where the kind has them, and the index, integers of shape ``(*batch,)``.
+
+    Attributes:
+        kind: As of ``QuantizedMatmul``, as all others.
+        bits: The length of a code.
+        group_size: How many neighbours share a scale.
+        transposed: Whether the words are those of transposes.
+    """
+
+    kind: str
+    bits: int
+    group_size: int
+    transposed: bool
+
+    @property
+    def name(self) -> str:
+        return "expert_matmul"
+
+    @property
+    def plain(self) -> QuantizedMatmul:
+        """The product with matrices that were taken."""
+        return QuantizedMatmul(self.axes, self.kind, self.bits, self.group_size, self.transposed)
+
+    def infer(self, x: TensorType, packed: TensorType, *parts: TensorType) -> TensorType:  # type: ignore[override]
+        *numbers, index = parts
+        taken = [part.with_shape((*index.shape, *part.shape[1:])) for part in (packed, *numbers)]
+        return self.plain.infer(x, *taken)
+
+    def checks(self, x: TensorType, packed: TensorType, *parts: TensorType) -> Sequence[Check]:
+        batch = [(0, i, 1 + len(parts), i) for i in range(x.ndim - 2)]
+        own = [] if self.transposed else [(0, x.ndim - 1, 1, packed.ndim - 2)]
+        return [*batch, *own]
+
+    def expand(self, x: Tensor, packed: Tensor, *parts: Tensor) -> Tensor:  # type: ignore[override]
+        *numbers, index = parts
+        return Tensor.make(self.plain, x, *[part[index] for part in (packed, *numbers)])
+
+    def perform(self, x: Any, packed: Any, *parts: Any) -> Any:
+        *numbers, index = parts
+        return self.plain.perform(x, *[part[index] for part in (packed, *numbers)])
+
+
 def _outer(a: Tensor, b: Tensor) -> Tensor:
     """The products of two arrays' last axes, summed over the last but one."""
     batch = tuple(range(a.ndim - 2))

@@ -25,16 +25,10 @@ from graphc.ir.sharding import MeshAxes, named
 from graphc.link.backend import Backend, Executable, refuse_remote
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
-from graphc.link.jax.bounded import (
-    Count,
-    Ragged,
-    agree,
-    compute as compute_bounded,
-    is_known,
-    unequal,
-)
+from graphc.link.jax.bounded import Ragged, agree, compute as compute_bounded, refused, unequal
 from graphc.link.jax.call_key import KnownArguments
-from graphc.link.jax.executables import Executables, Inspect, in_64_bits
+from graphc.link.jax.counts import Count, is_known
+from graphc.link.jax.executables import Executables, Inspect, in_64_bits, on_device
 from graphc.link.jax.host import called_back
 from graphc.link.jax.mesh import Home, Layout, admitted, layout_of
 from graphc.link.jax.placed import on_mesh
@@ -179,23 +173,42 @@ def compile(
         pure, foreign = spec.single, spec.facts["foreign"]
         known = KnownArguments()
         made = Executables(traced.function, donated, context, known, pure=pure, foreign=foreign)
-        made.inspect, made.places = inspect, places
+        made.inspect, made.places, made.over_mesh = inspect, places, layout is not None
         if device is None and not traced.is_bounded:
             execute = made.caller(wide=wide)
-            return execute if layout is None else _on_mesh(execute, layout, spec, program)
+            if layout is not None:
+                return _on_mesh(execute, layout, spec, program)
+            return _in_buckets(execute, traced, spec, options, context)
         execute = traced.cut(made.caller()) if traced.is_bounded else made.caller()
     if device is not None:
-        execute = _on_device(execute, device)
+        execute = on_device(execute, device)
     execute = in_64_bits(execute) if wide else execute
-    return execute if layout is None else _on_mesh(execute, layout, spec, program)
+    if layout is not None:
+        return _on_mesh(execute, layout, spec, program)
+    return _in_buckets(execute, traced, spec, options, context)
 
 
-def _on_device(execute: Executable, device: Any) -> Executable:
-    def call(*arguments: Any) -> Any:
-        with jax.default_device(device):
-            return execute(*jax.device_put(arguments, device))
+def _in_buckets(
+    exact: Executable,
+    traced: TracedProgram,
+    spec: CallSpec,
+    options: Mapping[str, Any],
+    context: CompileContext,
+) -> Executable:
+    """The executable for one length after the other, or for buckets of lengths where asked for."""
+    if {*spec.static} - {*spec.counts} or not asks_for_buckets(spec, options):
+        return exact
+    # Most programs are for exact lengths.
+    from graphc.link.jax.buckets import Bucketed, axes_of  # noqa: PLC0415
 
-    return call
+    axes = axes_of(spec, options)
+    return Bucketed(exact, traced, spec, axes, context, device_of(options)) if any(axes) else exact
+
+
+def asks_for_buckets(spec: CallSpec, options: Mapping[str, Any]) -> bool:
+    """Whether the mode asks for lengths in buckets, or an input does and the mode lets it."""
+    wanted = options.get("lengths")
+    return wanted == "buckets" or (wanted is None and any(spec.buckets))
 
 
 def _inspect(spec: CallSpec, program: Callable[[], Program]) -> Inspect | None:
@@ -295,6 +308,23 @@ class JAXBackend(Backend):
         spec = CallSpec.of(program.graph, program.host, single=False, facts={}, given=given)
         return placement(program, spec, layout, arguments, donated, wide=wide(program))
 
+    def padding(
+        self,
+        program: Program,
+        options: Mapping[str, Any],
+        arguments: Sequence[TensorType],
+        given: int,
+    ) -> Sequence[str]:
+        """Which lengths of arguments are padded to buckets, or why none is."""
+        facts = self.facts(program)
+        spec = CallSpec.of(program.graph, program.host, single=False, facts=facts, given=given)
+        if not asks_for_buckets(spec, options):
+            return ()
+        # Most programs are for exact lengths.
+        from graphc.link.jax.buckets import padding  # noqa: PLC0415
+
+        return padding(program, spec, options, arguments)
+
     def copied(self, value: Any, type: TensorType, options: Mapping[str, Any]) -> Any:
         """A copy of an array; one on a mesh stays there."""
         if len(value.sharding.device_set) == 1:
@@ -348,6 +378,8 @@ class JAXBackend(Backend):
 
         def bounded(*values: Any) -> Any:
             if any(map(is_implicit, values)) and not reads_shape:
+                if any(isinstance(x, Ragged) for x in values):
+                    raise refused(node)
                 # A program without implicit arrays does not load what runs them.
                 from graphc.link.jax.implicit import lowered  # noqa: PLC0415
 
@@ -380,6 +412,13 @@ backend = JAXBackend(
     # To put an array on a device compiles nothing.
     kinds=(np.ndarray, jax.Array, type(jax.device_put(np.zeros(0, np.float32)))),
     eager=False,
+    keeps_executables=True,
     describe=describe,
-    options={"device": (), "fallback": ("numpy",), "logical_axes": (), "mesh": ()},
+    options={
+        "device": (),
+        "fallback": ("numpy",),
+        "lengths": ("buckets", "exact"),
+        "logical_axes": (),
+        "mesh": (),
+    },
 )

@@ -1,9 +1,11 @@
 """Lengths unknown while JAX traces: arrays in buffers of bounded length.
 
 How many steps a loop does until it stops is such a length; so is a number of steps that is another
-one at every call, once there were several of them. What follows from it, the length of a trace or
-of a slice, is a ``Count``: a traced integer with bounds. An array that has a count for a length is
-``Ragged``: a buffer as long as the upper bound, whose elements beyond the count mean nothing.
+one at every call, once there were several of them, and so are the lengths of arguments that are
+padded to buckets. What follows from these, the length of a trace or of a slice, is a ``Count``. An
+array that has a count for a length is ``Ragged``: a buffer as long as the upper bound, and what is
+known of its elements beyond the count. A rule (``RULES``) computes an operation of such arrays: it
+puts other numbers there, by a mask, only where the operation would read them.
 
 Lengths that must be equal, and cannot be seen to be, are compared when the program has run.
 """
@@ -13,64 +15,48 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from graphc.errors import BoundsError, DynamicShapeError, GraphcError, RuntimeShapeError
-from graphc.intervals.interval import INTEGERS, Interval
-from graphc.intervals.rules import image
 from graphc.ir import Node, Op
+from graphc.link.jax.counts import Count, Formula, as_count, bound, is_known, is_same, plain
 
-LEAST, MOST = -(2**63), 2**63 - 1
-UNBOUNDED = 2**48
-"""A bound that no buffer can have."""
+SMALL = 2**16
+"""Bytes: to copy less is quicker than to share memory."""
 
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Count:
-    """An integer that is unknown while JAX traces, with its bounds.
-
-    Attributes:
-        value: A traced int64 scalar.
-        low: The least that it can be.
-        high: The most.
-    """
-
-    value: Any
-    low: int = LEAST
-    high: int = MOST
-
-    shape = ()
-    ndim = 0
-    dtype = np.dtype(np.int64)
-
-    def __repr__(self) -> str:
-        return f"{self.low}..{self.high}"
+Counts = tuple[Count | None, ...]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Ragged:
-    """An array with one length that is unknown while JAX traces, held in a longer buffer.
+    """An array with lengths that are unknown while JAX traces, held in a longer buffer.
 
     Attributes:
         buffer: Its elements, and others behind them.
-        count: How many are its own along the axis.
-        axis: That axis.
+        counts: For each axis how many are its own along it; None where all are.
+        fill: What all other elements are, where that is known.
     """
 
     buffer: Any
-    count: Count
-    axis: int
+    counts: Counts
+    fill: Any = None
 
     @property
     def shape(self) -> tuple[Any, ...]:
-        """The lengths, one of them a ``Count``."""
-        own = self.buffer.shape
-        return (*own[: self.axis], self.count, *own[self.axis + 1 :])
+        """The lengths, some of them a ``Count``."""
+        pairs = zip(self.buffer.shape, self.counts, strict=True)
+        return tuple([n if count is None else count for n, count in pairs])
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The axes with a count."""
+        return tuple([i for i, n in enumerate(self.counts) if n is not None])
 
     @property
     def ndim(self) -> int:
@@ -82,160 +68,103 @@ class Ragged:
         """The dtype of the elements."""
         return self.buffer.dtype
 
-    def inside(self) -> Any:
-        """A mask of the buffer's elements that belong to the array."""
-        places = lax.broadcasted_iota(np.int64, self.buffer.shape, self.axis)
-        return lax.lt(places, self.count.value)
+    def inside(self, axes: Sequence[int] | None = None) -> Any:
+        """A mask of the buffer's elements that are within the counts of these axes, or of all."""
+        found = None
+        for axis in self.axes if axes is None else axes:
+            count = self.counts[axis]
+            assert count is not None
+            mask = within(self.buffer.shape, axis, count)
+            found = mask if found is None else lax.bitwise_and(found, mask)
+        return found
 
-    def cut(self) -> Any:
-        """Return the array in its own length, once that is known.
+    def cut(self, lengths: Sequence[int] = ()) -> Any:
+        """Return the array in its own lengths, once these are known.
+
+        Args:
+            lengths: Those of the call, which formulas are of.
 
         Raises:
-            DynamicShapeError: It is not, as the user's own code is being traced.
+            DynamicShapeError: They are not known, as the user's own code is being traced.
         """
+        known = [
+            _known_length(n, m, lengths)
+            for n, m in zip(self.counts, self.buffer.shape, strict=True)
+        ]
+        if tuple(known) == self.buffer.shape:
+            return self.buffer
         if isinstance(self.buffer, jax.core.Tracer):
-            raise DynamicShapeError(
-                "A result has a length that is not known while JAX traces.",
-                "Call the function outside of jax.jit, jax.vmap and jax.grad.",
-            )
+            return lax.slice(self.buffer, [0] * self.ndim, known)
         # In NumPy, as JAX would compile a slice for each length.
-        part = np.asarray(self.buffer)[(slice(None),) * self.axis + (slice(int(self.count.value)),)]
-        return jax.device_put(part, self.buffer.sharding)
+        part = np.asarray(self.buffer)[tuple([slice(n) for n in known])]
+        if self.buffer.committed:
+            return jax.device_put(part, self.buffer.sharding)
+        return jnp.array(part) if part.nbytes < SMALL else jax.device_put(part)
 
-    def filled(self, fill: Any) -> Any:
-        """Fill the buffer's unused elements with a number."""
+    def filled(self, fill: Any, axes: Sequence[int] | None = None) -> Any:
+        """The buffer with its unused elements along these axes, or all, being a number."""
+        if axes is not None and not axes:
+            return self.buffer
+        if self.fill is not None and _is_number(self.fill, fill, self.dtype):
+            return self.buffer
         other = lax.full(self.buffer.shape, fill, self.dtype)
-        return lax.select(self.inside(), self.buffer, other)
+        return lax.select(self.inside(axes), self.buffer, other)
 
 
-jax.tree_util.register_pytree_node(
-    Ragged,
-    lambda x: ((x.buffer, x.count.value), (x.axis, x.count.low, x.count.high)),
-    lambda how, parts: Ragged(parts[0], Count(parts[1], *how[1:]), how[0]),
-)
+def within(shape: Sequence[int], axis: int, count: Any) -> Any:
+    """A mask in a shape, of the elements within a count along an axis."""
+    places = lax.broadcasted_iota(np.int64, shape, axis)
+    return lax.lt(places, lax.broadcast(as_count(count).value, shape))
 
 
-def is_known(x: Any) -> bool:
-    """Whether a value is known while JAX traces."""
-    return isinstance(x, np.ndarray | np.generic | int)
+def _is_number(a: Any, b: Any, dtype: Any) -> bool:
+    x, y = np.asarray(a, dtype), np.asarray(b, dtype)
+    return bool(x == y)
 
 
-# Counts.
-
-
-def as_count(n: Any) -> Count:
-    """Convert an integer, known or traced, to a ``Count``."""
-    if isinstance(n, Count):
+def _known_length(count: Count | None, n: int, lengths: Sequence[int]) -> int:
+    if count is None:
         return n
-    if is_known(n):
-        return Count(np.asarray(n, np.int64), int(n), int(n))
-    return Count(lax.convert_element_type(n, np.int64))
+    if count.formula is not None:
+        return count.formula.evaluate(lengths)
+    if isinstance(count.given, jax.core.Tracer):
+        raise DynamicShapeError(
+            "A result has a length that is not known while JAX traces.",
+            "Call the function outside of jax.jit, jax.vmap and jax.grad.",
+        )
+    return int(count.given)
 
 
-def plain(x: Any) -> Any:
-    """Return a count's value; anything else unchanged."""
-    return x.value if isinstance(x, Count) else x
+def _flat(x: Ragged) -> tuple[Any, Any]:
+    given = [n.given for n in x.counts if n is not None and n.formula is None]
+    how = tuple([n and (n.low, n.high, n.formula) for n in x.counts])
+    return (x.buffer, *given), how
 
 
-def settled(n: Count) -> Any:
-    """Return a count whose bounds are equal as an integer."""
-    return np.asarray(n.low, np.int64) if n.low == n.high else n
+def _again(how: Any, parts: Any) -> Ragged:
+    buffer, *given = parts
+    left = iter(given)
+    counts = [n and Count(None if n[2] is not None else next(left), *n) for n in how]
+    return Ragged(buffer, tuple(counts))
 
 
-def combined(name: str, f: Callable[..., Any], *xs: Any) -> Any:
-    """The count that is an elementwise function of others.
+jax.tree_util.register_pytree_node(Ragged, _flat, _again)
+
+
+def ragged(buffer: Any, shape: Sequence[Any], fill: Any = None) -> Any:
+    """Make an array of a shape that may have counts; a buffer that is too long is cut.
 
     Args:
-        name: The function's row.
-        f: The same of values in JAX.
-        xs: Counts and known integers.
+        buffer: Its elements, and others behind them.
+        shape: The lengths, integers or counts.
+        fill: What the others are, if that is known.
     """
-    counts = [as_count(x) for x in xs]
-    bounds = image(INTEGERS, name, *[Interval(x.low, x.high) for x in counts])
-    assert bounds is not None
-    low, high = max(bounds.low, LEAST), min(bounds.high, MOST)
-    return settled(Count(f(*[x.value for x in counts]), low, high))
-
-
-def compared(name: str, a: Any, b: Any) -> bool | None:
-    """The result of a comparison of integers that their bounds decide."""
-    x, y = as_count(a), as_count(b)
-    ends = [Interval(0, 0)] * 2 if x.value is y.value else [Interval(n.low, n.high) for n in (x, y)]
-    found = image(INTEGERS, name, *ends)
-    return bool(found.low) if found is not None and found.low == found.high else None
-
-
-def plus(a: Any, b: Any) -> Any:
-    """The sum."""
-    for x, y in ((a, b), (b, a)):
-        if is_known(x) and int(x) == 0:
-            return y
-    return combined("add", lax.add, a, b)
-
-
-def minus(a: Any, b: Any) -> Any:
-    """The difference."""
-    if a is b:
-        return np.asarray(0, np.int64)
-    if is_known(b) and int(b) == 0:
-        return a
-    return combined("subtract", lax.sub, a, b)
-
-
-def times(a: Any, b: Any) -> Any:
-    """The product."""
-    return combined("multiply", lax.mul, a, b)
-
-
-def over(n: Any, step: int) -> Any:
-    """The quotient of a count that is not negative, rounded down."""
-    return n if step == 1 else combined("floor_divide", lax.div, n, step)
-
-
-def every(n: Any, step: int) -> Any:
-    """How many there are of a count if one of so many is taken, the first of them included."""
-    return over(plus(n, step - 1), step)
-
-
-def least(a: Any, b: Any) -> Any:
-    """The smaller one, which is one of them where that is known."""
-    for x, y in ((as_count(a), as_count(b)), (as_count(b), as_count(a))):
-        if x.high <= y.low:
-            return settled(x)
-    return combined("minimum", lax.min, a, b)
-
-
-def most(a: Any, b: Any) -> Any:
-    """The larger one, which is one of them where that is known."""
-    for x, y in ((as_count(a), as_count(b)), (as_count(b), as_count(a))):
-        if x.low >= y.high:
-            return settled(x)
-    return combined("maximum", lax.max, a, b)
-
-
-def bound(n: Any) -> int:
-    """Return the longest buffer that is needed.
-
-    Raises:
-        DynamicShapeError: There is no bound.
-    """
-    count = as_count(n)
-    if count.high >= UNBOUNDED:
-        raise DynamicShapeError(
-            "A length is unknown while JAX compiles, and has no upper bound.",
-            "Limit it by gt.minimum(n, most) or, of a loop, by the most steps there can be; or use "
-            "mode='NUMPY'.",
-        )
-    return max(count.high, 0)
-
-
-def ragged(buffer: Any, count: Any, axis: int) -> Any:
-    """Make an array of a length that may be a ``Count``; too long a buffer is cut."""
-    count = as_count(count)
-    n = bound(count)
-    if buffer.shape[axis] > n:
-        buffer = lax.slice_in_dim(buffer, 0, n, axis=axis)
-    return buffer if count.low == count.high else Ragged(buffer, count, axis)
+    counts: list[Count | None] = []
+    for axis, n in enumerate(shape):
+        count = as_count(n)
+        buffer = cut(buffer, bound(count), axis)
+        counts.append(None if count.low == count.high else count)
+    return Ragged(buffer, tuple(counts), fill) if any(counts) else buffer
 
 
 # What must be equal, and is compared when the program has run.
@@ -272,7 +201,31 @@ jax.tree_util.register_pytree_node(
     lambda how, ab: LengthCheck(*ab, *how),
 )
 
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A condition on the lengths of a call: a program for a bucket gives its results only then.
+
+    Attributes:
+        a: A formula.
+        b: One that it must be equal to.
+        at_least: Whether it may be more.
+    """
+
+    a: Formula
+    b: Formula
+    at_least: bool
+
+    def holds(self, lengths: Sequence[int]) -> bool:
+        """Whether it holds for these lengths."""
+        a, b = self.a.evaluate(lengths), self.b.evaluate(lengths)
+        return a >= b if self.at_least else a == b
+
+
+jax.tree_util.register_static(Guard)
+
 _pending: ContextVar[list[LengthCheck] | None] = ContextVar("pending", default=None)
+_guards: ContextVar[dict[Guard, None] | None] = ContextVar("guards", default=None)
 
 
 @contextmanager
@@ -285,25 +238,45 @@ def checked(pending: list[LengthCheck] | None) -> Iterator[None]:
         _pending.reset(token)
 
 
+@contextmanager
+def guarded(guards: dict[Guard, None]) -> Iterator[None]:
+    """Collect the conditions on the lengths of a call, within the steps of loops too."""
+    token = _guards.set(guards)
+    try:
+        yield
+    finally:
+        _guards.reset(token)
+
+
 def agree(a: Any, b: Any, error: Callable[[int, int], GraphcError]) -> None:
     """Check that two lengths are equal."""
-    if a is b:
+    if a is b or is_same(a, b):
         return
     x, y = as_count(a), as_count(b)
-    if x.value is y.value or x.low == x.high == y.low == y.high:
-        return
     if x.high < y.low or y.high < x.low:
         raise error(x.low, y.low)
-    _later(LengthCheck(x.value, y.value, error, at_least=False))
+    if not _is_guarded(x, y, at_least=False):
+        _later(LengthCheck(x.value, y.value, error, at_least=False))
 
 
 def at_least(a: Any, b: Any, error: Callable[[int, int], GraphcError]) -> None:
-    """Check that the first is not less than the second; within a step nothing is checked."""
+    """Check that the first is not less than the second; within a step no traced one is checked."""
     x, y = as_count(a), as_count(b)
     if x.high < y.low:
         raise error(x.high, y.low)
-    if x.low < y.high and x.value is not y.value and _pending.get() is not None:
+    if x.low >= y.high or is_same(x, y) or _is_guarded(x, y, at_least=True):
+        return
+    if _pending.get() is not None:
         _later(LengthCheck(x.value, y.value, error, at_least=True))
+
+
+def _is_guarded(x: Count, y: Count, *, at_least: bool) -> bool:
+    """Whether a condition is one on the lengths of a call, by which a program is chosen."""
+    guards = _guards.get()
+    if guards is None or x.formula is None or y.formula is None:
+        return False
+    guards[Guard(x.formula, y.formula, at_least)] = None
+    return True
 
 
 def _later(check: LengthCheck) -> None:
@@ -339,7 +312,7 @@ def outside(node: Node, i: int) -> Callable[[int, int], GraphcError]:
 # Operations.
 
 Lowering = Callable[..., Any]
-Rule = Callable[[Node, Lowering, Sequence[Any]], Any]
+Rule = Callable[[Node, Any, Sequence[Any]], Any]
 
 RULES: dict[type[Op], Rule] = {}
 """The functions that compute operations with ``Count`` or ``Ragged`` operands."""
@@ -373,12 +346,10 @@ def compute(node: Node, lowering: Lowering | None, values: Sequence[Any]) -> Any
     """
     decides = () if node.op.graphs() else node.op.host_inputs()
     needed = bool(decides) or any(isinstance(x, Ragged) for x in values)
-    if lowering is None:
-        raise refused(node)
     for cls in type(node.op).__mro__:
         if cls in RULES and (needed or cls in OF_COUNTS):
             return RULES[cls](node, lowering, values)
-    if needed:
+    if needed or lowering is None:
         raise refused(node)
     return lowering(node.op, *arrays(node, values))
 
@@ -391,16 +362,11 @@ def arrays(node: Node, values: Sequence[Any]) -> list[Any]:
     ]
 
 
-def ragged_axis(node: Node, values: Sequence[Any]) -> int:
-    """Return the axis along which arrays are ragged; it must be the same for all."""
-    axes = {x.axis for x in values if isinstance(x, Ragged)}
-    if len(axes) != 1:
-        raise refused(node)
-    return axes.pop()
-
-
 def refused(node: Node) -> DynamicShapeError:
     """Return the error for an operation that needs an unknown length."""
+    if _guards.get() is not None:
+        # The exact program runs, and a plan says this.
+        return DynamicShapeError(f"{node!r} cannot be padded", "", node.where)
     return DynamicShapeError(
         f"{node!r} needs a length that is known while JAX compiles; here it depends on how many "
         "steps a loop does.",
@@ -408,6 +374,13 @@ def refused(node: Node) -> DynamicShapeError:
         "gt.where in place of until; or mode='NUMPY'.",
         node.where,
     )
+
+
+def zero_beyond(x: Any, axes: Sequence[int]) -> Any:
+    """The buffer of an array, with zeros for unused elements along these axes."""
+    if not isinstance(x, Ragged):
+        return plain(x)
+    return x.filled(0, [axis for axis in x.axes if axis in axes])
 
 
 def whole(x: Any, node: Node) -> Any:
@@ -421,24 +394,92 @@ def whole(x: Any, node: Node) -> Any:
     return plain(x)
 
 
+def inner(x: Any) -> Any:
+    """Return the buffer of an array, or a count's value."""
+    return x.buffer if isinstance(x, Ragged) else plain(x)
+
+
 def cut(x: Any, n: int, axis: int) -> Any:
     """Cut a buffer to its first elements."""
     return x if x.shape[axis] <= n else lax.slice_in_dim(x, 0, n, axis=axis)
 
 
-def aligned(node: Node, values: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], Any]:
-    """Align buffers along axes; return them and their common count.
+def common(node: Node, values: Sequence[Any], axes: Sequence[int | None]) -> tuple[list[Any], Any]:
+    """Give arrays one length along an axis of each: cut them, and return it too.
 
     Args:
         node: Named where they do not fit.
         values: Arrays.
-        axes: Of each the axis that the count is the length of; None where it has none, or 1.
+        axes: Of each the axis; None where it has none, or one of length 1 that is repeated.
     """
-    of_each = [None if a is None else x.shape[a] for x, a in zip(values, axes, strict=True)]
-    lengths = [n for n in of_each if n is not None]
-    count = next(n for n in lengths if isinstance(n, Count))
-    for n in lengths:
-        agree(count, n, unequal(node))
-    buffers = [x.buffer if isinstance(x, Ragged) else plain(x) for x in values]
-    n = min(x.shape[a] for x, a in zip(buffers, axes, strict=True) if a is not None)
-    return [x if a is None else cut(x, n, a) for x, a in zip(buffers, axes, strict=True)], count
+    lengths = [x.shape[a] for x, a in zip(values, axes, strict=True) if a is not None]
+    # A length that is known needs no mask.
+    n = next((n for n in lengths if is_known(n)), lengths[0])
+    for other in lengths:
+        agree(n, other, unequal(node))
+    pairs = [(x, a) for x, a in zip(values, axes, strict=True)]
+    most = min(inner(x).shape[a] for x, a in pairs if a is not None)
+    return [x if a is None else _with_length(x, a, n, most) for x, a in pairs], n
+
+
+def _with_length(x: Any, axis: int, n: Any, most: int) -> Any:
+    """An array of a length that it has, in a buffer of no more elements than that along an axis."""
+    if not isinstance(x, Ragged):
+        return cut(x, most, axis) if is_known(n) else _counted(x, axis, n, most)
+    buffer = cut(x.buffer, most, axis)
+    counts = list(x.counts)
+    counts[axis] = None if is_known(n) else n
+    return replace(x, buffer=buffer, counts=tuple(counts)) if any(counts) else buffer
+
+
+def _counted(x: Any, axis: int, n: Any, most: int) -> Any:
+    counts = [n if i == axis else None for i in range(x.ndim)]
+    return Ragged(cut(x, most, axis), tuple(counts))
+
+
+def aligned(
+    node: Node, values: Sequence[Any], known: Sequence[Node]
+) -> tuple[list[Any], list[Any]]:
+    """Give arrays that are broadcast common lengths; return them and the shape of the result.
+
+    Args:
+        node: Named where they do not fit.
+        values: Arrays.
+        known: The nodes that these are the values of: only static lengths of 1 are repeated.
+    """
+    found = list(values)
+    ndim = max(x.ndim for x in values)
+    shape = []
+    for axis in range(-ndim, 0):
+        axes = [
+            x.ndim + axis if x.ndim >= -axis and of.type.shape[axis] != 1 else None
+            for x, of in zip(found, known, strict=True)
+        ]
+        if any(a is not None for a in axes):
+            found, n = common(node, found, axes)
+        else:
+            n = 1
+        shape.append(n)
+    return found, shape
+
+
+def kept_fill(op: Op, values: Sequence[Any], shape: Sequence[Any]) -> Any:
+    """What an elementwise operation makes of the numbers beyond its operands' counts.
+
+    None where the numbers there are not known, or those of one operand stand beside elements of
+    another.
+    """
+    own = [isinstance(n, Count) for n in shape]
+    numbers = []
+    for x in values:
+        if isinstance(x, Ragged) and x.fill is not None:
+            if [n is not None for n in x.counts] != own:
+                return None
+            numbers.append(np.asarray(x.fill, x.dtype))
+        elif is_known(x) and not np.ndim(x):
+            numbers.append(np.asarray(x))
+        else:
+            return None
+    with np.errstate(all="ignore"):
+        found = op.perform(*numbers)
+    return None if np.ndim(found) else found

@@ -51,15 +51,17 @@ class KnownArguments:
     Attributes:
         values: Values that are part of the program, by position; these arguments are not passed.
         bounds: Upper bounds of arguments that are passed, by position.
+        padded: The axes of arguments that are padded; one more argument has their true lengths.
     """
 
     values: Mapping[int, np.ndarray[Any, Any]] = field(default_factory=dict)
     bounds: Mapping[int, int] = field(default_factory=dict)
+    padded: tuple[tuple[int, int, float], ...] = ()
 
     def shapes(self, passed: Sequence[Any]) -> list[tuple[int, ...]]:
         """The shapes of all arguments, given the ones that are passed."""
         left, values = iter(passed), self.values
-        places = range(len(passed) + len(values))
+        places = range(len(passed) + len(values) - bool(self.padded))
         return [values[i].shape if i in values else next(left).shape for i in places]
 
     def places(self, passed: Sequence[Any]) -> dict[int, tuple[int, ...]]:
@@ -73,7 +75,7 @@ class KnownArguments:
 
     def __repr__(self) -> str:
         values = [(i, x.dtype.str, x.shape, x.tobytes().hex()) for i, x in self.values.items()]
-        return f"{values}, {[*self.bounds.items()]}"
+        return f"{values}, {[*self.bounds.items()]}, {[tuple(x) for x in self.padded]}"
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,11 @@ class CallKey:
             for shape, _, _, x in self.arguments
         )
         return tuple([x for *_, x in self.arguments]) if fit else None
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether an argument was put where it lies."""
+        return any(sharding is not None for *_, sharding in self.arguments)
 
     def refuse_scattered(self) -> None:
         """Raise where arguments are committed to other devices than each other.

@@ -80,10 +80,12 @@ class Executables:
         inspect: Looks at what was compiled, given the places and shapes of its arguments.
         places: Over a mesh, the shardings that arguments of NumPy get; where there are none, all
             arguments are JAX's.
+        over_mesh: Whether it runs over a mesh, also where no argument says so.
     """
 
     inspect: Inspect | None = None
     places: Sequence[Any] = ()
+    over_mesh: bool = False
 
     def __init__(
         self,
@@ -200,6 +202,11 @@ class Executables:
             return self._failed(failed, entry, arguments)
         if entry is None:
             entry = self._new_entry(key, arguments)
+        elif is_absent and entry.traces:
+            try:
+                return self._known_jit(entry, arguments)
+            except AbsentError:
+                entry = self._forgotten(key)
         self._by_shapes[_shapes(arguments)] = entry
         if entry.traces:
             return self._jit(entry, arguments)
@@ -221,8 +228,21 @@ class Executables:
         """Whether an executable does what ``jax.jit`` would."""
         return self.pure or trace_state() == UNTRACED
 
+    def _known_jit(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
+        """Call ``jax.jit`` where it has traced; its error is that the user cleared its caches."""
+        results = entry.run(*arguments)
+        self._by_shapes[_shapes(arguments)] = entry
+        return results
+
+    def _forgotten(self, key: CallKey) -> CacheEntry:
+        """A new entry in the place of one whose caches were cleared, which met an error by that."""
+        entry = CacheEntry(self._new_jit(key), traces=True)
+        with self._lock:
+            self._enter(key, entry)
+        return entry
+
     def _jit(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
-        """Call ``jax.jit``, which compiles again where the user cleared its caches."""
+        """Call ``jax.jit`` for the first time, which compiles where the user cleared its caches."""
         start = perf_counter()
         with self._tracing():
             results = entry.run(*arguments)
@@ -251,11 +271,11 @@ class Executables:
             if entry is None:
                 self.context.before_compile(self.known.shapes(arguments), self.known.items())
                 compile = partial(self._compile, key, arguments)
-                if key.devices is None:
-                    entry, _ = compile()
-                else:
-                    load = partial(self._load, key, arguments)
-                    entry = self.context.executable(self._name(key), load, compile)
+                load = partial(self._load, key, arguments)
+                # What lies on no device does not say for which devices a file is to be loaded.
+                is_kept = key.devices is not None and (key.is_placed or not self.over_mesh)
+                name = self._name(key) if is_kept else None
+                entry = self.context.executable(name, load, compile)
                 self._enter(key, entry)
         return entry
 
@@ -330,6 +350,16 @@ def in_64_bits(execute: Executable) -> Executable:
             return execute(*arguments)
         with enable(True):
             return execute(*arguments)
+
+    return call
+
+
+def on_device(execute: Executable, device: Any) -> Executable:
+    """An executable that runs on a device, to which its arguments are put."""
+
+    def call(*arguments: Any) -> Any:
+        with jax.default_device(device):
+            return execute(*jax.device_put(arguments, device))
 
     return call
 

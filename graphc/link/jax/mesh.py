@@ -23,7 +23,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from graphc.errors import ArgumentError, ModeError, ShardingError
 from graphc.ir import OPEN, Sharding
-from graphc.ir.sharding import MeshAxes
+from graphc.ir.sharding import MeshAxes, names_in
+from graphc.ir.types import Entry
 from graphc.link.jax.call_key import listed
 from graphc.link.jax.divided import is_asking
 from graphc.link.jax.explicit import automatic_mesh
@@ -282,8 +283,15 @@ class Layout:
         """A result over the user's own mesh, where its sharding is declared."""
         if self.mesh is self.given or sharding is None or OPEN in sharding or is_asking():
             return y
-        spec = self.named(sharding).spec
+        entries = self.axes.of(sharding, (None,) * len(sharding), "")
+        spec = _spec(tuple(map(self._explicit, entries)))
         return jax.sharding.reshard(y, NamedSharding(self.given, spec))  # type: ignore[no-untyped-call]
+
+    def _explicit(self, entry: Entry) -> Entry:
+        """An entry without axes that are automatic in the user's own mesh, too."""
+        given = self.given
+        types = dict(zip(given.axis_names, given.axis_types, strict=True))
+        return tuple(x for x in names_in(entry) if types[x] is AxisType.Explicit) or None
 
     # After a call.
 
@@ -335,6 +343,12 @@ def admitted(options: Mapping[str, Any]) -> dict[str, Any]:
         raise ModeError(
             f"mesh={given!r} is no mesh of devices.",
             "Make one: graphc.mesh(data=4, model=2), or a jax.sharding.Mesh.",
+        )
+    if AxisType.Manual in given.axis_types:
+        raise ModeError(
+            f"mesh={given!r} has manual axes, along which every device runs a program of its own.",
+            "Make one with automatic axes, graphc.mesh(data=4, model=2), or explicit ones; within "
+            "jax.shard_map, call a function whose mode has no mesh.",
         )
     if "device" in found:
         raise ModeError("Mode has both mesh= and device=.", "Leave out device=.")

@@ -23,7 +23,7 @@ import numpy as np
 from graphc.ir import Node
 from graphc.link.call_spec import CallSpec
 from graphc.link.jax.backend import array, backend, device_of, wide
-from graphc.link.jax.bounded import Count
+from graphc.link.jax.counts import Count
 from graphc.link.jax.fusions import (
     HOLDERS,
     MODULE,
@@ -297,6 +297,7 @@ class _Compiled:
 
         def run(*rest: Any) -> Any:
             pairs = enumerate(compiled(*rest))
-            return tuple(replace(counts[i], value=y) if i in counts else y for i, y in pairs)
+            found = [(counts.get(i), y) for i, y in pairs]
+            return tuple([y if n is None else replace(n, given=y, formula=None) for n, y in found])
 
         return run

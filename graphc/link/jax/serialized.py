@@ -20,7 +20,8 @@ from jax.experimental.serialize_executable import deserialize_and_load, serializ
 from jax.tree_util import tree_structure, tree_unflatten
 
 from graphc.errors import GraphcError
-from graphc.link.jax.bounded import Count, LengthCheck, Ragged
+from graphc.link.jax.bounded import Guard, LengthCheck, Ragged
+from graphc.link.jax.counts import Count, as_json, from_json
 
 LENGTH_BYTES = 4
 """The size of the header's length."""
@@ -109,10 +110,9 @@ def _structure(results: Any) -> dict[str, Any]:
         found, checks = results
         return {
             "bounded": [
-                [y.axis, y.count.low, y.count.high] if isinstance(y, Ragged) else None
-                for y in found
+                [_of_count(n) for n in y.counts] if isinstance(y, Ragged) else None for y in found
             ],
-            "checks": [check.at_least for check in checks],
+            "checks": [_of_check(check) for check in checks],
         }
     return {"list": len(results)} if isinstance(results, list) else {"single": True}
 
@@ -121,16 +121,36 @@ def _with_structure(structure: dict[str, Any], error: CheckError) -> Any:
     """Results of a structure, a number in place of each array."""
     if "bounded" in structure:
         found = [_placeholder(how) for how in structure["bounded"]]
-        checks = [
-            LengthCheck(0, 0, _error_of(i, error), at_least)
-            for i, at_least in enumerate(structure["checks"])
-        ]
-        return found, checks
+        given = enumerate(structure["checks"])
+        return found, [_check(how, _error_of(i, error)) for i, how in given]
     return [0] * structure["list"] if "list" in structure else 0
 
 
-def _placeholder(how: Sequence[int] | None) -> Any:
-    return 0 if how is None else Ragged(0, Count(0, how[1], how[2]), how[0])
+def _of_count(count: Count | None) -> Any:
+    return count and [count.low, count.high, as_json(count.formula)]
+
+
+def _placeholder(how: Sequence[Any] | None) -> Any:
+    if how is None:
+        return 0
+    counts = [n and Count(0, n[0], n[1], from_json(n[2])) for n in how]
+    return Ragged(0, tuple(counts))
+
+
+def _of_check(check: LengthCheck | Guard) -> Any:
+    if isinstance(check, Guard):
+        return [check.at_least, as_json(check.a), as_json(check.b)]
+    return [check.at_least]
+
+
+def _check(how: Sequence[Any], error: Callable[[int, int], GraphcError]) -> Any:
+    at_least, *formulas = how
+    if not formulas:
+        return LengthCheck(0, 0, error, at_least)
+    a, b = map(from_json, formulas)
+    assert a is not None
+    assert b is not None
+    return Guard(a, b, at_least)
 
 
 def _error_of(number: int, error: CheckError) -> Callable[[int, int], GraphcError]:

@@ -15,8 +15,8 @@ from graphc.errors import DynamicShapeError
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
-from graphc.link.jax.bounded import Count
 from graphc.link.jax.call_key import KnownArguments
+from graphc.link.jax.counts import Count
 from graphc.link.jax.executables import Executables, Inspect, in_64_bits
 from graphc.link.jax.traced import TracedProgram
 
@@ -121,13 +121,16 @@ class Specialized:
                 arguments.append(Count(x, 1, bounds[i]) if i in bounds else x)
             return function(*arguments)
 
-        donated = tuple(i - sum(j < i for j in fixed) for i in self.donated if i not in fixed)
+        # A length below its bound is compared with others when the program has run.
+        reused = () if bounds else [i for i in self.donated if i not in fixed]
+        donated = tuple(i - sum(j < i for j in fixed) for i in reused)
         known = KnownArguments(fixed, bounds)
         executables = Executables(
             specialized, donated, self.context, known, pure=self.pure, foreign=self.foreign
         )
         executables.inspect = self.inspect
         executables.places = [x for i, x in enumerate(self.places) if i not in fixed]
+        executables.over_mesh = self.traced.layout is not None
         made = executables.caller()
         execute = self.traced.cut(made) if bounds or self.traced.is_bounded else made
 

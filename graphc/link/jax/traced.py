@@ -7,11 +7,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from graphc.implicit.policy import dense, materializing, policy_of, strictest
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
-from graphc.link.jax.bounded import LengthCheck, Ragged, checked, plain
+from graphc.link.jax.bounded import Guard, LengthCheck, Ragged, checked, guarded
+from graphc.link.jax.counts import given_lengths, plain
 from graphc.link.jax.mesh import Layout, over
 from graphc.link.program import Program
 
@@ -54,6 +56,20 @@ class TracedProgram:
         ]
         return self._placed(results, arguments), pending
 
+    def padded(self, arguments: Sequence[Any], lengths: Any, count: int) -> tuple[Any, Any]:
+        """Return the outputs, some in buffers, and the checks and conditions of lengths.
+
+        Args:
+            arguments: Some of them in buffers, with formulas of the lengths.
+            lengths: A traced vector of these.
+            count: How many there are.
+        """
+        guards: dict[Guard, None] = {}
+        parts = [lax.index_in_dim(lengths, i, keepdims=False) for i in range(count)]
+        with given_lengths(parts), guarded(guards):
+            results, pending = self.bounded(*arguments)
+        return results, [*pending, *guards]
+
     def _traced(self, arguments: Sequence[Any]) -> list[Any]:
         """Return the outputs; implicit ones become whole as the policies allow."""
         given = arguments if self.layout is None else map(self.layout.entered, arguments)
@@ -65,10 +81,11 @@ class TracedProgram:
         layout = self.layout
         if layout is None:
             return results
+        declared = [getattr(y.op, "sharding", None) for y in self.program().graph.outputs]
         if not any(isinstance(x, jax.Array) for x in arguments):
             # Nothing else says where the program runs.
-            results = [layout.anyhow(y) for y in results]
-        declared = [getattr(y.op, "sharding", None) for y in self.program().graph.outputs]
+            pairs = zip(results, declared, strict=True)
+            results = [layout.anyhow(y) if s is None else y for y, s in pairs]
         return [layout.left(y, s) for y, s in zip(results, declared, strict=True)]
 
     def cut(self, execute: Executable) -> Executable:

@@ -11,8 +11,7 @@ import mlx.core as mx
 import numpy as np
 
 from graphc.errors import OperationError
-from graphc.ir import Graph, Node, Pick, TensorType, TupleType, is_complex, numpy_dtype
-from graphc.ir.walk import nodes_within
+from graphc.ir import Graph, Node, Op, Pick, TensorType, TupleType, is_complex, numpy_dtype
 from graphc.link.backend import Backend, Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
@@ -40,7 +39,7 @@ from graphc.link.program import Program
 from graphc.link.transformable import Transformable
 from graphc.tensor.arrays.index import Index, IndexUpdate
 from graphc.tensor.arrays.select import CheckedIndices
-from graphc.tensor.core.all_sum import AllReduce
+from graphc.tensor.core.all_sum import holds_sums
 from graphc.tensor.core.shape import Length, Shape
 
 
@@ -94,9 +93,9 @@ def compile(
         call = Call(watch, arguments)
         with lock, call:
             try:
-                found = run(*arrays, *constants) if run else in_segments(arguments)
                 # Unlike eval, async_eval also refuses what mx.grad traces.
-                mx.async_eval(found)  # type: ignore[no-untyped-call]
+                mx.async_eval(arrays)  # type: ignore[no-untyped-call]
+                found = run(*arrays, *constants) if run else in_segments(arguments)
                 mx.eval(found)
             except (ValueError, OperationError) as error:
                 raise untransformed(error) from error.__cause__
@@ -110,7 +109,7 @@ def compile(
 
 def _direct(function: CompiledFunction, graph: Graph) -> tuple[Callable[..., Any], Sequence[Any]]:
     """What runs a function of a graph, and the constants that it takes besides."""
-    if any(isinstance(node.op, AllReduce) for node in nodes_within(graph.nodes)):
+    if holds_sums(graph.nodes):
         return function, ()  # it agrees with other processes
     return function.run, function.constants
 
@@ -141,6 +140,10 @@ CHECKED = (Index, IndexUpdate, CheckedIndices)
 
 def _as_it_is(value: Any) -> Any:
     return value
+
+
+WIDE: set[type[Op]] = set()
+"""The named functions that their lowerings compute in float64, too."""
 
 
 class MLXBackend(Backend):
@@ -256,8 +259,9 @@ class MLXBackend(Backend):
         }
 
     def has(self, node: Node) -> bool:
-        """Not in float64: what MLX has as one goes by exponentials and means in float32."""
-        return Backend.has(self, node) and getattr(node.type, "dtype", None) != "float64"
+        """Not in float64, unless it is in ``WIDE``: MLX has exponentials and means in float32."""
+        wide = getattr(node.type, "dtype", None) == "float64"
+        return Backend.has(self, node) and (not wide or type(node.op) in WIDE)
 
     def analyse(self, graph: Graph) -> Host:
         """The host part; no shape is refused, as values can be read between segments."""

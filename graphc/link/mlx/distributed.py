@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
@@ -28,12 +29,12 @@ NAME = "MLX"
 CONNECTIONS = ("[ring]", "[mpi]", "[nccl]", "[jaccl]")
 """What messages of MLX about other processes begin with."""
 
-LAUNCHED = ("MLX_RANK", "MLX_HOSTFILE")
-"""The environment variables by which ``mlx.launch`` tells a process of the others."""
+RANK, HOSTS = "MLX_RANK", "MLX_HOSTFILE"
+"""The environment variables by which ``mlx.launch`` tells a process its number, and the others."""
 
 
 def initialize() -> None:
-    """Join the other processes that ``mlx.launch`` has started.
+    """Join the other processes that ``mlx.launch`` has started; it may have started but one.
 
     Raises:
         ArgumentError: This process was not started by it, or has joined already.
@@ -43,21 +44,33 @@ def initialize() -> None:
         raise ArgumentError(
             "initialize: this process has joined others already.", "Call it once, at first."
         )
-    missing = [name for name in LAUNCHED if not os.environ.get(name)]
-    if missing:
-        raise ArgumentError(
-            f"initialize(backend='MLX'): {' and '.join(missing)} are not set in the environment.",
-            "Start it by mlx.launch -n 2 python script.py; a process that is alone does without.",
-        )
+    if os.environ.get(RANK) and not _has_others():
+        return
     try:
         group = mx.distributed.init(strict=True, backend="any")
     except RuntimeError as error:
+        if not os.environ.get(RANK):
+            raise ArgumentError(
+                f"initialize(backend='MLX'): {RANK} is not set in the environment.",
+                "Start it by mlx.launch -n 2 python script.py; a process that is alone does "
+                "without.",
+            ) from error
         raise DistributedError(
             f"initialize(backend='MLX'): {error}.",
-            "Start all processes at about the same time, with one MLX_HOSTFILE.",
+            f"Start all processes at about the same time, with one {HOSTS}.",
         ) from error
     keep_kernels_apart(group.rank())
     join(ProcessGroup(NAME, group.rank(), group.size(), _gather))
+
+
+def _has_others() -> bool:
+    """Whether ``mlx.launch`` has started several processes; for one, the file of hosts is empty."""
+    if not os.environ.get(RANK):
+        return False
+    hosts = os.environ.get(HOSTS)
+    with suppress(OSError):
+        return not hosts or bool(Path(hosts).read_text(encoding="utf-8").strip())
+    return True
 
 
 def _gather(own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -96,7 +109,7 @@ def exchanged(op: AllReduce, x: Any) -> ProcessGroup | None:
         DistributedError: There are other processes, and this one has not joined them by MLX.
     """
     group = joined()
-    if group is None and all(os.environ.get(name) for name in LAUNCHED):
+    if group is None and _has_others():
         raise DistributedError(
             f"{op.name}: mlx.launch has started several processes, and this one has not joined "
             "them.",

@@ -55,6 +55,7 @@ def tensor(
     shape: Any = None,
     ndim: Any = None,
     sharding: Any = None,
+    bucket: Any = None,
 ) -> Tensor:
     """Return a symbolic input.
 
@@ -66,11 +67,15 @@ def tensor(
         ndim: The number of axes of unknown length, instead of ``shape``.
         sharding: How its values lie on the mode's mesh of devices: for each axis the name of an
             axis of the mesh, a tuple of names, or None; see ``graphc.mesh``.
+        bucket: How the buckets grow to which JAX pads unknown lengths, so that it compiles once for
+            all lengths of a bucket: 2 for powers of two, 1.25 for less padding. One number, or one
+            for each axis, where None stands for the mode's choice. Other backends need none.
 
     Raises:
         ShapeError: Neither or both of ``shape`` and ``ndim``, or a negative length.
         DTypeError: No such dtype.
         ShardingError: The sharding names an axis twice, or has more entries than axes.
+        ArgumentError: The bucket is no number above 1, or there is not one for each axis.
 
     Example:
         >>> tensor("x", shape=(None, 3))
@@ -82,7 +87,8 @@ def tensor(
         raise ShapeError("tensor: expected either shape or ndim.")
     if dtype is None:
         dtype = config.floatX
-    return TensorType(dtype, (None,) * ndim if shape is None else shape)(name, sharding=sharding)
+    made = TensorType(dtype, (None,) * ndim if shape is None else shape)
+    return made(name, sharding=sharding, bucket=bucket)
 
 
 def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
@@ -91,10 +97,16 @@ def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
         return TensorType(fixed, shape)
 
     def construct(
-        name: str | None = None, *, dtype: Any = None, shape: Any = shape, sharding: Any = None
+        name: str | None = None,
+        *,
+        dtype: Any = None,
+        shape: Any = shape,
+        sharding: Any = None,
+        bucket: Any = None,
     ) -> Tensor:
         _check_rank(kind, shape)
-        return tensor(name, dtype=dtype or config.floatX, shape=shape, sharding=sharding)
+        dtype = dtype or config.floatX
+        return tensor(name, dtype=dtype, shape=shape, sharding=sharding, bucket=bucket)
 
     construct.__name__ = construct.__qualname__ = kind
     lengths = ", ".join("?" if n is None else str(n) for n in shape)
@@ -105,10 +117,12 @@ def _constructor(kind: str, fixed: str | None) -> Callable[..., Tensor]:
         dtype: ``config.floatX`` by default.
         shape: Lengths that are known, and None for others.
         sharding: How its values lie on the mode's mesh of devices: see ``graphc.mesh``.
+        bucket: How the buckets grow to which JAX pads unknown lengths: see ``gt.tensor``.
 
     Raises:
         ShapeError: The shape has another number of axes.
         ShardingError: The sharding does not fit the type.
+        ArgumentError: The bucket is no number above 1.
 
     Example:
         >>> import graphc.tensor as gt

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from graphc.errors import DistributedError, DTypeError
 from graphc.ir import Node, Op, TensorType, is_inexact
+from graphc.ir.walk import nodes_within
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor
 
 
@@ -85,6 +86,11 @@ class AllReduce(Op):
         if group is None or group.backend == "JAX":  # which keys executables by the processes
             return None
         return group.backend, group.rank, group.size
+
+
+def holds_sums(nodes: Iterable[Node]) -> bool:
+    """Whether there is a sum over processes among nodes, or in the graphs that they hold."""
+    return any(isinstance(x.op, AllReduce) for x in nodes_within(nodes))
 
 
 class AllSum(AllReduce):

@@ -26,6 +26,7 @@ class Shard(Op):
     role: str = field(default="", compare=False, repr=False)
 
     rearranges = True
+    folds = False
     name = "shard"
 
     def token(self) -> str:

@@ -398,8 +398,9 @@ class Tensor(Methods):
         """
         if isinstance(self.op, Constant | Leaf) or getattr(self.op, "is_shared", False):
             return self
-        sharding = self.op.sharding if isinstance(self.op, Input) else None
-        return Tensor.input(self.type, name or self.name, sharding)
+        if not isinstance(self.op, Input):
+            return Tensor.input(self.type, name or self.name)
+        return Tensor.input(self.type, name or self.name, self.op.sharding, self.op.buckets)
 
     def dprint(self, **options: Any) -> str | None:
         """Print the graph as a tree; options as for ``graphc.dprint``."""

@@ -18,5 +18,5 @@ EXAMPLES: dict[str, list[Example]] = {
 }
 
 LEFT_ALONE: dict[str, list[Node]] = {
-    "constants_folded": [gt.exp(x), gt.arange(11), 1 // gt.zeros((20,))],
+    "constants_folded": [gt.exp(x), gt.arange(11), 1 // gt.zeros((20,)), gt.shard([1], ())],
 }

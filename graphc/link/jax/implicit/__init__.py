@@ -1,6 +1,6 @@
 """Implicit arrays in JAX programs: an interpreter of what JAX traces, and rules."""
 
-from graphc.link.jax.implicit import control, custom, rules, rules_stacks, sharded
+from graphc.link.jax.implicit import control, custom, ragged, rules, rules_stacks, sharded
 from graphc.link.jax.implicit.captured import call
 from graphc.link.jax.implicit.fields import joined
 from graphc.link.jax.implicit.interpreter import bind, where_now
@@ -18,6 +18,7 @@ __all__ = [
     "handled",
     "joined",
     "quantized_matmul",
+    "ragged",
     "rules",
     "rules_stacks",
     "sharded",

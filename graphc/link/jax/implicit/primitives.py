@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.extend.core import Primitive, primitives
 
 from graphc.tensor.core.elementwise import ROWS, Elementwise
@@ -27,12 +28,19 @@ def _solved(x: Any) -> Any:
     return jax.lax.custom_linear_solve(lambda y: y, x, lambda _, b: b, symmetric=True)
 
 
+def _ragged(x: Any) -> Any:
+    one: Any = np.ones((1, 1, 1), x.dtype)
+    sizes: Any = np.ones(1, "int32")
+    return jax.lax.ragged_dot(one[0], one, sizes)
+
+
 SHOWN: Mapping[str, Callable[[Any], Any]] = {
     "jit": jax.jit(jnp.sin),
     "remat": jax.checkpoint(jnp.sin),
     "custom_linear_solve": _solved,
     "custom_vmap_call": _batched,
     "optimization_barrier": jax.lax.optimization_barrier,
+    "ragged_dot_general": _ragged,
     "pure_callback": lambda x: jax.pure_callback(jnp.sin, x, x),
 }
 """Functions whose trace is one equation of a primitive without a single public name."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphc.implicit import dot, elementwise, index
 from graphc.implicit.layout import (
+    StructureLost,
     broadcast,
     expanded,
     kept,
@@ -49,20 +50,25 @@ def _ints(numbers: Iterable[Any]) -> tuple[int, ...]:
 
 
 @register("dot_general")
+@structural
 def _dot_general(
     a: Any, b: Any, *, dimension_numbers: Any, precision: Any, preferred_element_type: Any, **_: Any
 ) -> Any:
     contract, batch = [(_ints(left), _ints(right)) for left, right in dimension_numbers]
     dtype = preferred_element_type or jnp.promote_types(a.dtype, b.dtype)
-    first = precision[0] if isinstance(precision, tuple) else precision
-    if first is not None and not hasattr(first, "name"):
-        return NotImplemented
-    with _precision(first):
+    with at_precision(precision):
         return dot.dot_general(a, b, contract, batch, jnp.dtype(dtype))
 
 
-def _precision(wanted: Any) -> AbstractContextManager[Any]:
-    """Set the precision of a structure's products to that of the whole product."""
+def at_precision(wanted: Any) -> AbstractContextManager[Any]:
+    """Set the precision of a structure's products to that of the whole product.
+
+    Raises:
+        StructureLost: It is none that has a name.
+    """
+    wanted = wanted[0] if isinstance(wanted, tuple) else wanted
+    if wanted is not None and not hasattr(wanted, "name"):
+        raise StructureLost
     if wanted is None:
         return nullcontext()
     is_level = isinstance(wanted, jax.lax.Precision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,7 +15,18 @@ from graphc.implicit.policy import dense
 from graphc.ir import Graph, Node
 from graphc.link.host import analyse
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, checked, plain, rule, whole
+from graphc.link.jax.bounded import (
+    Lowering,
+    Ragged,
+    agree,
+    checked,
+    inner,
+    ragged,
+    rule,
+    unequal,
+    whole,
+)
+from graphc.link.jax.counts import bound, is_known, plain
 from graphc.link.program import Program
 from graphc.loop.branch import Switch
 
@@ -24,23 +36,24 @@ def switch(op: Switch, index: Any, *values: Any) -> Any:
     """Lower to one conditional for all results."""
     if isinstance(index, np.ndarray | np.generic):
         return _traced(op, op.chosen(index), values)()
-    shapes: list[tuple[int, ...]] = []
+    shapes: list[Sequence[Any]] = []
     branches = [
         _agreeing(op, branch, _traced(op, branch, values), shapes) for branch in op.branches
     ]
     if index.dtype == bool:
-        return lax.switch(lax.convert_element_type(index, np.int32), branches)
-    # JAX makes the index 32 bits wide before it limits it.
-    last = min(len(branches) - 1, np.iinfo(index.dtype).max)
-    ends = np.zeros((), index.dtype), np.array(last, index.dtype)
-    return lax.switch(
-        lax.convert_element_type(lax.clamp(ends[0], index, ends[1]), np.int32), branches
-    )
+        found = lax.switch(lax.convert_element_type(index, np.int32), branches)
+    else:
+        # JAX makes the index 32 bits wide before it limits it.
+        last = min(len(branches) - 1, np.iinfo(index.dtype).max)
+        ends = np.zeros((), index.dtype), np.array(last, index.dtype)
+        limited = lax.clamp(ends[0], index, ends[1])
+        found = lax.switch(lax.convert_element_type(limited, np.int32), branches)
+    return tuple(ragged(y, shape) for y, shape in zip(found, shapes, strict=True))
 
 
 @rule(Switch, of_counts=True)
 def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Lower a branch whose operands have unknown lengths; its results have known ones."""
+    """Lower a branch whose operands have unknown lengths."""
     index, *others = values
     return lowering(node.op, plain(index), *others)
 
@@ -49,34 +62,51 @@ def _traced(op: Switch, branch: Graph, values: Sequence[Any]) -> Callable[[], tu
     """Return a branch as a function without parameters, so that known values stay known."""
     known = [i for i, x in enumerate(values) if isinstance(x, np.ndarray)]
     program = Program(branch, backend, analyse(branch, known))
-    dtypes = [y.type.numpy_dtype for y in branch.outputs]
 
     def trace() -> tuple[Any, ...]:
         with checked(None):
             found = program.trace(*values)
         pairs = zip(found, branch.outputs, strict=True)
-        results = [whole(dense(y, op.title, node.where), node) for y, node in pairs]
-        return tuple(jnp.asarray(y, dtype) for y, dtype in zip(results, dtypes, strict=True))
+        return tuple(_result(dense(y, op.title, node.where), node) for y, node in pairs)
 
     return trace
 
 
+def _result(y: Any, node: Node) -> Any:
+    """A result, whose lengths are known outside of the branch too."""
+    dtype = node.type.numpy_dtype
+    if isinstance(y, Ragged) and all(n is None or n.formula for n in y.counts):
+        return replace(y, buffer=jnp.asarray(y.buffer, dtype))
+    return jnp.asarray(whole(y, node), dtype)
+
+
 def _agreeing(
-    op: Switch, branch: Graph, trace: Callable[[], tuple[Any, ...]], shapes: list[tuple[int, ...]]
+    op: Switch, branch: Graph, trace: Callable[[], tuple[Any, ...]], shapes: list[Sequence[Any]]
 ) -> Callable[[], tuple[Any, ...]]:
-    """Check that a branch's results have the shapes of the branches traced before."""
+    """Give a branch's results the shapes of the branches traced before."""
 
     def agreed() -> tuple[Any, ...]:
         found = trace()
         shapes.extend(y.shape for y in found[len(shapes) :])
-        for y, shape, end in zip(found, shapes, branch.outputs, strict=True):
-            if y.shape != shape:
-                raise RuntimeShapeError(
-                    f"{op.title}: one branch gives the shape {shape}, another {y.shape}: a "
-                    "compiled program has one shape for both.",
-                    "Give both branches one shape, or use mode='NUMPY'.",
-                    end.where,
-                )
-        return found
+        results = zip(found, shapes, branch.outputs, strict=True)
+        return tuple(_in_shape(op, y, shape, end) for y, shape, end in results)
 
     return agreed
+
+
+def _in_shape(op: Switch, y: Any, shape: Sequence[Any], end: Node) -> Any:
+    """The buffer of a result in a shape, which it must have."""
+    pairs = list(zip(shape, y.shape, strict=True))
+    if any(is_known(n) and is_known(m) and n != m for n, m in pairs):
+        raise RuntimeShapeError(
+            f"{op.title}: one branch gives the shape {tuple(shape)}, another {y.shape}: a "
+            "compiled program has one shape for both.",
+            "Give both branches one shape, or use mode='NUMPY'.",
+            end.where,
+        )
+    for n, m in pairs:
+        agree(n, m, unequal(end))
+    buffer = inner(y)
+    sides = [(0, bound(n) - m, 0) for n, m in zip(shape, buffer.shape, strict=True)]
+    is_longer = any(n for _, n, _ in sides)
+    return lax.pad(buffer, np.zeros((), buffer.dtype), sides) if is_longer else buffer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -18,20 +18,17 @@ from graphc.link.checks import naming_step
 from graphc.link.host import analyse
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import (
-    UNBOUNDED,
-    Count,
+    Counts,
     Lowering,
     Ragged,
     agree,
-    as_count,
     at_least,
     checked,
-    is_known,
-    plain,
+    inner,
     ragged,
     rule,
-    settled,
 )
+from graphc.link.jax.counts import UNBOUNDED, Count, as_count, is_known, settled
 from graphc.link.program import Program
 from graphc.loop.loop import Loop
 from graphc.loop.step import LoopInputs
@@ -53,11 +50,17 @@ def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
 def _run(op: Loop, values: Sequence[Any], where: str | None) -> Any:
     given = op.parts(values)
     steps = _number_of_steps(op, given, where)
+    if is_known(steps):
+        given = replace(given, xs=tuple([_of_length(x, int(steps)) for x in given.xs]))
     step = _Step(op, given)
     if is_known(steps) and not op.counted and not op.stops:
         final, rows = _scanned(op, step, int(steps))
         return step.results(final, rows, steps)
     return _Bounded(op, step, given, steps).results()
+
+
+def _of_length(x: Any, n: int) -> Any:
+    return ragged(x.buffer, [n, *x.shape[1:]]) if isinstance(x, Ragged) else x
 
 
 def _number_of_steps(op: Loop, given: LoopInputs[Any], where: str | None) -> Any:
@@ -86,21 +89,23 @@ def _unequal(op: Loop, i: int, where: str | None) -> Callable[[int, int], Graphc
     )
 
 
-Form = tuple[Count, int] | None
-"""Of an array whose length is a count, that count and the axis; None for others."""
+Form = Counts | None
+"""Of an array that has counts for lengths, these; None for others."""
 
 
 def _form(x: Any, lost: int = 0) -> Form:
-    return (x.count, x.axis - lost) if isinstance(x, Ragged) and x.axis >= lost else None
+    """The counts of an array without its first axes, so many of them."""
+    counts = x.counts[lost:] if isinstance(x, Ragged) else ()
+    return counts if any(counts) else None
 
 
 def _formed(x: Any, form: Form) -> Any:
-    return x if form is None else Ragged(x, *form)
+    return x if form is None else Ragged(x, form)
 
 
 def _array(x: Any) -> Any:
     """Convert a value to what JAX's loops take."""
-    return jnp.asarray(x.buffer if isinstance(x, Ragged) else plain(x), x.dtype)
+    return jnp.asarray(inner(x), x.dtype)
 
 
 @dataclass
@@ -129,10 +134,11 @@ class _Step:
         self.elements = [_form(x, 1) for x in given.xs]
         self.init = tuple(map(_array, given.init))
         self.xs = tuple(map(_array, given.xs))
-        counts = [x.count for x in (*given.init, *given.xs, *given.consts) if isinstance(x, Ragged)]
+        arrays = [x for x in (*given.init, *given.xs, *given.consts) if isinstance(x, Ragged)]
+        counts = [n for x in arrays for n in x.counts if n is not None]
         counts += [x for x in given.consts if isinstance(x, Count)]
-        # Counts that a step makes are gone after it.
-        self.lasting = {id(n.value): n for n in counts}
+        # Counts that a step makes are gone after it, unless they are formulas.
+        self.lasting = {id(n.given) for n in counts}
 
     def __call__(self, carry: Sequence[Any], elements: Sequence[Any]) -> list[Any]:
         """Return the outputs' arrays, given those of carries and elements."""
@@ -152,23 +158,41 @@ class _Step:
     def _next(self, before: Any, after: Any) -> Any:
         """Return a carry after a step in the layout that it had before."""
         if not isinstance(before, Ragged):
-            return _as_known(after) if isinstance(after, Ragged) else after
-        n = after.shape[before.axis] if after.ndim == before.ndim else None
-        if n is None or (isinstance(after, Ragged) and after.axis != before.axis):
+            return self._of_known(before, after) if isinstance(after, Ragged) else after
+        if after.ndim != before.ndim:
             raise self._refused("a carry's")
-        agree(before.count, n, lambda a, b: self._refused("a carry's"))
-        buffer, axis = _array(after), before.axis
-        more = before.buffer.shape[axis] - buffer.shape[axis]
-        sides = [(0, more if i == axis else 0, 0) for i in range(buffer.ndim)]
-        buffer = lax.pad(buffer, np.zeros((), buffer.dtype), sides) if more else buffer
-        return Ragged(buffer, before.count, axis)
+        self._agree(before, after)
+        buffer = _array(after)
+        more = [n - m for n, m in zip(before.buffer.shape, buffer.shape, strict=True)]
+        if any(more):
+            buffer = lax.pad(buffer, np.zeros((), buffer.dtype), [(0, n, 0) for n in more])
+        return Ragged(buffer, before.counts)
+
+    def _of_known(self, before: Any, after: Ragged) -> Any:
+        """Return a carry whose lengths were known before the step, and so must be equal to these.
+
+        Raises:
+            DynamicShapeError: Whether they are is not known.
+        """
+        if after.ndim != before.ndim or not all(n is None or n.formula for n in after.counts):
+            _as_known(after)
+        self._agree(before, after)
+        return ragged(after.buffer, before.shape)
+
+    def _agree(self, before: Any, after: Any) -> None:
+        for n, m in zip(before.shape, after.shape, strict=True):
+            try:
+                agree(n, m, lambda a, b: self._refused("a carry's"))
+            except DynamicShapeError:
+                raise self._refused("a carry's") from None
 
     def _row(self, row: Any) -> Form:
         if not isinstance(row, Ragged):
             return None
-        if id(row.count.value) not in self.lasting:
+        counts = [n for n in row.counts if n is not None]
+        if any(n.formula is None and id(n.given) not in self.lasting for n in counts):
             raise self._refused("a row's")
-        return row.count, row.axis + 1
+        return None, *row.counts
 
     def _refused(self, whose: str) -> DynamicShapeError:
         return DynamicShapeError(
@@ -181,11 +205,19 @@ class _Step:
     def results(self, final: Sequence[Any], rows: Sequence[Any], steps: Any) -> tuple[Any, ...]:
         """Return the loop's results, given their arrays."""
         carried = [_formed(x, form) for x, form in zip(final, self.carries, strict=True)]
-        if not is_known(steps) and any(self.rows):
-            raise self._refused("a row's")
-        if not is_known(steps):
-            return (*carried, *(ragged(x, steps, 0) for x in rows))
-        return (*carried, *(_formed(x, form) for x, form in zip(rows, self.rows, strict=True)))
+        if is_known(steps):
+            pairs = zip(rows, self.rows, strict=True)
+            return (*carried, *(_formed(x, form) for x, form in pairs))
+        stacked = [_of_steps(x, steps, form) for x, form in zip(rows, self.rows, strict=True)]
+        return (*carried, *stacked)
+
+
+def _of_steps(rows: Any, steps: Any, form: Form) -> Any:
+    """Rows of so many steps; those of steps that were not done are zero."""
+    if form is None:
+        return ragged(rows, [steps, *rows.shape[1:]], 0)
+    pairs = zip(rows.shape[1:], form[1:], strict=True)
+    return ragged(rows, [steps, *(n if count is None else count for n, count in pairs)])
 
 
 def _as_known(x: Ragged) -> Any:
@@ -217,7 +249,7 @@ class _Bounded:
         self.op = op
         self.step = step
         self.steps = steps
-        bounds = [as_count(steps).high, *(x.shape[0] for x in step.xs)]
+        bounds = [max(as_count(steps).high, 0), *(x.shape[0] for x in step.xs)]
         self.length = min(bounds) if min(bounds) < UNBOUNDED else None
         # XLA counts in 32 bits where that is enough.
         narrow = self.length is not None and self.length < 2**31

@@ -13,8 +13,8 @@ from jax.extend.random import threefry2x32_p
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, ragged, rule
-from graphc.link.jax.lower.core.elementwise import buffers_of, fitted
+from graphc.link.jax.bounded import Lowering, aligned, arrays, inner, ragged, rule
+from graphc.link.jax.lower.core.elementwise import fitted
 from graphc.random.threefry import INJECTIONS, PARITY, ROTATIONS, Threefry
 
 
@@ -54,5 +54,5 @@ def rotated(x: Any, bits: int) -> Any:
 @rule(Threefry)
 def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Hash ragged counters; unused words stay unused."""
-    buffers, count, axis = buffers_of(node, values)
-    return tuple(ragged(y, count, y.ndim + axis) for y in lowering(node.op, *buffers))
+    found, shape = aligned(node, arrays(node, values), node.inputs)
+    return tuple(ragged(y, shape) for y in lowering(node.op, *[inner(x) for x in found]))

@@ -16,9 +16,15 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from graphc.implicit.quantized import QuantizedMatmul
+from graphc.implicit.quantized import ExpertMatmul, QuantizedMatmul
 from graphc.implicit.quantized.coding import GROUP_SIZES, NORMAL_FLOATS, WORD, Coding
-from graphc.link.mlx.backend import backend
+from graphc.ir import Node, is_integer
+from graphc.link.mlx.backend import WIDE, backend
+from graphc.link.mlx.lower.arrays.index import settled
+from graphc.link.patterns import pattern
+from graphc.tensor.arrays.index import HOLE, Index, Range
+
+WIDE |= {QuantizedMatmul, ExpertMatmul}
 
 BLOCK = 2**19
 """So many elements are decoded at a time, 2 MB of float32. MLX may be some ten blocks ahead."""
@@ -29,7 +35,7 @@ MOST_IN_GROUP = max(GROUP_SIZES)
 BYTE = 8
 """The bits of a byte."""
 
-WIDE = 64
+LONG = 64
 """The bits of a word that MLX moves as fast as one of 32."""
 
 FEW = 4
@@ -38,15 +44,13 @@ FEW = 4
 
 @backend.lower(QuantizedMatmul)
 def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> Any:
-    """A sign is a code of one bit, of two magnitudes and a bias of minus one."""
+    """Multiply by MLX's kernel, or matrix by matrix in the way that is fastest."""
     coding, (rows, words) = op.coding, packed.shape[-2:]
     n = rows if op.transposed else words * coding.per_word
     shape = (*x.shape[:-1], n)
     if 0 in (*shape, x.shape[-1]):
         return mx.zeros(shape, x.dtype)
-    if op.kind == "1bit":
-        (scales,) = parts
-        coding, parts = Coding("affine", 1, op.group_size), (scales * 2, -scales)
+    coding, parts = _as_affine(coding, *parts)
     on_cpu = mx.default_device().type == mx.cpu
     if _has_kernel(coding, x) and not (op.transposed and on_cpu):
         return _by_kernel(coding, op.transposed, x, packed, *parts)
@@ -57,6 +61,50 @@ def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> A
     arrays = [array.reshape(-1, *array.shape[-2:]) for array in (x.astype(wide), packed, *numbers)]
     found = [way(coding, *[array[i] for array in arrays]) for i in range(arrays[0].shape[0])]
     return mx.stack(found).reshape(shape).astype(x.dtype)
+
+
+@pattern(ExpertMatmul)
+def matrices_of_experts(node: Node) -> Iterator[Node]:
+    """A product with matrices that an index takes of a packed stack leaves the words in place."""
+    if not isinstance(node.op, QuantizedMatmul):
+        return
+    op, (x, *words) = node.op, node.inputs
+    taken = {(part.op, part.type.ndim, *part.inputs[1:]) for part in words}
+    if len(taken) > 1 or words[0].op != Index((HOLE, Range(), Range())):
+        return
+    stacks, (_, index) = [part.inputs[0] for part in words], words[0].inputs
+    if index.type.ndim and is_integer(index.type.dtype):
+        made = ExpertMatmul(op.axes, op.kind, op.bits, op.group_size, op.transposed)
+        yield Node.make(made, x, *stacks, index)
+
+
+@backend.lower(ExpertMatmul)
+def expert_matmul(op: ExpertMatmul, x: Any, packed: Any, *parts: Any) -> Any:
+    """Multiply by ``mx.gather_qmm``; of kinds that it does not have, take the words."""
+    *numbers, index = parts
+    if not packed.shape[0]:
+        raise IndexError("an index is out of bounds for axis 0 of length 0")
+    places, _ = settled(index, packed.shape[0])
+    coding, affine = _as_affine(op.plain.coding, *numbers)
+    if 0 in (*x.shape, *packed.shape) or not _has_kernel(coding, x):
+        taken = [mx.take(part, places, 0) for part in (packed, *numbers)]
+        return quantized_matmul(op.plain, x, *taken)
+    scales, biases = affine
+    return mx.gather_qmm(
+        *(x, packed, scales, biases),
+        rhs_indices=places.astype(mx.uint32),
+        transpose=op.transposed,
+        group_size=coding.group_size,
+        bits=coding.bits,
+    )
+
+
+def _as_affine(coding: Coding, *parts: Any) -> tuple[Coding, tuple[Any, ...]]:
+    """A sign is a code of one bit, of two magnitudes and a bias of minus one."""
+    if coding.kind != "1bit":
+        return coding, parts
+    (scales,) = parts
+    return Coding("affine", 1, coding.group_size), (scales * 2, -scales)
 
 
 def _has_kernel(coding: Coding, x: Any) -> bool:
@@ -200,12 +248,12 @@ def _by_tables(coding: Coding, x: Any, packed: Any, scales: Any, *biases: Any) -
     numbers = mx.array(np.ascontiguousarray(_numbers(coding.kind, coding.bits).T), x.dtype)
     places = packed.shape[1] * (WORD // BYTE)
     tables = x.reshape(m, places, -1) @ numbers
-    width = WIDE if packed.shape[1] % 2 == 0 else WORD
+    width = LONG if packed.shape[1] % 2 == 0 else WORD
     lanes = width // BYTE
     tables = tables.reshape(m, places // lanes, lanes, -1)
     found = []
     for words, by in _blocks(m * places, n, packed, scales):
-        wide = words.view(mx.uint64) if width == WIDE else words
+        wide = words.view(mx.uint64) if width == LONG else words
         bytes_ = mx.contiguous(mx.swapaxes(wide, 0, 1)).view(mx.uint8)
         index = mx.swapaxes(bytes_.reshape(places // lanes, -1, lanes), 1, 2)
         index = mx.broadcast_to(index, (m, *index.shape))
@@ -251,7 +299,7 @@ def _turned(packed: Any, bits: int) -> Any:
     Squares of as many rows as a word has codes are transposed by halves: in each step, halves of
     two words change places.
     """
-    wide, bits_of_word = (packed, WORD) if packed.shape[1] % 2 else (packed.view(mx.uint64), WIDE)
+    wide, bits_of_word = (packed, WORD) if packed.shape[1] % 2 else (packed.view(mx.uint64), LONG)
     (rows, words), size, dtype = wide.shape, bits_of_word // bits, wide.dtype
     squares = mx.contiguous(wide.reshape(rows // size, size, words).transpose(1, 2, 0))
     lines, half = [squares[i] for i in range(size)], size // 2

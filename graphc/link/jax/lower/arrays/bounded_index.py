@@ -2,195 +2,194 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from graphc.ir import Node, TensorType, dtype_name
-from graphc.link.jax.backend import backend
+from graphc.ir import Node
 from graphc.link.jax.bounded import (
-    Count,
     Lowering,
     Ragged,
     agree,
     aligned,
     arrays,
-    as_count,
     at_least,
+    inner,
+    outside,
+    ragged,
+    refused,
+    rule,
+    unequal,
+    within,
+)
+from graphc.link.jax.counts import (
+    Count,
+    as_count,
     bound,
     every,
     is_known,
     least,
     minus,
     most,
-    outside,
     plain,
     plus,
-    ragged,
-    refused,
-    rule,
     settled,
-    unequal,
-    whole,
+    times,
 )
-from graphc.tensor.arrays.index import Hole, Index, IndexUpdate, Range
+from graphc.tensor.arrays.index import EVERYTHING, HOLE, Entry, Hole, Index, IndexUpdate, Range
 
-EVERYTHING = Range()
-MARK = 2**62
-"""A length that no array has."""
+NOTHING = np.asarray(0, np.int64)
 
 
 @dataclass(frozen=True)
-class RaggedIndex:
-    """An index split into its part along the axis of unknown length, and the rest.
+class Part:
+    """What an index says of one axis of an array, or that there is a new axis.
 
     Attributes:
-        axis: That axis of the array; None where all lengths and bounds are known.
-        entry: What stands there: an integer, an array, or a slice whose parts may be counts.
-        rest: The index with all of that axis.
-        symbolic: The values of the holes of the rest.
-        place: Where the axis stands in the result of the rest.
+        entry: None for a new axis, an integer, a slice whose parts may be counts, or an array.
+        axis: The array's axis.
+        symbolic: The number of the index array among the inputs' symbolic ones.
     """
 
-    axis: int | None
     entry: Any
-    rest: Index
-    symbolic: tuple[Any, ...]
-    place: int
+    axis: int | None = None
+    symbolic: int | None = None
 
-    @classmethod
-    def of(
-        cls, node: Node, op: Index | IndexUpdate, x: Any, symbolic: Sequence[Any]
-    ) -> RaggedIndex:
-        """Split the index of an array with a ``Count`` among lengths or index entries."""
-        parts, own = _filled_entries(op, symbolic)
-        dynamic = {x.axis} if isinstance(x, Ragged) else set()
-        axes = [i for i, entry in enumerate(op.entries) if entry is not None]
-        for axis, i in enumerate(axes):
-            if isinstance(parts[i], slice) and not _is_known_slice(parts[i]):
-                dynamic.add(axis)
-        if not dynamic:
-            return cls(None, None, Index(op.entries), tuple(symbolic), 0)
-        if len(dynamic) > 1:
-            raise refused(node)
-        (axis,) = dynamic
-        i = axes[axis]
-        rest = Index((*op.entries[:i], EVERYTHING, *op.entries[i + 1 :]))
-        left = tuple(v for k, values in enumerate(own) if k != i for v in values)
-        lengths = [MARK if k == axis else n for k, n in enumerate(x.shape)]
-        kinds = [TensorType(dtype_name(v.dtype), _static(v.shape)) for v in left]
-        shape = rest.infer(TensorType("bool", tuple(lengths)), *kinds).shape
-        return cls(axis, parts[i], rest, left, shape.index(MARK))
+    @property
+    def is_array(self) -> bool:
+        """Whether an array indexes the axis."""
+        return self.symbolic is not None
+
+    @property
+    def is_static(self) -> bool:
+        """Whether its numbers are known while JAX traces."""
+        if not isinstance(self.entry, slice):
+            return True
+        return all(n is None or is_known(n) for n in (self.entry.start, self.entry.stop))
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it is the whole axis, as it is."""
+        if not isinstance(self.entry, slice):
+            return False
+        return self.entry.start is self.entry.stop is None and self.entry.step in {None, 1}
+
+    @property
+    def static_entry(self) -> Entry:
+        """The same with known numbers in place of symbolic ones; of an array, a place for it."""
+        if self.is_array:
+            return HOLE
+        if not isinstance(self.entry, slice):
+            return self.entry  # type: ignore[no-any-return]
+        bounds = (self.entry.start, self.entry.stop, self.entry.step)
+        return Range(*[None if n is None else int(n) for n in bounds])
 
 
-def _filled_entries(
-    op: Index | IndexUpdate, symbolic: Sequence[Any]
-) -> tuple[list[Any], list[list[Any]]]:
-    """Return the entries with their symbolic parts filled in, and these values."""
-    left = iter(symbolic)
-    parts: list[Any] = []
-    own: list[list[Any]] = []
-    for entry in op.entries:
-        holes = [isinstance(p, Hole) for p in entry.parts] if isinstance(entry, Range) else []
-        values = [next(left) for _ in range(sum(holes) + isinstance(entry, Hole))]
-        own.append(values)
-        if isinstance(entry, Range):
-            given = iter(values)
-            pairs = zip(entry.parts, holes, strict=True)
-            parts.append(slice(*[next(given) if hole else part for part, hole in pairs]))
+def parts_of(node: Node, entries: Sequence[Entry], symbolic: Sequence[Any]) -> list[Part]:
+    """The parts of an index, with its symbolic entries filled in."""
+    left = iter(enumerate(symbolic))
+    found: list[Part] = []
+    axis = 0
+    for entry in entries:
+        if entry is None:
+            found.append(Part(None))
+            continue
+        if isinstance(entry, Hole):
+            place, value = next(left)
+            if value.dtype == bool:
+                raise refused(node)
+            found.append(Part(value, axis, place))
+        elif isinstance(entry, Range):
+            bounds = [next(left)[1] if isinstance(p, Hole) else p for p in entry.parts]
+            if bounds[2] is not None and not (is_known(bounds[2]) and int(bounds[2])):
+                raise refused(node)
+            found.append(Part(slice(*bounds), axis))
         else:
-            parts.append(values[0] if isinstance(entry, Hole) else entry)
-    return parts, own
+            found.append(Part(entry, axis))
+        axis += 1
+    return found
 
 
-def _static(shape: Sequence[Any]) -> tuple[int | None, ...]:
-    return tuple(None if isinstance(n, Count) else int(n) for n in shape)
-
-
-def _is_known_slice(entry: slice) -> bool:
-    return all(p is None or is_known(p) for p in (entry.start, entry.stop, entry.step))
-
-
-def _inner(x: Any) -> Any:
-    return x.buffer if isinstance(x, Ragged) else jnp.asarray(plain(x))
+# Reading.
 
 
 @rule(Index)
 def part_of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Index along the axis of unknown length first, then along the others."""
+    """Slice along the axes of unknown lengths first, then index as usual."""
     op: Any = node.op
     x, *symbolic = values
-    if any(isinstance(i, Ragged) for i in symbolic):
-        return _gathered(node, lowering, x, symbolic)
-    along = RaggedIndex.of(node, op, x, symbolic)
-    axis, entry = along.axis, along.entry
-    if axis is None:
-        return lowering(op, *arrays(node, values))
-    rest = [plain(i) for i in along.symbolic]
-    n = x.shape[axis]
-    if isinstance(entry, slice):
-        buffer, count = _sliced(node, _inner(x), n, axis, entry)
-        return ragged(lowering(along.rest, buffer, *rest), count, along.place)
-    if isinstance(entry, int):
-        element = lax.dynamic_slice_in_dim(_inner(x), _place(node, entry, n), 1, axis)
-        entries = list(op.entries)
-        entries[[i for i, e in enumerate(entries) if e is not None][axis]] = 0
-        return lowering(Index(tuple(entries)), element, *rest)
-    return lowering(
-        op, _inner(x), *[_from_start(i, n) if i is entry else plain(i) for i in symbolic]
-    )
+    parts = parts_of(node, op.entries, symbolic)
+    buffer, lengths = inner(x), list(x.shape)
+    entries: list[Entry] = []
+    for part in parts:
+        axis = part.axis
+        if axis is None or part.is_array or (part.is_static and is_known(lengths[axis])):
+            entries.append(part.static_entry)
+        elif isinstance(part.entry, slice):
+            if not part.is_all:
+                buffer, lengths[axis] = _sliced(buffer, lengths[axis], axis, part.entry)
+            entries.append(EVERYTHING)
+        else:
+            start = _place(node, part.entry, lengths[axis])
+            buffer, lengths[axis] = lax.dynamic_slice_in_dim(buffer, start, 1, axis), 1
+            entries.append(0)
+    places, shape = _index_arrays(node, parts, lengths, [*node.inputs[1:]], symbolic)
+    found = [jnp.clip(i, 0, jnp.maximum(as_count(n).value - 1, 0)) for i, n in places]
+    read = Index(tuple(entries))
+    return ragged(lowering(read, buffer, *found), _shape_of(read, buffer, lengths, shape))
 
 
-def _gathered(node: Node, lowering: Lowering, x: Any, symbolic: Sequence[Any]) -> Any:
-    """Gather by index arrays of which at least one has an unknown length."""
-    op: Any = node.op
-    found, count, axis = _index_arrays(node, op, x, symbolic, node.inputs[1:], 0)
-    return ragged(lowering(op, _inner(x), *found), count, op.place() + axis)
+def _shape_of(
+    op: Index, buffer: Any, lengths: Sequence[Any], shape: Sequence[Any]
+) -> Sequence[Any]:
+    """The shape of a part, whose ragged axes are read as they are."""
+    found: list[Any] = []
+    axis = 0
+    for entry in op.entries:
+        if isinstance(entry, Range):
+            is_all = entry == EVERYTHING
+            parts: Any = entry.parts
+            n = len(range(buffer.shape[axis])[slice(*parts)])
+            found.append(lengths[axis] if is_all else n)
+        elif entry is None:
+            found.append(1)
+        axis += entry is not None
+    if any(isinstance(entry, Hole) for entry in op.entries):
+        place = op.place()
+        found[place:place] = shape
+    return found
 
 
 def _index_arrays(
     node: Node,
-    op: Index | IndexUpdate,
-    x: Any,
-    symbolic: Sequence[Any],
+    parts: Sequence[Part],
+    lengths: Sequence[Any],
     known: Sequence[Node],
-    fill: int | None,
-) -> tuple[list[Any], Any, int]:
-    """Align index arrays; return them, their count, and its axis in the result.
+    symbolic: Sequence[Any],
+) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    """Index arrays counted from the start, each with its axis's length; and their common shape."""
+    used = [part for part in parts if part.is_array]
+    if not used:
+        return [], []
+    given = [part.entry for part in used]
+    of = [known[part.symbolic] for part in used]  # type: ignore[index]
+    found, shape = aligned(node, [_as_array(i) for i in given], of)
+    pairs = []
+    for part, i in zip(used, found, strict=True):
+        n = lengths[part.axis]  # type: ignore[index]
+        if i.ndim == 0 or 0 not in inner(i).shape:
+            at_least(n, 1, outside(node, 0))
+        pairs.append((_from_start(inner(i), n), n))
+    return pairs, shape
 
-    Args:
-        node: What indexes.
-        op: The index.
-        x: The array.
-        symbolic: The index arrays.
-        known: The nodes that these are the values of.
-        fill: What stands where there is no index; by default a place that the array does not have.
-    """
-    axes = [i for i, e in enumerate(e for e in op.entries if e is not None) if isinstance(e, Hole)]
-    if op.host_inputs() or (isinstance(x, Ragged) and x.axis not in axes):
-        raise refused(node)
-    ndim = max(i.ndim for i in symbolic)
-    spots = {i.axis - i.ndim for i in symbolic if isinstance(i, Ragged)}
-    if len(spots) > 1:
-        raise refused(node)
-    (spot,) = spots
-    along = [
-        i.ndim + spot if i.ndim >= -spot and of.type.shape[spot] != 1 else None
-        for i, of in zip(symbolic, known, strict=True)
-    ]
-    buffers, count = aligned(node, symbolic, along)
-    found = []
-    for i, of, axis in zip(buffers, along, axes, strict=True):
-        places = _from_start(i, x.shape[axis])
-        if of is not None:
-            other = _inner(x).shape[axis] if fill is None else fill
-            places = Ragged(places, count, of).filled(other)
-        found.append(places)
-    return found, count, ndim + spot
+
+def _as_array(i: Any) -> Any:
+    return jnp.asarray(i.value) if isinstance(i, Count) else i
 
 
 def _place(node: Node, i: int, n: Any) -> Any:
@@ -206,44 +205,76 @@ def _from_start(i: Any, n: Any) -> Any:
 
 def _bounds(entry: slice, n: Any) -> tuple[Any, Any]:
     """Return a slice's start and stop, counted from the start and clipped to the length."""
-    zero = np.asarray(0, np.int64)
 
-    def within(part: Any, default: Any) -> Any:
+    def within_length(part: Any, default: Any) -> Any:
         if part is None:
             return default
         i = as_count(part)
         if i.low >= 0:
             return least(settled(i), n)
         if i.high < 0:
-            return most(plus(n, settled(i)), zero)
+            return most(plus(n, settled(i)), NOTHING)
         whole = as_count(n)
         value = jnp.clip(_from_start(i, n), 0, whole.value)
         return Count(value, 0, whole.high)
 
-    return within(entry.start, zero), within(entry.stop, settled(as_count(n)))
+    stop = within_length(entry.stop, settled(as_count(n)))
+    return within_length(entry.start, NOTHING), stop
 
 
-def _sliced(node: Node, buffer: Any, n: Any, axis: int, entry: slice) -> tuple[Any, Any]:
-    """Slice a buffer; return the new buffer and its count."""
-    step = 1 if entry.step is None else entry.step
-    if not is_known(step) or step == 0:
-        raise refused(node)
+def _backwards(entry: slice, n: Any) -> tuple[Any, Any]:
+    """The first place of a slice that goes backwards, and how many it has."""
+    last, step = minus(n, 1), -int(entry.step)
+
+    def within_length(part: Any, default: Any) -> Any:
+        if part is None:
+            return default
+        i = as_count(part)
+        if i.low >= 0:
+            return least(settled(i), last)
+        if i.high < 0:
+            return most(plus(n, settled(i)), np.asarray(-1, np.int64))
+        whole = as_count(n)
+        value = jnp.clip(_from_start(i, n), -1, whole.value - 1)
+        return Count(value, -1, whole.high - 1)
+
+    start = within_length(entry.start, last)
+    stop = within_length(entry.stop, np.asarray(-1, np.int64))
+    return start, every(most(minus(start, stop), NOTHING), step)
+
+
+def _span(entry: slice, n: Any) -> tuple[Any, Any, int]:
+    """The first place of a slice, how many it has, and the step from one to the next."""
+    step = 1 if entry.step is None else int(entry.step)
     if step < 0:
-        if (entry.start, entry.stop) != (None, None) or step != -1:
-            raise refused(node)
-        first = minus(np.asarray(buffer.shape[axis], np.int64), n)
-        return _shifted(lax.rev(buffer, (axis,)), first, settled(as_count(n)), axis), n
+        return (*_backwards(entry, n), step)
     start, stop = _bounds(entry, n)
-    count = most(minus(stop, start), np.asarray(0, np.int64))
+    count = most(minus(stop, start), NOTHING)
     if entry.stop is None and is_known(entry.start) and entry.start < 0:
         count = least(n, np.asarray(-entry.start, np.int64))
-    buffer = _shifted(buffer, start, count, axis)
-    if step > 1:
-        buffer = lax.slice_in_dim(buffer, 0, buffer.shape[axis], int(step), axis)
-    return buffer, every(count, int(step))
+    return start, every(count, step), step
 
 
-def _shifted(buffer: Any, start: Any, count: Any, axis: int) -> Any:
+def _sliced(buffer: Any, n: Any, axis: int, entry: slice) -> tuple[Any, Any]:
+    """Slice a buffer; return the new buffer and its count."""
+    start, count, step = _span(entry, n)
+    if (entry.start, entry.stop, step) == (None, None, -1):
+        first = minus(np.asarray(buffer.shape[axis], np.int64), n)
+        return shifted(lax.rev(buffer, (axis,)), first, settled(as_count(n)), axis), n
+    length = bound(count)
+    if step < 0 or (step > 1 and not is_known(start)):
+        places = as_count(start).value + step * lax.iota(np.int64, length)
+        places = jnp.clip(places, 0, max(buffer.shape[axis] - 1, 0))
+        if not buffer.shape[axis]:
+            return buffer, NOTHING
+        return jnp.take(buffer, places, axis, mode="clip"), count
+    if step == 1:
+        return shifted(buffer, start, count, axis), count
+    buffer = shifted(buffer, start, settled(as_count(buffer.shape[axis])), axis)
+    return lax.slice_in_dim(buffer, 0, buffer.shape[axis], step, axis), count
+
+
+def shifted(buffer: Any, start: Any, count: Any, axis: int) -> Any:
     """Shift a buffer to begin at an element, cut to the largest count."""
     length = buffer.shape[axis]
     if is_known(start):
@@ -256,95 +287,129 @@ def _shifted(buffer: Any, start: Any, count: Any, axis: int) -> Any:
     return lax.dynamic_slice_in_dim(buffer, start.value, n, axis)
 
 
+# Writing.
+
+
 @rule(IndexUpdate)
 def update_of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Update along the axis of unknown length by a mask."""
+    """Update along axes of unknown lengths by masks; by index arrays, scatter."""
     op: Any = node.op
     x, value, *symbolic = values
-    if any(isinstance(i, Ragged) for i in symbolic):
-        return _scattered(node, lowering, x, value, symbolic)
-    along = RaggedIndex.of(node, op, x, symbolic)
-    axis, entry = along.axis, along.entry
-    if axis is None:
-        return lowering(op, *arrays(node, [x, whole(value, node), *symbolic]))
-    buffer, rest, n = _inner(x), [plain(i) for i in along.symbolic], x.shape[axis]
-    read = backend.lowering(Index(()))
-    assert read is not None
-    if not isinstance(entry, slice | int):
-        filled = [_from_start(i, n) if i is entry else plain(i) for i in symbolic]
-        return _again(lowering(op, buffer, whole(value, node), *filled), x)
-    part = read(along.rest, buffer, *rest)
-    chosen: Callable[..., Any] = _over if isinstance(entry, slice) else _at
-    mask, value = chosen(node, entry, n, part, along.place, value)
-    changed = jnp.where(mask, _joined(op, part, value), part)
-    if not all(e == EVERYTHING for e in along.rest.entries):
-        changed = lowering(IndexUpdate(along.rest.entries, False), buffer, changed, *rest)
-    return _again(changed, x)
+    parts = parts_of(node, op.entries, symbolic)
+    if not any(isinstance(v, Ragged) for v in values) and all(part.is_static for part in parts):
+        return lowering(op, *arrays(node, values))
+    value = _as_array(value)
+    if any(part.is_array for part in parts):
+        buffer = _scattered(node, lowering, x, value, parts, symbolic)
+    else:
+        single = [n == 1 for n in node.inputs[1].type.shape]
+        buffer = _masked(node, x, value, parts, single, accumulate=op.accumulate)
+    return ragged(buffer, x.shape)
 
 
-def _again(buffer: Any, x: Any) -> Any:
-    return Ragged(buffer, x.count, x.axis) if isinstance(x, Ragged) else buffer
+def _masked(
+    node: Node,
+    x: Any,
+    value: Any,
+    parts: Sequence[Part],
+    single: Sequence[bool],
+    *,
+    accumulate: bool,
+) -> Any:
+    """The buffer of an array updated where an index without arrays says so.
+
+    Args:
+        node: The update, for messages.
+        x: The array.
+        value: What goes there.
+        parts: The index.
+        single: For each axis of the value whether it is repeated.
+        accumulate: Whether the value is added.
+    """
+    buffer = inner(x)
+    given = _Value.of(value, single, sum(not isinstance(part.entry, int) for part in parts))
+    mask: Any = np.True_
+    own = 0
+    for part in parts:
+        axis, entry = part.axis, part.entry
+        if axis is None:
+            given.remove(node, own)
+            continue
+        n = x.shape[axis]
+        if isinstance(entry, int):
+            places = lax.broadcasted_iota(np.int64, buffer.shape, axis)
+            mask = mask & (places == _place(node, entry, n))
+            given.insert(own)
+        elif not part.is_all or isinstance(n, Count):
+            span = _span(entry, n)
+            mask = mask & _chosen(buffer.shape, axis, span)
+            given.spread(node, own, buffer.shape[axis], span)
+        own += 1
+    value = given.buffer
+    if accumulate:
+        value = buffer | value if buffer.dtype == bool else buffer + value
+    return jnp.where(mask, value, buffer)
 
 
-def _joined(op: IndexUpdate, part: Any, value: Any) -> Any:
-    if not op.accumulate:
-        return value
-    return part | value if part.dtype == bool else part + value
+def _chosen(shape: Sequence[int], axis: int, span: tuple[Any, Any, int]) -> Any:
+    """Which elements along an axis a slice has."""
+    start, count, step = span
+    size = abs(step)
+    ahead = lax.broadcasted_iota(np.int64, shape, axis) - as_count(start).value
+    ahead = ahead if step > 0 else -ahead
+    found = (ahead >= 0) & (ahead < as_count(times(count, size)).value)
+    return found if size == 1 else found & (ahead % size == 0)
 
 
-def _numbers(part: Any, place: int) -> Any:
-    """Return each element's index along an axis."""
-    return lax.broadcasted_iota(np.int64, part.shape, place)
+@dataclass
+class _Value:
+    """The value of an update, as its axes become those of the array.
 
+    Attributes:
+        buffer: Its elements.
+        lengths: The length of each axis.
+        single: For each axis whether it is repeated.
+    """
 
-def _at(node: Node, i: int, n: Any, part: Any, place: int, value: Any) -> tuple[Any, Any]:
-    """Return the mask and the value for one index."""
-    # An array among the indices would move its axis.
-    if any(isinstance(e, Hole) for e in node.op.entries):  # type: ignore[attr-defined]
-        raise refused(node)
-    value = whole(value, node)
-    axis = place - (part.ndim - 1 - value.ndim)
-    value = jnp.expand_dims(value, axis) if axis >= 0 else value
-    return _numbers(part, place) == _place(node, i, n), value
+    buffer: Any
+    lengths: list[Any]
+    single: list[bool]
 
+    @classmethod
+    def of(cls, value: Any, single: Sequence[bool], ndim: int) -> _Value:
+        """The value with so many axes."""
+        new = ndim - value.ndim
+        buffer = jnp.asarray(inner(value))
+        return cls(
+            lax.expand_dims(buffer, range(new)),
+            [1] * new + list(value.shape),
+            [True] * new + list(single),
+        )
 
-def _forwards(node: Node, entry: slice, value: Any, axis: int) -> tuple[slice, int, Any]:
-    """Turn a reversed slice forwards; return it, its step, and the reordered value."""
-    step = 1 if entry.step is None else entry.step
-    if not is_known(step) or step == 0:
-        raise refused(node)
-    if step > 0:
-        return entry, int(step), value
-    if (entry.start, entry.stop, int(step)) != (None, None, -1):
-        raise refused(node)
-    return slice(None), 1, _turned(node, value, axis)
+    def remove(self, node: Node, axis: int) -> None:
+        """Take away a new axis of the part, which has the length 1."""
+        agree(self.lengths.pop(axis), 1, unequal(node))
+        self.single.pop(axis)
+        self.buffer = lax.index_in_dim(self.buffer, 0, axis, keepdims=False)
 
+    def insert(self, axis: int) -> None:
+        """Add an axis that the part does not have."""
+        self.lengths.insert(axis, 1)
+        self.single.insert(axis, True)
+        self.buffer = lax.expand_dims(self.buffer, (axis,))
 
-def _over(node: Node, entry: slice, n: Any, part: Any, place: int, value: Any) -> tuple[Any, Any]:
-    """Return the mask and the value for a slice."""
-    entry, step, value = _forwards(node, entry, value, place - part.ndim)
-    start, stop = _bounds(entry, n)
-    numbers = _numbers(part, place)
-    first, end = as_count(start).value, as_count(stop).value
-    mask = (numbers >= first) & (numbers < end)
-    if step > 1:
-        mask &= (numbers - first) % step == 0
-    axis = place - part.ndim + value.ndim
-    own = node.inputs[1].type.shape
-    if axis < 0 or own[axis] == 1:
-        return mask, whole(value, node)
-    if isinstance(value, Ragged) and value.axis != axis:
-        raise refused(node)
-    count = every(most(minus(stop, start), np.asarray(0, np.int64)), step)
-    agree(count, value.shape[axis], unequal(node))
-    buffer = _inner(value)
-    if not buffer.shape[axis]:
-        return jnp.zeros_like(mask), jnp.zeros((), buffer.dtype)
-    places = (lax.iota(np.int64, part.shape[place]) - first) // step
-    places = jnp.clip(places, 0, buffer.shape[axis] - 1)
-    if is_known(start) and int(start) == 0 and step == 1:
-        return mask, _of_length(buffer, part.shape[place], axis)
-    return mask, jnp.take(buffer, places, axis, mode="clip")
+    def spread(self, node: Node, axis: int, n: int, span: tuple[Any, Any, int]) -> None:
+        """Put the elements of a slice at their places in a longer axis."""
+        if self.single[axis]:
+            return
+        start, count, step = span
+        agree(count, self.lengths[axis], unequal(node))
+        size = self.buffer.shape[axis]
+        if not size or (is_known(start) and int(start) == 0 and step == 1):
+            self.buffer = _of_length(self.buffer, n, axis)
+            return
+        places = (lax.iota(np.int64, n) - as_count(start).value) // step
+        self.buffer = jnp.take(self.buffer, jnp.clip(places, 0, size - 1), axis, mode="clip")
 
 
 def _of_length(buffer: Any, n: int, axis: int) -> Any:
@@ -353,26 +418,76 @@ def _of_length(buffer: Any, n: int, axis: int) -> Any:
     return lax.pad(buffer, np.zeros((), buffer.dtype), sides)
 
 
-def _turned(node: Node, value: Any, axis: int) -> Any:
-    """Reorder the value of a reversed slice."""
-    if value.ndim < -axis or node.inputs[1].type.shape[axis] == 1:
-        return value
-    axis += value.ndim
-    buffer, count = _sliced(node, _inner(value), value.shape[axis], axis, slice(None, None, -1))
-    return ragged(buffer, count, axis)
+def _as_index_array(node: Node, part: Part, lengths: Sequence[Any]) -> Part:
+    """An integer that indexes a ragged axis, as an array without axes."""
+    if part.axis is None or not isinstance(part.entry, int) or is_known(lengths[part.axis]):
+        return part
+    return Part(jnp.asarray(_place(node, part.entry, lengths[part.axis])), part.axis, 0)
 
 
-def _scattered(node: Node, lowering: Lowering, x: Any, value: Any, symbolic: Sequence[Any]) -> Any:
-    """Scatter to a counted number of indices; unused ones are out of bounds, which JAX drops."""
+def _is_moving(lengths: Sequence[Any], part: Part) -> bool:
+    """Whether it is a slice whose place or length is not known."""
+    if not isinstance(part.entry, slice) or part.is_all or part.axis is None:
+        return False
+    return not (part.is_static and is_known(lengths[part.axis]))
+
+
+def _within_slices(
+    node: Node,
+    lowering: Lowering,
+    x: Any,
+    value: Any,
+    parts: Sequence[Part],
+    symbolic: Sequence[Any],
+) -> Any:
+    """Scatter to a part that slices give, and put it back."""
+    buffer, lengths = inner(x), list(x.shape)
+    whole, back = [], []
+    for part in parts:
+        axis = part.axis
+        moving = _is_moving(x.shape, part)
+        if moving and axis is not None:
+            buffer, lengths[axis] = _sliced(buffer, lengths[axis], axis, part.entry)
+        whole.append(Part(slice(None), axis) if moving else part)
+        if axis is not None:
+            back.append(part if moving else Part(slice(None), axis))
+    inside = ragged(buffer, lengths)
+    changed = ragged(_scattered(node, lowering, inside, value, whole, symbolic), inside.shape)
+    return _masked(node, x, changed, back, [False] * x.ndim, accumulate=False)
+
+
+def _scattered(
+    node: Node,
+    lowering: Lowering,
+    x: Any,
+    value: Any,
+    parts: Sequence[Part],
+    symbolic: Sequence[Any],
+) -> Any:
+    """Scatter to indices; those that are not used are out of bounds, which JAX drops."""
     op: Any = node.op
-    found, count, spot = _index_arrays(node, op, x, symbolic, node.inputs[2:], None)
-    places = np.broadcast_shapes(*[i.shape for i in found])
-    ndim = node.inputs[0].type.ndim - len(found) + len(places)
-    axis = Index(op.entries).place() + spot - ndim + value.ndim
-    if isinstance(value, Ragged) and value.axis != axis:
-        raise refused(node)
-    buffer = _inner(value)
-    if axis >= 0 and node.inputs[1].type.shape[axis] != 1:
-        agree(count, value.shape[axis], unequal(node))
-        buffer = _of_length(buffer, places[spot], axis)
-    return _again(lowering(op, _inner(x), buffer, *found), x)
+    parts = [_as_index_array(node, part, x.shape) for part in parts]
+    if any(map(partial(_is_moving, x.shape), parts)):
+        return _within_slices(node, lowering, x, value, parts, symbolic)
+    pairs, shape = _index_arrays(node, parts, x.shape, [*node.inputs[2:]], symbolic)
+    buffer = inner(x)
+    read = Index(tuple(part.static_entry for part in parts))
+    full = np.broadcast_shapes(*[i.shape for i, _ in pairs])
+    target = _shape_of(read, buffer, x.shape, shape)
+    lengths = _shape_of(read, buffer, buffer.shape, full)
+    written = inner(value)
+    for axis in range(value.ndim):
+        place = axis - value.ndim + len(target)
+        if node.inputs[1].type.shape[axis] != 1:
+            agree(target[place], value.shape[axis], unequal(node))
+            written = _of_length(written, lengths[place], axis)
+    axes = [part.axis for part in parts if part.is_array]
+    found = []
+    for (i, n), own in zip(pairs, axes, strict=True):
+        used = (i >= 0) & (i < as_count(n).value)
+        for axis, m in enumerate(shape):
+            behind = axis - len(shape) + i.ndim
+            if isinstance(m, Count) and behind >= 0 and i.shape[behind] == full[axis]:
+                used = used & within(i.shape, behind, m)
+        found.append(jnp.where(used, i, buffer.shape[own]))
+    return lowering(IndexUpdate(read.entries, op.accumulate), buffer, written, *found)

@@ -9,20 +9,8 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import (
-    Count,
-    Lowering,
-    Ragged,
-    agree,
-    as_count,
-    bound,
-    is_known,
-    plain,
-    ragged,
-    refused,
-    rule,
-    unequal,
-)
+from graphc.link.jax.bounded import Lowering, agree, at_least, inner, ragged, rule, unequal
+from graphc.link.jax.counts import as_count, bound, is_known
 from graphc.tensor.arrays.broadcast import BroadcastTo
 
 
@@ -35,32 +23,24 @@ def broadcast_to(op: BroadcastTo, x: Any, *symbolic: Any) -> Any:
 
 @rule(BroadcastTo)
 def to_a_count(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Broadcast to the length of the buffer."""
+    """Broadcast to the lengths of the buffers."""
     op: Any = node.op
     x, *symbolic = values
     left = iter(symbolic)
-    target = [next(left) if n is None else int(n) for n in op.shape]
-    target = [n if isinstance(n, Count) else as_length(n) for n in target]
-    open_axes = [axis for axis, n in enumerate(target) if isinstance(n, Count)]
+    target = [as_length(next(left) if n is None else n) for n in op.shape]
     new = len(target) - x.ndim
-    if isinstance(x, Ragged) and not open_axes:
-        # A length that it must have.
-        agree(x.count, target[new + x.axis], unequal(node))
-        open_axes = [new + x.axis]
-        target[new + x.axis] = x.count
-    if len(open_axes) != 1:
-        raise refused(node)
-    (axis,) = open_axes
-    count = target[axis]
-    own = axis - new
-    n = bound(count)
-    buffer = x.buffer if isinstance(x, Ragged) else plain(x)
-    if own >= 0 and own not in op.repeated:
-        agree(count, x.shape[own], unequal(node))
-        n = min(n, buffer.shape[own])
-        buffer = lax.slice_in_dim(buffer, 0, n, axis=own)
-    shape = tuple(n if i == axis else m for i, m in enumerate(target))
-    return ragged(lax.broadcast_in_dim(buffer, shape, range(new, len(shape))), count, axis)
+    shape = [bound(n) for n in target]
+    for n in target:
+        at_least(n, 0, unequal(node))
+    for own in range(x.ndim):
+        if own not in op.repeated:
+            pair = (x.shape[own], target[new + own])
+            agree(*pair, unequal(node))
+            target[new + own] = next((n for n in pair if is_known(n)), pair[0])
+            x = ragged(inner(x), [*x.shape[:own], target[new + own], *x.shape[own + 1 :]])
+            shape[new + own] = inner(x).shape[own]
+    made = lax.broadcast_in_dim(inner(x), shape, range(new, len(shape)))
+    return ragged(made, target)
 
 
 def as_length(n: Any) -> Any:

@@ -11,18 +11,8 @@ from jax import lax
 
 from graphc.ir import Node, numpy_dtype
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import (
-    Lowering,
-    bound,
-    every,
-    is_known,
-    minus,
-    most,
-    plain,
-    ragged,
-    refused,
-    rule,
-)
+from graphc.link.jax.bounded import Lowering, at_least, ragged, refused, rule, unequal
+from graphc.link.jax.counts import bound, every, is_known, minus, most, plain
 from graphc.tensor.arrays.create import Arange, Eye, StaticArange
 from graphc.tensor.core.shape import target_shape
 
@@ -59,11 +49,23 @@ def up_to_a_count(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Lower arange of unknown length: it fills the whole buffer."""
     start, stop, step = values
     dtype = node.type.numpy_dtype
-    if not (is_known(step) and step > 0) or dtype.kind not in "iu":
+    if not is_known(step) or not int(step) or dtype.kind not in "iu":
         raise refused(node)
-    way = most(minus(stop, start), np.asarray(0, np.int64))
     step = int(step)
-    count = every(way, step)
+    way = minus(stop, start) if step > 0 else minus(start, stop)
+    count = every(most(way, np.asarray(0, np.int64)), abs(step))
     places = lax.mul(lax.iota(dtype, bound(count)), dtype.type(step))
     first = lax.convert_element_type(plain(start), dtype)
-    return ragged(lax.add(places, first), count, 0)
+    return ragged(lax.add(places, first), [count])
+
+
+@rule(Eye)
+def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Lower a matrix of unknown lengths: its diagonal goes on in the buffer."""
+    op: Any = node.op
+    left = iter(values)
+    shape = [next(left) if n is None else n for n in op.shape]
+    for n in shape:
+        at_least(n, 0, unequal(node))
+    n, m = map(bound, shape)
+    return ragged(jnp.eye(n, m, op.offset, numpy_dtype(op.dtype)), shape)

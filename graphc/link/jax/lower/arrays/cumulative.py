@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, Ragged, aligned, ragged, ragged_axis, rule
+from graphc.link.jax.bounded import Lowering, Ragged, aligned, inner, ragged, rule, within
+from graphc.link.jax.counts import Count, minus
 from graphc.tensor.arrays.cumulative import CumMax, CumMin, CumProd, CumSum, Cumulative, Recurrence
 from graphc.tensor.arrays.reduce import dtype_range
 from graphc.tensor.core.elementwise import widened
@@ -51,19 +53,26 @@ def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     (x,) = values
     assert isinstance(x, Ragged)
     buffer = x.buffer
-    if op.reverse and op.axis == x.axis:
+    if op.reverse and op.axis in x.axes:
         lowest, highest = dtype_range(x.dtype)
         neutral = {CumSum: 0, CumProd: 1, CumMax: lowest, CumMin: highest}
-        buffer = x.filled(neutral[type(op)])
-    return ragged(lowering(op, buffer), x.count, x.axis)
+        buffer = x.filled(neutral[type(op)], [op.axis])
+    return ragged(lowering(op, buffer), x.shape)
 
 
 @rule(Recurrence)
 def of_ragged_factors(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Accumulate ragged factors; from the end, unused elements contribute nothing."""
     op: Any = node.op
-    axis = ragged_axis(node, values)
-    buffers, count = aligned(node, values, [axis, axis])
-    if op.reverse and op.axis == axis:
-        buffers = [Ragged(x, count, axis).filled(0) for x in buffers]
-    return ragged(lowering(op, *buffers), count, axis)
+    found, shape = aligned(node, values, node.inputs)
+    a, b = [inner(x) for x in found]
+    if op.reverse and isinstance(shape[op.axis], Count):
+        # The last factor has nothing to multiply, whatever it is.
+        a = _first(a, op.axis, minus(shape[op.axis], 1))
+        b = _first(b, op.axis, shape[op.axis])
+    return ragged(lowering(op, a, b), shape)
+
+
+def _first(buffer: Any, axis: int, count: Any) -> Any:
+    """The first elements of a buffer, and zeros."""
+    return jnp.where(within(buffer.shape, axis, count), buffer, np.zeros((), buffer.dtype))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from graphc.ir import Node
 from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import Lowering, agree, at_least, inner, ragged, rule, unequal, within
+from graphc.link.jax.counts import bound, is_known, least, minus, most
 from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal, diagonal_length
 
 
@@ -38,3 +43,40 @@ def from_diagonal(op: FromDiagonal, v: Any, *symbolic: Any) -> Any:
     on = lax.broadcast_in_dim(above == op.offset, shape, (v.ndim - 1, v.ndim))
     full = lax.broadcast_in_dim(rows, shape, range(v.ndim))
     return lax.select(on, full, lax.full_like(full, 0))
+
+
+@rule(Diagonal)
+def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Read a diagonal, which begins at the same element of the buffer."""
+    op: Any = node.op
+    (x,) = values
+    *batch, n, m = x.shape
+    return ragged(lowering(op, inner(x)), [*batch, _count(n, m, op.offset)])
+
+
+def _count(n: Any, m: Any, offset: int) -> Any:
+    """How many elements a diagonal has."""
+    rows, columns = minus(n, max(-offset, 0)), minus(m, max(offset, 0))
+    return most(least(rows, columns), np.asarray(0, np.int64))
+
+
+@rule(FromDiagonal)
+def to_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Build a matrix; beyond the diagonal's own elements the buffer has zeros."""
+    op: Any = node.op
+    v, *symbolic = values
+    left = iter(symbolic)
+    n, m = [next(left) if k is None else k for k in op.shape]
+    for length in (n, m):
+        at_least(length, 0, unequal(node))
+    agree(_count(n, m, op.offset), v.shape[-1], unequal(node))
+    buffer = inner(v)
+    rows, columns = bound(n), bound(m)
+    count = diagonal_length(rows, columns, op.offset)
+    if not is_known(v.shape[-1]):
+        kept = within(buffer.shape, buffer.ndim - 1, v.shape[-1])
+        buffer = jnp.where(kept, buffer, np.zeros((), buffer.dtype))
+    sides = [(0, 0, 0)] * (buffer.ndim - 1)
+    buffer = lax.pad(buffer, np.zeros((), buffer.dtype), [*sides, (0, count - buffer.shape[-1], 0)])
+    made = lowering(FromDiagonal((rows, columns), op.offset), buffer)
+    return ragged(made, [*v.shape[:-1], n, m])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from jax import lax
 
-from graphc.errors import RuntimeShapeError, ShapeError
+from graphc.errors import GraphcError, RuntimeShapeError, ShapeError
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import (
@@ -83,20 +83,32 @@ def neutral(op: Reduction | ArgExtreme, dtype: Any) -> Any:
 
 @rule(Sum, Prod, Extreme, All, Any_, ArgExtreme)
 def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Reduce a ragged array; unused elements are neutral."""
+    """Reduce a ragged array; unused elements along its axes are neutral."""
     op: Any = node.op
     (x,) = values
     assert isinstance(x, Ragged)
     axes = op.axes if isinstance(op, Reduction) else (op.axis,)
-    if x.axis not in axes:
-        axis = x.axis - sum(a < x.axis for a in axes)
-        return ragged(lowering(op, x.buffer), x.count, axis)
     if isinstance(op, Extreme | ArgExtreme):
-        extreme = op if isinstance(op, Extreme) else Max((op.axis,))
-        empty = [0 if axis == x.axis else n for axis, n in enumerate(x.buffer.shape)]
-        try:
-            extreme.refuse_empty(empty)
-        except ShapeError as error:
-            found = RuntimeShapeError(error.problem, error.remedy, node.where)
-            at_least(x.count, 1, lambda a, b: found)
-    return lowering(op, x.filled(neutral(op, x.dtype)))
+        _refuse_empty(node, x, axes)
+    number = neutral(op, x.dtype)
+    y = lowering(op, x.filled(number, [axis for axis in x.axes if axis in axes]))
+    shape = [n for axis, n in enumerate(x.shape) if axis not in axes]
+    is_kept = x.fill is not None and x.fill == number and not isinstance(op, ArgExtreme)
+    return ragged(y, shape, number if is_kept else None)
+
+
+def _refuse_empty(node: Node, x: Ragged, axes: Sequence[int]) -> None:
+    """Check that no slice is empty, if an extreme needs that."""
+    op: Any = node.op
+    extreme = op if isinstance(op, Extreme) else Max((op.axis,))
+    for axis in x.axes:
+        if axis in axes:
+            empty = [0 if i == axis else n for i, n in enumerate(x.buffer.shape)]
+            try:
+                extreme.refuse_empty(empty)
+            except ShapeError as error:
+                at_least(x.shape[axis], 1, _raising(error, node))
+
+
+def _raising(error: ShapeError, node: Node) -> Callable[[int, int], GraphcError]:
+    return lambda a, b: RuntimeShapeError(error.problem, error.remedy, node.where)

@@ -12,7 +12,8 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, Ragged, ragged, rule
+from graphc.link.jax.bounded import Lowering, Ragged, inner, ragged, refused, rule
+from graphc.link.jax.counts import as_count
 from graphc.tensor.arrays.reduce import dtype_range
 from graphc.tensor.arrays.sort import ArgSort, SearchSorted, Sort
 
@@ -42,12 +43,31 @@ def searchsorted(op: SearchSorted, x: Any, v: Any) -> Any:
     return lax.convert_element_type(search(jnp.asarray(x), v), np.int64)
 
 
+def last(dtype: Any) -> Any:
+    """What no element is sorted behind."""
+    if dtype.kind == "c":
+        return complex(np.nan, np.nan)
+    return np.nan if dtype.kind in "fV" else dtype_range(dtype)[1]
+
+
 @rule(Sort, ArgSort)
 def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Sort a ragged array; unused elements come last, equal ones keep their order."""
     op: Any = node.op
     (x,) = values
     assert isinstance(x, Ragged)
-    last = np.nan if x.dtype.kind in "fc" else dtype_range(x.dtype)[1]
-    buffer = x.filled(last) if x.axis == op.axis else x.buffer
-    return ragged(lowering(op, buffer), x.count, x.axis)
+    along = [axis for axis in x.axes if axis == op.axis]
+    return ragged(lowering(op, x.filled(last(x.dtype), along)), x.shape)
+
+
+@rule(SearchSorted)
+def in_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Search a ragged vector; no place is behind its end."""
+    op: Any = node.op
+    x, v = values
+    if op.batched or (isinstance(x, Ragged) and x.dtype.kind not in "fiu"):
+        raise refused(node)
+    n = x.shape[0]
+    buffer = x.filled(last(x.dtype)) if isinstance(x, Ragged) else x
+    places = lax.min(lowering(op, buffer, inner(v)), jnp.asarray(as_count(n).value))
+    return ragged(places, v.shape)

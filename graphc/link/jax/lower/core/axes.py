@@ -9,7 +9,7 @@ from jax import lax
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, Ragged, ragged, rule
+from graphc.link.jax.bounded import Lowering, Ragged, agree, cut, ragged, rule, unequal
 from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
 
 
@@ -33,16 +33,20 @@ def transpose(op: Transpose, x: Any) -> Any:
 
 @rule(ExpandDims, Squeeze, Transpose)
 def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Move the axis of unknown length with the others."""
+    """Move the axes of unknown length with the others."""
     (x,) = values
     assert isinstance(x, Ragged)
-    places: list[Any] = list(range(x.ndim))
+    buffer = x.buffer
+    shape: list[Any] = list(x.shape)
     match node.op:
         case ExpandDims(axes):
             for axis in sorted(axes):
-                places.insert(axis, None)
+                shape.insert(axis, 1)
         case Squeeze(axes):
-            places = [i for i in places if i not in axes]
+            for axis in axes:
+                agree(shape[axis], 1, unequal(node))
+                buffer = cut(buffer, 1, axis)
+            shape = [n for i, n in enumerate(shape) if i not in axes]
         case Transpose(axes):
-            places = list(axes)
-    return ragged(lowering(node.op, x.buffer), x.count, places.index(x.axis))
+            shape = [shape[i] for i in axes]
+    return ragged(lowering(node.op, buffer), shape, x.fill)

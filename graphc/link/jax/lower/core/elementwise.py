@@ -16,21 +16,27 @@ from graphc.grad.barriers import Barrier
 from graphc.ir import Node, numpy_dtype
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import (
-    Count,
     Lowering,
     Ragged,
     aligned,
     arrays,
+    inner,
+    kept_fill,
+    ragged,
+    rule,
+)
+from graphc.link.jax.counts import (
+    Count,
     as_count,
     compared,
     is_known,
+    is_same,
     least,
     minus,
     most,
+    over,
     plus,
-    ragged,
-    refused,
-    rule,
+    rest,
     settled,
     times,
 )
@@ -322,6 +328,8 @@ COUNTS: dict[str, Callable[[Any, Any], Any]] = {
     "minimum": least,
     "maximum": most,
     "multiply": times,
+    "floor_divide": over,
+    "remainder": rest,
 }
 """Rows of two integers, one of them a count, that are a count again."""
 
@@ -353,6 +361,8 @@ def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
                 return np.asarray(found)
         case Elementwise(row="negative"):
             return minus(np.asarray(0, np.int64), values[0])
+        case Elementwise(row="square"):
+            return times(values[0], values[0])
         case Cast(dtype="int64") | Barrier():
             return values[0]
     return lowering(node.op, *arrays(node, values))
@@ -363,24 +373,14 @@ def _either(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     if is_known(condition):
         return others[0] if condition else others[1]
     a, b = map(as_count, others)
+    if is_same(a, b):
+        return others[0]
     chosen = lowering(node.op, condition, a.value, b.value)
     return settled(Count(chosen, min(a.low, b.low), max(a.high, b.high)))
 
 
 def over_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Elements that mean nothing make others that do not."""
-    buffers, count, axis = buffers_of(node, values)
-    return ragged(lowering(node.op, *buffers), count, node.type.ndim + axis)
-
-
-def buffers_of(node: Node, values: Sequence[Any]) -> tuple[list[Any], Any, int]:
-    """Operands of one length on an axis, counted from the last one, and the count it has there."""
-    axis = next(x.axis - x.ndim for x in values if isinstance(x, Ragged))
-    if any(isinstance(x, Ragged) and x.axis - x.ndim != axis for x in values):
-        raise refused(node)
-    pairs = zip(node.inputs, values, strict=True)
-    axes = [
-        x.ndim + axis if x.ndim >= -axis and known.type.shape[axis] != 1 else None
-        for known, x in pairs
-    ]
-    return (*aligned(node, arrays(node, values), axes), axis)
+    found, shape = aligned(node, arrays(node, values), node.inputs)
+    buffers = [inner(x) for x in found]
+    return ragged(lowering(node.op, *buffers), shape, kept_fill(node.op, found, shape))

@@ -7,7 +7,8 @@ from typing import Any
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
-from graphc.link.jax.bounded import Lowering, agree, as_count, is_known, rule, unequal
+from graphc.link.jax.bounded import Lowering, Ragged, agree, inner, ragged, rule, unequal
+from graphc.link.jax.counts import is_known
 from graphc.tensor.core.specify import SpecifyShape
 
 
@@ -24,8 +25,10 @@ def of_a_count(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     op: Any = node.op
     x, *symbolic = values
     left = iter(symbolic)
+    shape = []
     for own, wanted in zip(x.shape, op.shape, strict=True):
         n = next(left) if wanted is None else wanted
-        if not (is_known(n) and int(n) == -1):
-            agree(as_count(own), as_count(n), unequal(node))
-    return x
+        n = own if is_known(n) and int(n) == -1 else n
+        agree(own, n, unequal(node))
+        shape.append(own if is_known(own) else n)
+    return ragged(inner(x), shape, x.fill if isinstance(x, Ragged) else None)

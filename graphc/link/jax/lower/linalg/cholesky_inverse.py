@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 
+from graphc.ir import Node
 from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import Lowering, ragged, rule
+from graphc.link.jax.lower.linalg.triangular import bordered
 from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
 
 BLOCK = 128
@@ -52,3 +56,10 @@ def _whole(a: Any, b: Any, c: Any, d: Any) -> Any:
 
 def _adjoint(x: Any) -> Any:
     return jnp.conj(jnp.swapaxes(x, -1, -2))
+
+
+@rule(CholeskyInverse)
+def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Invert with an identity block behind."""
+    (x,) = values
+    return ragged(lowering(node.op, bordered(node, x)), x.shape)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+from graphc.ir import Node
 from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import Lowering, cut, inner, ragged, refused, rule, within
+from graphc.link.jax.counts import is_same
+from graphc.link.jax.lower.linalg.triangular import bordered
 from graphc.tensor.linalg.lu import LU, PivotsToPermutation
 
 
@@ -20,3 +27,29 @@ def lu(op: LU, a: Any) -> Any:
 def pivots_to_permutation(op: PivotsToPermutation, exchanges: Any, x: Any) -> Any:
     """Convert pivots to a permutation."""
     return lax.linalg.lu_pivots_to_permutation(exchanges, x.shape[0])
+
+
+@rule(LU)
+def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Factorise with an identity block behind, whose rows are never exchanged with others."""
+    (x,) = values
+    *batch, n, m = x.shape
+    if not is_same(n, m):
+        raise refused(node)
+    packed, exchanges, order = lowering(node.op, bordered(node, x))
+    return ragged(packed, x.shape), ragged(exchanges, [*batch, n]), ragged(order, [*batch, n])
+
+
+@rule(PivotsToPermutation)
+def of_ragged_pivots(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Convert pivots; unused ones exchange nothing."""
+    exchanges, x = values
+    if not is_same(exchanges.shape[-1], x.shape[0]):
+        raise refused(node)
+    buffer, rows = inner(exchanges), inner(x)
+    size = min(buffer.shape[-1], rows.shape[0])
+    buffer = cut(buffer, size, buffer.ndim - 1)
+    own = lax.broadcasted_iota(np.int32, buffer.shape, buffer.ndim - 1)
+    used = within(buffer.shape, buffer.ndim - 1, exchanges.shape[-1])
+    made = lowering(node.op, jnp.where(used, buffer, own), cut(rows, size, 0))
+    return ragged(made, exchanges.shape)

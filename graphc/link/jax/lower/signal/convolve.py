@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -10,7 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from graphc.ir import Node
 from graphc.link.jax.backend import backend
+from graphc.link.jax.bounded import (
+    Lowering,
+    at_least,
+    common,
+    ragged,
+    rule,
+    unequal,
+    zero_beyond,
+)
+from graphc.link.jax.counts import Count, minus, plus
+from graphc.link.jax.lower.arrays.bounded_index import shifted
 from graphc.tensor.signal.convolve import Convolution, FourierConvolution
 
 UNROLLED = 8
@@ -90,3 +104,35 @@ def _product(a: Any, tap: Any) -> Any:
     if a.shape[2] == 1:
         return a * lax.reshape(tap, (tap.shape[0], 1, tap.shape[1], *(1,) * (a.ndim - 3)))
     return jnp.einsum("grc...,gkc->grk...", a, tap, preferred_element_type=a.dtype)
+
+
+@rule(Convolution)
+def of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
+    """Convolve ragged arrays, zero behind their elements along spatial axes and summed ones."""
+    op: Any = node.op
+    found = list(values)
+    for pair in op.pairs():
+        found, _ = common(node, found, pair)
+    a, b = found
+    groups, rows = a.shape[: op.groups], a.shape[op.groups : op.groups + op.rows]
+    columns = b.shape[op.groups : op.groups + op.columns]
+    pairs = list(zip(a.shape[op.first(0) :], b.shape[op.first(1) :], strict=True))
+    for n, k in pairs:
+        at_least(k, 1, unequal(node))
+        at_least(n, 1 if op.full else k, unequal(node))
+    buffers = [
+        zero_beyond(x, range(op.groups + own, x.ndim)) for x, own in ((a, op.rows), (b, op.columns))
+    ]
+    front = [*groups, *rows, *columns]
+    if op.full or not any(isinstance(k, Count) for _, k in pairs):
+        spatial = [
+            minus(plus(n, k), 1) if op.full else plus(minus(n, k), np.asarray(1, np.int64))
+            for n, k in pairs
+        ]
+        return ragged(lowering(op, *buffers), [*front, *spatial])
+    # The sums of all of b's elements begin where the true b ends, in those of one at least.
+    y = lowering(replace(op, full=True), *buffers)
+    spatial = [plus(minus(n, k), 1) for n, k in pairs]
+    for i, (_, k) in enumerate(pairs):
+        y = shifted(y, minus(k, 1), spatial[i], len(front) + i)
+    return ragged(y, [*front, *spatial])

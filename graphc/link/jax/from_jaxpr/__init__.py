@@ -1,0 +1,5 @@
+"""JAX programs as graphs of graphc's operations: a converter for each primitive."""
+
+from graphc.link.jax.from_jaxpr.convert import converted
+
+__all__ = ["converted"]

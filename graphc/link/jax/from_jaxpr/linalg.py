@@ -1,0 +1,141 @@
+"""Primitives of linear algebra: products, convolutions, factorisations, solutions, transforms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import graphc.tensor as gt
+from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
+from graphc.link.jax.from_jaxpr.reduce import MOST, patches
+from graphc.link.jax.from_jaxpr.shapes import dilated, fitted, length_of
+from graphc.tensor import Tensor
+from graphc.tensor.linalg import DotGeneral
+
+
+def _dot_general(eqn: Equation, a: Tensor, b: Tensor) -> Tensor:
+    contract, batches = [(tuple(of_a), tuple(of_b)) for of_a, of_b in eqn["dimension_numbers"]]
+    op, dtype = DotGeneral(contract, batches), eqn.dtype
+    return Tensor.make(op, a.astype(dtype), b.astype(dtype))
+
+
+def _convolution(eqn: Equation, x: Tensor, kernel: Tensor) -> Tensor:
+    """Sums of products over windows: one product of matrices, of the windows and the kernel."""
+    numbers = eqn["dimension_numbers"]
+    if eqn["batch_group_count"] != 1 or x.dtype != kernel.dtype:
+        raise Refusal
+    # Windows are along the first axes; then come the batch and the features.
+    batch, features, *space = numbers.lhs_spec
+    x = gt.transpose(x, (*space, batch, features))
+    n_out, n_in, *kernel_space = numbers.rhs_spec
+    kernel = gt.transpose(kernel, (*kernel_space, n_in, n_out))
+    zero = gt.zeros((), x.dtype)
+    for axis, n in enumerate(eqn["lhs_dilation"]):
+        x = dilated(x, axis, n - 1, zero) if n > 1 else x
+    for axis, padding in enumerate(eqn["padding"]):
+        low, high = map(eqn.lengths, padding)
+        x = fitted(x, axis, (low, high), zero)
+    sizes = [length_of(kernel, i) for i in range(len(space))]
+    if not all(isinstance(n, int) for n in sizes) or math.prod(sizes) > MOST:
+        raise Refusal
+    windows = patches(x, sizes, eqn["window_strides"], eqn["rhs_dilation"])
+    found = _grouped(windows, kernel, len(space), int(eqn["feature_group_count"]))
+    batch, features, *space = numbers.out_spec
+    places = np.argsort([*space, batch, features]).tolist()
+    return gt.transpose(found, tuple(places)).astype(eqn.dtype)
+
+
+def _grouped(windows: Tensor, kernel: Tensor, n: int, groups: int) -> Tensor:
+    """Products of windows and a kernel, whose features are in groups.
+
+    Args:
+        windows: Elements, places, batch, input features.
+        kernel: Elements along ``n`` axes, input features of a group, output features.
+        n: The number of axes of a window.
+        groups: The number of groups, each of as many features.
+
+    Returns:
+        Places, batch, output features.
+    """
+    inner, outer = length_of(kernel, n), length_of(kernel, n + 1)
+    size = math.prod(length_of(kernel, i) for i in range(n))
+    flat = gt.reshape(kernel, (size, inner, groups, outer // groups))
+    places = [length_of(windows, i) for i in range(1, n + 2)]
+    split = gt.reshape(windows, (size, *places, groups, inner))
+    axes = "abcde"[: n + 1]
+    found = gt.einsum(f"z{axes}gi,zigo->{axes}go", split, flat)
+    return gt.reshape(found, (*places, outer))
+
+
+def _cholesky(_: Equation, x: Tensor) -> Tensor:
+    return gt.linalg.cholesky(x)
+
+
+def _triangular_solve(eqn: Equation, a: Tensor, b: Tensor) -> Tensor:
+    if eqn["conjugate_a"]:
+        a = gt.conj(a)
+    left, lower, transposed = eqn["left_side"], eqn["lower"], eqn["transpose_a"]
+    if not left:  # x a = b is a.T x.T = b.T
+        b, transposed = b.mT, not transposed
+    x = gt.linalg.solve_triangular(
+        a, b, trans=int(transposed), lower=lower, unit_diagonal=eqn["unit_diagonal"], b_ndim=2
+    )
+    return x if left else x.mT
+
+
+def _eigh(eqn: Equation, x: Tensor) -> list[Tensor]:
+    if eqn.eqn.params.get("subset_by_index") is not None:
+        raise Refusal
+    values, vectors = gt.linalg.eigh(x, lower=bool(eqn["lower"]))
+    return [vectors, values]
+
+
+def _svd(eqn: Equation, x: Tensor) -> list[Tensor]:
+    if eqn.eqn.params.get("subset_by_index") is not None:
+        raise Refusal
+    if not eqn["compute_uv"]:
+        return [gt.linalg.svd(x, compute_uv=False)]
+    u, s, vt = gt.linalg.svd(x, full_matrices=bool(eqn["full_matrices"]))
+    return [s, u, vt]
+
+
+def _qr(eqn: Equation, x: Tensor) -> list[Tensor]:
+    if eqn.eqn.params.get("pivoting"):
+        raise Refusal
+    return gt.linalg.qr(x, mode="complete" if eqn["full_matrices"] else "reduced")
+
+
+def _lu(eqn: Equation, x: Tensor) -> list[Tensor]:
+    packed, pivots = gt.linalg.lu_factor(x)
+    if x.ndim != 2:
+        raise Refusal
+    order = gt.argsort(gt.linalg.pivot_to_permutation(pivots))
+    return [packed, pivots.astype("int32"), order.astype("int32")]
+
+
+def _fft(eqn: Equation, x: Tensor) -> Tensor:
+    name = str(getattr(eqn["fft_type"], "name", eqn["fft_type"])).rsplit(".", 1)[-1].lower()
+    lengths = [eqn.lengths(n) for n in eqn["fft_lengths"]]
+    functions = {
+        "fft": gt.fft.fftn,
+        "ifft": gt.fft.ifftn,
+        "rfft": gt.fft.rfftn,
+        "irfft": gt.fft.irfftn,
+    }
+    axes = tuple(range(-len(lengths), 0))
+    return functions[name](x, lengths, axes).astype(eqn.dtype)
+
+
+LINALG: dict[str, Converter] = {
+    "dot_general": _dot_general,
+    "conv_general_dilated": _convolution,
+    "cholesky": _cholesky,
+    "triangular_solve": _triangular_solve,
+    "eigh": _eigh,
+    "svd": _svd,
+    "qr": _qr,
+    "lu": _lu,
+    "fft": _fft,
+}
+"""Converters of primitives of linear algebra."""

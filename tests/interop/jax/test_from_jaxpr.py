@@ -1,0 +1,271 @@
+"""JAX functions as graphs: the same values and gradients as JAX's, on every backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import graphc
+import graphc.tensor as gt
+from graphc.errors import ArgumentError, GraphcError, OperationError, UnsupportedOperationError
+from graphc.interop.jax import from_jaxpr
+from graphc.ir import toposort
+from graphc.link import as_numpy
+from graphc.link.jax.from_jaxpr.convert import CONVERTERS
+from tests.interop.jax.cases import CASES, Case
+from tests.modes import uncompiled
+
+BACKENDS = ("NUMPY", "JAX", "MLX")
+
+
+def inputs_of(case: Case, grows: bool) -> list[Any]:
+    found = []
+    for i, array in enumerate(case.args):
+        shape = (None, *array.shape[1:]) if grows and (i == 0 or case.args[0].ndim == 1) else None
+        found.append(gt.tensor(f"x{i}", shape=shape or array.shape, dtype=str(array.dtype)))
+    return found
+
+
+def leaves(results: Any) -> list[Any]:
+    return jax.tree.leaves(results, is_leaf=lambda x: isinstance(x, gt.Tensor))
+
+
+def of_jax(case: Case) -> list[Any]:
+    with jax.enable_x64(True):
+        return [np.asarray(y) for y in leaves(case.function(*map(jnp.asarray, case.args)))]
+
+
+@pytest.mark.sample("name")
+@pytest.mark.parametrize("grows", [False, True])
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_the_values_are_those_of_jax(name: str, backend: str, grows: bool) -> None:
+    case = CASES[name]
+    if grows and not case.grows:
+        return
+    xs = inputs_of(case, grows)
+    ys = leaves(from_jaxpr(case.function, *xs))
+    # MLX has no complex128: transforms are of 32 bits there.
+    if backend == "MLX" and any("complex128" in repr(node.type) for node in toposort(ys)):
+        with pytest.raises(UnsupportedOperationError, match="complex128"):
+            graphc.function(xs, ys, mode=uncompiled(backend))
+        return
+    f = graphc.function(xs, ys, mode=uncompiled(backend), on_unused_input="ignore")
+    for found, wanted in zip(f(*case.args), of_jax(case), strict=True):
+        exact = 2e-4 if backend == "MLX" or wanted.dtype == "float32" else 1e-10
+        np.testing.assert_allclose(as_numpy(found), wanted, exact, exact)
+        assert backend == "MLX" or as_numpy(found).dtype == wanted.dtype
+
+
+@pytest.mark.sample("name")
+@pytest.mark.parametrize("backend", ["NUMPY", "JAX"])
+@pytest.mark.parametrize("name", sorted(set(CASES) - {"integers", "bits", "draws", "until"}))
+def test_the_gradients_are_those_of_jax(name: str, backend: str) -> None:
+    case = CASES[name]
+    xs = inputs_of(case, grows=False)
+    places = [i for i, x in enumerate(xs) if x.dtype == "float64"]
+    ys = [y for y in leaves(from_jaxpr(case.function, *xs)) if y.dtype == "float64"]
+    total = sum(gt.sum(gt.cos(y)) for y in ys)
+    slopes = graphc.grad(total, [xs[i] for i in places])
+
+    def loss(*moved: Any) -> Any:
+        full = [*map(jnp.asarray, case.args)]
+        for i, x in zip(places, moved, strict=True):
+            full[i] = x
+        found = [y for y in leaves(case.function(*full)) if y.dtype == "float64"]
+        return sum(jnp.sum(jnp.cos(y)) for y in found)
+
+    with jax.enable_x64(True):
+        floats = [jnp.asarray(case.args[i]) for i in places]
+        wanted = jax.grad(loss, argnums=tuple(range(len(places))))(*floats)
+    f = graphc.function(xs, slopes, mode=backend, on_unused_input="ignore")
+    for found, slope in zip(f(*case.args), wanted, strict=True):
+        np.testing.assert_allclose(as_numpy(found), slope, 1e-8, 1e-8)
+
+
+def test_every_converter_has_a_case() -> None:
+    seen: set[str] = set()
+
+    def walk(program: Any) -> None:
+        for eqn in program.eqns:
+            seen.add(eqn.primitive.name)
+            for part in jax.tree.leaves(dict(eqn.params), is_leaf=lambda x: hasattr(x, "eqns")):
+                inner = getattr(part, "jaxpr", part)
+                if hasattr(inner, "eqns"):
+                    walk(inner)
+
+    with jax.enable_x64(True):
+        for case in CASES.values():
+            walk(jax.make_jaxpr(case.function)(*case.args).jaxpr)
+    # These are of another version of JAX, or no function of JAX's API traces to them as they are.
+    rare = {"add_any", "copy", "copy_p", "pjit", "remat", "remat2", "checkpoint", "closed_call"}
+    rare |= {"core_call", "mesh_cast", "pvary", "sharding_constraint", "device_put", "scatter_sub"}
+    rare |= {
+        "optimization_barrier",
+        "name",
+        "random_clone",
+        "dim_as_value",
+        "random_seed",
+        "nextafter",
+    }
+    rare |= {"complex", "imag", "conj", "reduce_precision", "jit", "stop_gradient", "tile", "eq_to"}
+    assert set(CONVERTERS) - seen <= rare
+
+
+# Models: written for JAX, run, differentiated and trained elsewhere.
+
+
+class Recurrent(eqx.Module):
+    """An LSTM over a sequence."""
+
+    cell: eqx.nn.LSTMCell
+    out: eqx.nn.Linear
+
+    def __init__(self, key: Any) -> None:
+        first, second = jax.random.split(key)
+        self.cell = eqx.nn.LSTMCell(3, 4, key=first)
+        self.out = eqx.nn.Linear(4, 2, key=second)
+
+    def __call__(self, xs: Any) -> Any:
+        zeros = jnp.zeros(4, xs.dtype)
+        (h, _), _ = lax.scan(lambda carry, x: (self.cell(x, carry), None), (zeros, zeros), xs)
+        return self.out(h)
+
+
+class Transformer(eqx.Module):
+    """A block of causal attention and a perceptron."""
+
+    attention: eqx.nn.MultiheadAttention
+    norm: eqx.nn.LayerNorm
+    mlp: eqx.nn.MLP
+
+    def __init__(self, key: Any) -> None:
+        first, second = jax.random.split(key)
+        self.attention = eqx.nn.MultiheadAttention(2, 4, key=first)
+        self.norm = eqx.nn.LayerNorm(4)
+        self.mlp = eqx.nn.MLP(4, 4, 8, 1, activation=jax.nn.gelu, key=second)
+
+    def __call__(self, x: Any) -> Any:
+        y = jax.vmap(self.norm)(x)
+        x = x + self.attention(y, y, y, mask=jnp.tril(jnp.ones((x.shape[0],) * 2, bool)))
+        return x + jax.vmap(self.mlp)(x)
+
+
+def convolutional(key: Any) -> eqx.nn.Sequential:
+    first, second = jax.random.split(key)
+    return eqx.nn.Sequential(
+        [
+            eqx.nn.Conv2d(1, 2, 3, key=first),
+            eqx.nn.Lambda(jax.nn.relu),
+            eqx.nn.MaxPool2d(2, 2),
+            eqx.nn.Lambda(jnp.ravel),
+            eqx.nn.Linear(8, 3, key=second),
+        ]
+    )
+
+
+MODELS = {
+    "recurrent": (Recurrent, (5, 3)),
+    "transformer": (Transformer, (5, 4)),
+    "convolutional": (convolutional, (1, 6, 6)),
+}
+
+
+@pytest.mark.sample("name")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_model_of_equinox_has_its_values_and_gradients(name: str, backend: str) -> None:
+    make, shape = MODELS[name]
+    weights, rest = eqx.partition(make(jax.random.key(0)), eqx.is_inexact_array)
+    arrays, tree = jax.tree.flatten(weights)
+    value = np.random.default_rng(0).normal(size=shape).astype("float32")
+
+    def apply(weights: Any, x: Any) -> Any:
+        return eqx.combine(weights, rest)(x)
+
+    ws = [gt.tensor(f"w{i}", shape=w.shape, dtype="float32") for i, w in enumerate(arrays)]
+    x = gt.tensor("x", shape=shape, dtype="float32")
+    y = from_jaxpr(apply, jax.tree.unflatten(tree, ws), x)
+    slopes = graphc.grad(gt.sum(y**2), ws)
+    f = graphc.function([x, *ws], [y, *slopes], mode=uncompiled(backend))
+    found = [as_numpy(part) for part in f(value, *map(np.asarray, arrays))]
+    wanted = jax.grad(lambda w: jnp.sum(apply(w, value) ** 2))(weights)
+    np.testing.assert_allclose(found[0], apply(weights, value), 1e-4, 1e-5)
+    for part, slope in zip(found[1:], jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(part, slope, 1e-3, 1e-5)
+
+
+# What stays JAX's, what is captured, and what is refused.
+
+
+def test_nothing_of_jax_is_left_in_the_graph() -> None:
+    x = gt.tensor("x", shape=(5, 4), dtype="float32")
+    model = Transformer(jax.random.key(0))
+    names = {node.op.name for node in toposort([from_jaxpr(model, x)])}
+    assert not [name for name in names if "wrap_jax" in name]
+
+
+def test_what_graphc_lacks_stays_jax_s() -> None:
+    x = gt.vector("x")
+    y = from_jaxpr(lambda x: lax.reduce_precision(x, 5, 10) * 2, x)
+    value = np.array([1.23456789])
+    f = graphc.function([x], y, mode="NUMPY")
+    np.testing.assert_array_equal(f(value), 2 * value.astype("float16").astype(float))
+    with pytest.raises(UnsupportedOperationError, match="reduce_precision"):
+        graphc.function([x], y, mode="MLX")(value)
+
+
+def test_captured_arrays_are_passed_and_no_part_of_the_program() -> None:
+    x = gt.tensor("x", shape=(20,))
+
+    def key(weights: Any) -> str:
+        return graphc.Graph([x], [from_jaxpr(lambda x: jnp.sum(x * weights), x)]).key()
+
+    first, second = jnp.arange(20.0), jnp.arange(20.0) + 1
+    assert key(first) == key(second)
+
+
+def test_arrays_among_the_arguments_are_constants() -> None:
+    x = gt.tensor("x", shape=(2,))
+    y = from_jaxpr(lambda p, x, n: p["w"] * x + n, {"w": np.array([2.0, 3.0])}, x, 1)
+    assert y.eval({x: [1.0, 1.0]}, mode="NUMPY").tolist() == [3.0, 4.0]
+
+
+def test_a_program_is_taken_too() -> None:
+    program = jax.make_jaxpr(lambda x, y: (x + y, x * y))(1.0, 2.0)
+    x, y = gt.fscalars("x", "y")
+    total, product = from_jaxpr(program, x, y)
+    assert float(gt.stack([total, product]).eval({x: 3, y: 4}, mode="NUMPY")[1]) == 12
+    with pytest.raises(ArgumentError, match="takes 2 arrays, not 1"):
+        from_jaxpr(program, x)
+
+
+def test_lengths_that_are_assumed_equal_are_checked() -> None:
+    x, y = gt.vectors("x", "y")
+    f = graphc.function([x, y], from_jaxpr(lambda x, y: x + y, x, y), mode="NUMPY")
+    assert f([1.0, 2.0], [3.0, 4.0]).tolist() == [4.0, 6.0]
+    with pytest.raises(GraphcError, match=r"length|shape"):
+        f([1.0, 2.0], [3.0])
+
+
+def test_a_function_that_needs_a_length_says_so() -> None:
+    x = gt.vector("x")
+    with pytest.raises(OperationError, match="static lengths"):
+        from_jaxpr(lambda x: jnp.stack([x[i] for i in range(x.shape[0])]), x)
+    with pytest.raises(OperationError, match="cannot trace"):
+        from_jaxpr(lambda x: x if x[0] > 0 else -x, gt.tensor("x", shape=(2,)))
+    with pytest.raises(ArgumentError, match="no symbolic array"):
+        from_jaxpr(jnp.sin, 1.0)
+
+
+def test_a_closure_over_a_key_draws_the_numbers_of_jax() -> None:
+    x, key = gt.tensor("x", shape=(3,)), jax.random.key(7)
+    y = from_jaxpr(lambda x: x + jax.random.normal(key, (3,), "float32"), x)
+    found = y.eval({x: np.zeros(3)}, mode="NUMPY")
+    np.testing.assert_allclose(found, jax.random.normal(key, (3,), "float32"), 1e-6)

@@ -1,0 +1,366 @@
+"""Lengths in buckets: one executable for all lengths of a bucket, and the results of exact ones.
+
+Results are compared with those of NUMPY, whose programs are for any length. The fuzzer compares
+random programs (``make fuzz``, mode "buckets").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc import Mode
+from graphc.compile.cache import PROGRAMS
+from graphc.errors import ArgumentError, GraphcError, ModeError
+from graphc.link.jax.buckets import SMALLEST, bucket_of
+from graphc.link.jax.counts import Formula, as_json, from_json, length_formula
+
+BUCKETS = Mode("JAX", lengths="buckets")
+RANDOM = np.random.default_rng(0)
+LENGTHS = (5, 16, 1, 20, 32)
+
+x, y = gt.vector("x", bucket=2), gt.vector("y", bucket=2)
+a = gt.matrix("a", bucket=2)
+i = gt.lvector("i", bucket=2)
+
+
+def compare(
+    inputs: Sequence[Any], outputs: Sequence[Any], *calls: Sequence[Any], padded: bool = True
+) -> graphc.Function:
+    """Call in buckets and in NUMPY, and return the function in buckets."""
+    f = graphc.function(inputs, list(outputs), mode="JAX", on_unused_input="ignore")
+    expected = graphc.function(inputs, list(outputs), mode="NUMPY", on_unused_input="ignore")
+    for call in calls:
+        for found, right in zip(f(*call), expected(*call), strict=True):
+            assert found.shape == right.shape
+            assert found.dtype == right.dtype
+            np.testing.assert_allclose(found, right, rtol=1e-12, atol=1e-12)
+    assert f._compiled.execute.is_refused is not padded
+    return f
+
+
+def vectors(n: int) -> tuple[np.ndarray, np.ndarray]:
+    return RANDOM.normal(size=n), RANDOM.normal(size=n)
+
+
+TABLE: dict[str, Callable[[], list[Any]]] = {
+    "elementwise": lambda: [gt.tanh(x) + y, gt.where(x > 0, gt.exp(x), y), x * x.shape[0]],
+    "reductions": lambda: [
+        *(f(gt.cos(x)) for f in (gt.sum, gt.prod, gt.mean, gt.max, gt.min, gt.argmax, gt.argmin)),
+        *(gt.any(x > 2), gt.all(x < 9), gt.logsumexp(x), gt.linalg.norm(x), gt.var(x)),
+    ],
+    "lengths": lambda: [gt.arange(x.shape[0]) * 2, x.shape[0] // 2, x.size % 3, gt.shape(x)],
+    "products": lambda: [x @ y, gt.outer(x, y).sum(1), gt.outer(x, y) @ gt.outer(y, y)],
+    "cumulative": lambda: [gt.cumsum(x), gt.cumprod(x), gt.cumsum(x[::-1])[::-1], gt.diff(x)],
+    "joins": lambda: [gt.concatenate([x, y, x[:1]]), gt.stack([x, y]), gt.stack([x, y], 1).ravel()],
+    "slices": lambda: [x[1:], x[:-1], x[-1], x[::-1], x[::2], x[0], x[:3], x[-2:], x[:0:-1]],
+    "shapes": lambda: [
+        *(x.reshape((-1, 1)), gt.outer(x, y).ravel(), gt.outer(x, y[1:]).T.ravel()),
+        *(gt.broadcast_to(x, (3, x.shape[0])), gt.zeros_like(x), gt.ones((x.shape[0], 2)) * 3),
+    ],
+    "writing": lambda: [
+        x[1:].set(0),
+        x[-1:].inc(y[:1]),
+        x[::-1].set(y),
+        x[0].set(y[-1]),
+        x[:].inc(y),
+    ],
+    "order": lambda: [gt.sort(x), gt.argsort(x), gt.sort(-x)[::-1], gt.searchsorted(gt.sort(x), y)],
+    "softmax": lambda: [gt.special.softmax(x), gt.special.log_softmax(gt.outer(x, y), axis=0)],
+    "branches": lambda: [
+        graphc.cond(x.sum() > 0, lambda: gt.tanh(x), lambda: y * 2),
+        *graphc.grad(graphc.cond(x[0] > 0, x[1:].sum, lambda: x @ y), [x, y]),
+    ],
+    "convolutions": lambda: [
+        *(gt.convolve(x, y), gt.convolve(x, [1.0, 2.0, 3.0], mode="same")),
+        *graphc.grad((gt.convolve(x, y[:1], mode="valid") ** 2).sum(), [x, y]),
+    ],
+    "gradients": lambda: graphc.grad(
+        (gt.special.softmax(x) * gt.cumsum(y)).sum() + gt.logsumexp(x * y) + gt.max(x), [x, y]
+    ),
+}
+
+
+@pytest.mark.sample(every=2)
+@pytest.mark.parametrize("subject", TABLE)
+def test_results_are_those_of_the_true_lengths(subject: str) -> None:
+    f = compare([x, y], TABLE[subject](), *map(vectors, LENGTHS))
+    assert f.stats.compiles + f.stats.loads + f.stats.hits <= 2
+
+
+def test_linear_systems_have_an_identity_block_behind() -> None:
+    square = gt.matrix("square", bucket=2)
+    positive = a @ a.T + 3 * gt.eye(a.shape[0])
+    linalg = gt.linalg
+    cost = linalg.slogdet(positive)[1] + x @ linalg.solve(positive, x, assume_a="pos")
+    cost += (x * linalg.solve(square, x)).sum()
+    outputs = [
+        *(linalg.cholesky(positive), linalg.inv(positive), linalg.det(square), cost),
+        *(gt.diag(x, 1), gt.diagonal(square, offset=-1), gt.trace(square), gt.tril(square)),
+        *gt.split(x, [1, x.shape[0] - 1], n_splits=2),
+        *graphc.grad(cost, [a, x, square]),
+    ]
+    calls = [
+        (RANDOM.normal(size=(n, 3)), RANDOM.normal(size=n), np.eye(n) * 4 + RANDOM.random((n, n)))
+        for n in (5, 17)
+    ]
+    compare([a, x, square], outputs, *calls)
+
+
+def test_numbers_that_decide_lengths_share_an_executable() -> None:
+    n = gt.lscalar("n")
+    states = graphc.scan(lambda c: gt.sin(c) + 1, outputs_info=x, n_steps=n)
+    outputs = [x[:n], x[n:].sum(), gt.arange(n), states, graphc.grad(states.sum(), x)]
+    calls = [(RANDOM.normal(size=m), k) for m, k in ((5, 3), (5, 7), (9, 2), (20, 17))]
+    f = compare([x, n], outputs, *calls)
+    assert f.stats.compiles + f.stats.loads <= 2
+    for call in ((np.ones(3), -1), (np.ones(3), 0)):
+        exact = graphc.function([x, n], [x[:n], gt.arange(3)[n:]], mode="JAX")
+        assert [v.shape for v in exact(*call)] == [
+            np.ones(3)[: call[1]].shape,
+            np.ones(3)[call[1] :].shape,
+        ]
+
+
+def test_indices_may_be_padded_and_index_padded_axes() -> None:
+    outputs = [x[i], x[i].sum(), x[i].set(2.0), x[i].inc(y[: i.shape[0]]), a[i, :1], a[i].sum(1)]
+    outputs += [a[i, 1:].inc(1.0), a[i, ::-1].set(a[i]), x[1:][i[:2] // 2].sum()]
+    outputs += graphc.grad(
+        (x[i] ** 2).sum() + (a[i, 1:] ** 2).sum() + (a[i, 0] * y[: i.shape[0]]).sum(), [x, y, a]
+    )
+    calls = [
+        (*vectors(n), RANDOM.normal(size=(n, 3)), RANDOM.integers(-n, n, k))
+        for n, k in ((5, 4), (9, 3), (20, 18))
+    ]
+    compare([x, y, a, i], outputs, *calls)
+
+
+def test_two_axes_of_an_array_are_padded() -> None:
+    outputs = [
+        a.sum(0),
+        a.T @ a,
+        a.mean(1),
+        a[1:, ::-1],
+        a.ravel(),
+        gt.argmax(a),
+        a.T.reshape((-1,)),
+    ]
+    outputs += [
+        gt.cumsum(a, 1),
+        gt.sort(a, 0),
+        a[:, 0],
+        a[-1],
+        gt.max(a),
+        (a - a.mean(0)) / a.std(),
+    ]
+    outputs += [graphc.grad((gt.exp(a - a.max(1, keepdims=True))).sum(), a)]
+    compare([a], outputs, *[(RANDOM.normal(size=s),) for s in ((3, 4), (7, 2), (20, 5), (17, 30))])
+
+
+def recurrent() -> tuple[list[Any], list[Any]]:
+    rows = gt.matrix("rows", bucket=(2, None))
+    w, h0 = gt.matrix("w"), gt.vector("h0")
+    states = graphc.scan(
+        lambda row, h: gt.tanh(h @ w + row), sequences=[rows], outputs_info=[h0], name="rnn"
+    )
+    loss = ((states.sum(1) - x) ** 2).mean()
+    return [rows, x, w, h0], [states, states[-1], loss, *graphc.grad(loss, [rows, w, h0])]
+
+
+def recurrent_values(n: int) -> tuple[np.ndarray, ...]:
+    return (
+        RANDOM.normal(size=(n, 3)),
+        RANDOM.normal(size=n),
+        RANDOM.normal(size=(3, 3)),
+        RANDOM.normal(size=3),
+    )
+
+
+def test_a_loop_over_a_padded_sequence_stops_and_so_does_its_gradient() -> None:
+    inputs, outputs = recurrent()
+    f = compare(inputs, outputs, *map(recurrent_values, (5, 16, 1, 20)))
+    assert f.stats.compiles + f.stats.loads <= 2
+
+
+def test_random_draws_are_the_same_numbers() -> None:
+    rng, normal = gt.random.default_rng(7).normal(size=x.shape)
+    _, uniform = rng.uniform(size=(x.shape[0], 3))
+    compare([x], [normal + x, uniform], (np.zeros(5),), (np.zeros(18),))
+
+
+# What cannot be padded.
+
+
+def test_a_program_that_cannot_be_padded_is_exact_and_its_plan_says_why() -> None:
+    f = graphc.function([x], gt.fft.rfft(gt.tanh(x)), mode="JAX")
+    line = next(text for text in str(f.plan()).splitlines() if "lengths:" in text)
+    assert "exact, as rfft" in line
+    assert "test_buckets.py" in line
+    for n in (4, 5):
+        np.testing.assert_allclose(f(np.ones(n)), np.fft.rfft(np.tanh(np.ones(n))))
+    assert f._compiled.execute.is_refused
+
+
+def test_a_plan_names_what_is_padded() -> None:
+    f = graphc.function([x, gt.vector("z")], x.sum(), mode="JAX", on_unused_input="ignore")
+    assert f.plan().padding == ["lengths: x: float64[?], axis 0 is padded: 16, 32, 64, 128, ..."]
+    k = gt.lvector("k")
+    (line,) = graphc.function([x, k], gt.repeat(x, k), mode="JAX").plan().padding
+    assert line == "lengths: exact, as k: int64[?] decides a shape"
+    assert (
+        graphc.function([gt.vector("z")], gt.sin(1.0), mode="JAX", on_unused_input="ignore")
+        .plan()
+        .padding
+        == ()
+    )
+
+
+@pytest.mark.parametrize(
+    ("outputs", "call"),
+    [
+        (lambda: x + y, (np.ones(5), np.ones(6))),
+        (lambda: x @ y, (np.ones(5), np.ones(40))),
+        (lambda: gt.max(x), (np.ones(0), np.ones(6))),
+        (lambda: x[7], (np.ones(5), np.ones(6))),
+        (lambda: x.reshape((3, 2)), (np.ones(5), np.ones(6))),
+        (lambda: gt.concatenate([x, y]).reshape((2, -1)), (np.ones(5), np.ones(6))),
+    ],
+)
+def test_errors_are_those_of_the_true_lengths(
+    outputs: Callable[[], Any], call: Sequence[np.ndarray]
+) -> None:
+    made = [
+        graphc.function([x, y], outputs(), mode=mode, on_unused_input="ignore")
+        for mode in ("JAX", Mode("JAX", lengths="exact"))
+    ]
+    told = []
+    for f in made:
+        with pytest.raises(GraphcError) as error:
+            f(*call)
+        told.append((type(error.value), str(error.value)))
+    assert told[0] == told[1]
+    assert not made[0]._compiled.execute.is_refused
+
+
+# What is padded, and when.
+
+
+def test_the_mode_pads_the_lengths_that_change() -> None:
+    z, w = gt.matrix("z"), gt.vector("w")
+    f = graphc.function([z, w], z @ w, mode=BUCKETS)
+    for n in (30, 20, 25, 31, 17):
+        data, weights = RANDOM.normal(size=(n, 3)), RANDOM.normal(size=3)
+        np.testing.assert_allclose(f(data, weights), data @ weights)
+    # The first length, and a bucket.
+    assert f.stats.compiles + f.stats.loads == 2
+    assert [axis[:2] for axis in f._compiled.execute._axes] == [(0, 0)]
+
+
+def test_an_exact_mode_overrides_what_inputs_ask_for() -> None:
+    f = graphc.function([x], gt.sin(x) * 1.125, mode=Mode("JAX", lengths="exact"))
+    assert not hasattr(f._compiled.execute, "is_refused")
+    assert graphc.function([x], gt.sin(x) * 1.125, mode="NUMPY")(np.zeros(3)).shape == (3,)
+    with pytest.raises(ModeError, match="lengths"):
+        Mode("JAX", lengths="padded")
+
+
+def test_programs_for_buckets_are_told_from_exact_ones() -> None:
+    plain = gt.vector("x")
+    keys = {
+        graphc.function([v], gt.exp(v) * 1.75, mode="NUMPY").record.key
+        for v in (plain, x, gt.vector("x", bucket=1.25), x.clone())
+    }
+    assert len(keys) == 3
+
+
+def test_texts_and_copies_of_graphs_keep_what_inputs_ask_for() -> None:
+    (z,) = graphc.deserialize(*graphc.serialize(a.sum() * 1.5)).inputs
+    assert z.op.buckets == (2.0, 2.0) == a.clone().op.buckets
+
+
+@pytest.mark.parametrize("bucket", [1, 0.5, 128, "two", True, (2, 2)])
+def test_a_bucket_is_a_number_above_one_for_each_axis(bucket: Any) -> None:
+    with pytest.raises(ArgumentError, match="bucket"):
+        gt.vector("x", bucket=bucket)
+
+
+@pytest.mark.parametrize("growth", [1.01, 1.25, 2.0, 3.0])
+def test_buckets_hold_each_length_once(growth: float) -> None:
+    before = -1
+    for n in range(3000):
+        low, high = bucket_of(n, growth)
+        assert low <= n <= high
+        assert low == before + 1 or low <= n - 1
+        if n == high:
+            before = high
+    assert bucket_of(3, growth).high == SMALLEST
+
+
+# Dtypes, settings, JAX's own code.
+
+
+def test_narrow_dtypes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    z = gt.fvector("z", bucket=2)
+    f = graphc.function([z], [gt.exp(z), z.sum(), gt.argsort(z)], mode="JAX")
+    found = f(np.ones(5, np.float32))
+    assert [v.dtype.name for v in found] == ["float32", "float32", "int64"]
+    assert [v.shape for v in found] == [(5,), (), (5,)]
+
+
+def test_code_that_jax_traces_gets_the_exact_program() -> None:
+    f = graphc.function([x], (x**2).sum() * x, mode="JAX")
+    data = jax.numpy.arange(3.0)
+    assert jax.jit(f.pure)(data).shape == (3,)
+    assert jax.grad(lambda v: f.pure(v).sum())(data).shape == (3,)
+    assert f(data).shape == (3,)
+
+
+def test_a_shared_variable_keeps_the_true_length() -> None:
+    state = graphc.shared(np.zeros(0), shape=(None,))
+    f = graphc.function([x], state.size, updates=[(state, gt.concatenate([x, x[:1]]))], mode="JAX")
+    for n in (3, 5):
+        f(np.ones(n))
+        assert state.get_value().shape == (n + 1,)
+
+
+def test_events_have_the_shapes_of_arguments() -> None:
+    seen: list[Any] = []
+    f = graphc.function([x], gt.cos(x).sum() * 1.375, mode="JAX")
+    with graphc.events.subscribe(seen.append), graphc.config.change_flags(cache_dir=None):
+        f(np.ones(3))
+    assert [event.shapes for event in seen] == [((16,),)]
+
+
+def test_an_executable_on_disk_knows_its_conditions(tmp_path: Path) -> None:
+    def made() -> graphc.Function:
+        return graphc.function([x, y], [gt.sin(x) + y, x[1:], (x @ y) * 1.625], mode="JAX")
+
+    with graphc.config.change_flags(cache_dir=tmp_path):
+        values = vectors(5)
+        first = made()
+        expected = first(*values)
+        PROGRAMS.clear()
+        del first
+        f = made()
+        for found, right in zip(f(*values), expected, strict=True):
+            np.testing.assert_array_equal(found, right)
+        assert (f.stats.compiles, f.stats.loads) == (0, 1)
+        assert f(*vectors(6))[1].shape == (5,)
+        with pytest.raises(GraphcError, match="differ"):
+            f(np.ones(3), np.ones(4))
+
+
+def test_formulas_are_equal_where_they_must_be() -> None:
+    n, m = length_formula(0), length_formula(1)
+    assert n.plus(m) == m.plus(n)
+    assert n.plus(n, -1) == Formula()
+    half = Formula(((("floor_divide", n.plus(m), Formula((), 2)), 3),), 1)
+    assert from_json(as_json(half)) == half
+    assert half.evaluate([5, 8]) == 19
