@@ -13,7 +13,7 @@ import graphc.tensor as gt
 from benchmarks.table import Line, benchmark
 from benchmarks.timing import Ratio, agree, compared
 
-FEATURES, HIDDEN = 8, 32
+FEATURES = 8
 LENGTHS = 200
 LONGEST = 1000
 TIMED = 6
@@ -21,9 +21,10 @@ TIMED = 6
 MOST_COMPILATIONS = 11
 GAIN = 1 / 15
 CALL = 1.1
+BUCKETS = graphc.Mode("JAX", lengths="buckets")
 
 
-def lstm(mode: Any) -> graphc.Function:
+def lstm(mode: Any, hidden: int) -> graphc.Function:
     """The mean squared error of an LSTM's outputs, and its gradient with respect to weights."""
     x, y = gt.fmatrix("x"), gt.fvector("y")
     rng = np.random.default_rng(0)
@@ -32,19 +33,19 @@ def lstm(mode: Any) -> graphc.Function:
         return graphc.shared((rng.normal(size=shape) * 0.3).astype(np.float32))
 
     w, u, b, v = (
-        weights(FEATURES, 4 * HIDDEN),
-        weights(HIDDEN, 4 * HIDDEN),
-        weights(4 * HIDDEN),
-        weights(HIDDEN),
+        weights(FEATURES, 4 * hidden),
+        weights(hidden, 4 * hidden),
+        weights(4 * hidden),
+        weights(hidden),
     )
 
     def step(row: Any, h: Any, c: Any) -> tuple[Any, Any]:
         gates = row @ w + h @ u + b
-        i, f, o, g = [gates[k * HIDDEN : (k + 1) * HIDDEN] for k in range(4)]
+        i, f, o, g = [gates[k * hidden : (k + 1) * hidden] for k in range(4)]
         c = gt.sigmoid(f) * c + gt.sigmoid(i) * gt.tanh(g)
         return gt.sigmoid(o) * gt.tanh(c), c
 
-    start = gt.zeros(HIDDEN, dtype="float32")
+    start = gt.zeros(hidden, dtype="float32")
     states, _ = graphc.scan(step, sequences=[x], outputs_info=[start, start])
     loss = ((states @ v - y) ** 2).mean()
     return graphc.function([x, y], [loss, *graphc.grad(loss, [w, u, b, v])], mode=mode)
@@ -58,7 +59,7 @@ def values(n: int) -> tuple[np.ndarray, np.ndarray]:
 @benchmark("lengths")
 def calls() -> Iterator[Line]:
     """A call in a bucket, beside the exact program for the bucket's length."""
-    buckets, exact = lstm(graphc.Mode("JAX", lengths="buckets")), lstm("JAX")
+    buckets, exact = lstm(BUCKETS, 32), lstm("JAX", 32)
     buckets(*values(5))
     for longest, n in ((128, 128), (128, 100), (1024, 1024), (1024, 700)):
         agree(buckets(*values(n)), exact(*values(n)), rtol=1e-4)
@@ -71,7 +72,7 @@ def calls() -> Iterator[Line]:
 def many() -> Iterator[Line]:
     """Many lengths: all time of programs in buckets, beside a compilation for each length."""
     lengths = [int(n) for n in np.random.default_rng(0).integers(1, LONGEST + 1, LENGTHS)]
-    buckets, exact = lstm(graphc.Mode("JAX", lengths="buckets")), lstm("JAX")
+    buckets, exact = lstm(BUCKETS, 31), lstm("JAX", 31)
     with graphc.recompile("ignore"):
         own = _total(buckets, lengths)
         compiles = buckets.stats.compiles

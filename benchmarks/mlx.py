@@ -18,6 +18,8 @@ from benchmarks.table import Line, benchmark
 from benchmarks.timing import agree, compared
 
 TARGET = 1.1
+MLX = graphc.Mode("MLX", compile=True)
+"""With all kernels from the first call on, as ``mx.compile`` by hand."""
 
 
 def evaluated(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -40,7 +42,7 @@ def random(*shapes: tuple[int, ...], dtype: str = "float32", scale: float = 1.0)
 
 
 def with_gradient(
-    loss: Callable[..., Any], inputs: Sequence[Any], wrt: Sequence[int], mode: Any = "MLX"
+    loss: Callable[..., Any], inputs: Sequence[Any], wrt: Sequence[int], mode: Any = MLX
 ) -> Callable[..., Any]:
     """A loss of symbolic arrays and its gradient by some of them, compiled for MLX."""
     y = loss(*inputs)
@@ -50,19 +52,19 @@ def with_gradient(
 @benchmark("mlx call")
 def small_functions() -> Iterator[Line]:
     x = gt.vector("x", dtype="float32")
-    f = graphc.function([x], x * 2, mode="MLX")
+    f = graphc.function([x], x * 2, mode=MLX)
     hand = evaluated(mx.compile(lambda x: x * 2))
     value = mx.ones(10)
     agree(f(value), hand(value), rtol=1e-6)
     yield Line("MLX call: x * 2", compared(f, hand, value, blocks=200), 1.25)
     xs = [gt.vector(f"x{i}", dtype="float32") for i in range(8)]
-    f = graphc.function(xs, [x * 2 for x in xs], mode="MLX")
+    f = graphc.function(xs, [x * 2 for x in xs], mode=MLX)
     hand = evaluated(mx.compile(lambda *xs: [x * 2 for x in xs]))
     values = [mx.full(10, float(i)) for i in range(8)]
     agree(f(*values), hand(*values), rtol=1e-6)
     yield Line("MLX call: 8 inputs and outputs", compared(f, hand, *values, blocks=200), 1.25)
     state = graphc.shared(np.zeros(10, "float32"))
-    f = graphc.function([x], state.sum(), updates=[(state, state + x)], mode="MLX")
+    f = graphc.function([x], state.sum(), updates=[(state, state + x)], mode=MLX)
     step = mx.compile(lambda kept, step: (kept.sum(), kept + step))
     kept = mx.zeros(10)
 
@@ -85,7 +87,7 @@ def chain() -> Iterator[Line]:
         return y
 
     x = gt.vector("x", dtype="float32")
-    f = graphc.function([x], program(x, gt), mode="MLX")
+    f = graphc.function([x], program(x, gt), mode=MLX)
     hand = evaluated(mx.compile(lambda x: program(x, mx)))
     value = mx.linspace(-1, 1, 1_000_000)
     agree(f(value), hand(value), rtol=1e-5)

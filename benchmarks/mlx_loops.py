@@ -7,17 +7,22 @@ computes a loop at once, what a loop by hand takes shows what that gains.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 from typing import Any
+from unittest.mock import patch
 
 import mlx.core as mx
+import numpy as np
 
 import graphc
 import graphc.tensor as gt
-from benchmarks.mlx import evaluated, random, with_gradient
+from benchmarks.loops import corrected, predicted
+from benchmarks.mlx import MLX, evaluated, random, with_gradient
 from benchmarks.table import Line, benchmark, write
 from benchmarks.timing import agree, compared, milliseconds
+from graphc.link.mlx import tiers
 
 CHUNK = 40
 """Steps of a chunk by hand; all numbers of steps here are multiples of it."""
@@ -160,7 +165,7 @@ def autoregression() -> Iterator[Line]:
         yield beside(f"AR(2) + gradient, T = {steps:,}", f, hands, arguments, 1.1)
 
 
-def network_by_graphc() -> Callable[..., Any]:
+def network_by_graphc(mode: Any = MLX) -> Callable[..., Any]:
     """A tanh RNN of 32 units in a batch of 16: the sum of squares, and its gradient by weights."""
 
     def loss(x: Any, w: Any, u: Any, b: Any) -> Any:
@@ -172,7 +177,8 @@ def network_by_graphc() -> Callable[..., Any]:
         return (states**2).sum()
 
     inputs = [gt.tensor3("x", dtype="float32"), *gt.matrices("w", "u", dtype="float32")]
-    return with_gradient(loss, [*inputs, gt.vector("b", dtype="float32")], wrt=[1, 2, 3])
+    inputs.append(gt.vector("b", dtype="float32"))
+    return with_gradient(loss, inputs, [1, 2, 3], mode)
 
 
 def network_step(carry: Any, x: Any, params: Any) -> Any:
@@ -206,8 +212,67 @@ def recurrent_network() -> Iterator[Line]:
 
 def stepping(loss: Callable[..., Any], inputs: Arrays) -> dict[str, Any]:
     """graphc's own loop, where it computes no linear recurrence at once."""
-    mode = graphc.Mode("MLX", excluding=["linear_recurrence"])
+    mode = MLX.change(excluding=["linear_recurrence"])
     return {"graphc's steps": with_gradient(loss, inputs, [0, 1], mode)}
+
+
+class Arrays64:
+    """What the steps of the Kalman filter of ``loops`` take from a library, of MLX's."""
+
+    stack, log = staticmethod(mx.stack), staticmethod(mx.log)
+
+    @staticmethod
+    def eye(n: int, dtype: Any) -> Any:
+        return mx.eye(n, dtype=dtype)
+
+
+def kalman_by_graphc(mode: Any) -> Callable[..., Any]:
+    """A Kalman filter of 4 states: minus its likelihood, and its gradient by both variances."""
+
+    def loss(drift: Any, noise: Any, seen: Any) -> Any:
+        def step(seen: Any, state: Any, spread: Any) -> Any:
+            ahead = predicted(state, spread, gt.constant(MOVE), drift * gt.eye(4))
+            return corrected(*ahead, seen, noise, gt)
+
+        start = [gt.zeros(4), gt.eye(4), None]
+        return -graphc.scan(step, sequences=seen, outputs_info=start)[2].sum()
+
+    inputs = [*gt.scalars("drift", "noise"), gt.matrix("seen")]
+    return with_gradient(loss, inputs, [0, 1], mode)
+
+
+MOVE = np.eye(4) + np.eye(4, k=2)
+
+
+@benchmark("mlx unfused")
+def unfused() -> Iterator[Line]:
+    """Before kernels are there, beside the same steps in Python."""
+    move = mx.array(MOVE, mx.float64)
+
+    def by_hand(drift: Any, noise: Any, seen: Any) -> Any:
+        def loss(drift: Any, noise: Any) -> Any:
+            state, spread, found = mx.zeros(4, mx.float64), mx.eye(4, dtype=mx.float64), []
+            step = drift * mx.eye(4, dtype=mx.float64)
+            for row in elements([seen])[0]:
+                ahead = predicted(state, spread, move, step)
+                state, spread, likelihood = corrected(*ahead, row, noise, Arrays64)
+                found.append(likelihood)
+            return -mx.stack(found).sum()
+
+        value, slopes = mx.value_and_grad(loss, argnums=(0, 1))(drift, noise)
+        return value, *slopes
+
+    (steps,) = random((200, 2), dtype="float64")
+    arguments = [mx.array(x, mx.float64) for x in (0.1, 1.0)]
+    hands = {"eager": evaluated(by_hand)}
+    with patch.object(tiers, "LEAST", math.inf):
+        f = kalman_by_graphc("MLX")
+        g = network_by_graphc("MLX")
+    title = "Kalman filter of 4 + gradient, T = 200, unfused"
+    yield beside(title, f, hands, [*arguments, mx.cumsum(steps, 0)], 1.2)
+    hands = {"eager": network_by_hand(whole(network_step))}
+    title = "tanh RNN 32 x 16 + gradient, T = 200, unfused"
+    yield beside(title, g, hands, network_arguments(200), 1.2)
 
 
 @benchmark("mlx linear")
@@ -270,7 +335,7 @@ def squashed_recurrence() -> Iterator[Line]:
 def independent_steps() -> Iterator[Line]:
     x, keys, values = gt.matrices("x", "keys", "values", dtype="float32")
     mixed = graphc.map(lambda row: gt.softmax(row @ keys, axis=-1) @ values, x)
-    f = graphc.function([x, keys, values], mixed, mode="MLX")
+    f = graphc.function([x, keys, values], mixed, mode=MLX)
 
     def mix(row: Any, keys: Any, values: Any) -> Any:
         return mx.softmax(row @ keys) @ values

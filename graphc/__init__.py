@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from graphc.compile.shared import Shared, shared
     from graphc.compile.specification import check, clone_replace
     from graphc.draw.show import show
-    from graphc.export import deserialize, serialize
+    from graphc.export import deserialize, load, serialize
     from graphc.interop.wrap import wrap_jax
     from graphc.interop.wrap_py import as_op, wrap_py
     from graphc.link.jax.mesh import mesh
@@ -123,7 +123,7 @@ else:
             "graphc.compile.shared": "Shared shared",
             "graphc.compile.specification": "check clone_replace",
             "graphc.draw.show": "show",
-            "graphc.export": "deserialize serialize",
+            "graphc.export": "deserialize load serialize",
             "graphc.interop.wrap": "wrap_jax",
             "graphc.interop.wrap_py": "as_op wrap_py",
             "graphc.link.jax.mesh": "mesh",
@@ -147,7 +147,10 @@ lazy.provide(
     names={"graphc.compile.streams": "RandomStream SharedGenerator default_rng shared_rng"},
 )
 lazy.provide("graphc.tensor.core.tensor", names={"graphc.compile.evaluate": "evaluate"})
-lazy.provide("graphc.compile.function", names={"graphc.draw.show": "repr_html show"})
+lazy.provide(
+    "graphc.compile.function",
+    names={"graphc.draw.show": "repr_html show", "graphc.export.model": "Programs export"},
+)
 lazy.provide("graphc.rewrite.explain", names={"graphc.rewrite.page": "page"})
 lazy.provide("graphc.ir.op", names={"graphc.tensor.core.tensor": "applied"})
 lazy.provide("graphc.compile.shared", names={"graphc.xtensor.type": "xtensor_shared"})
@@ -167,6 +170,8 @@ lazy.provide(
     },
 )
 lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
+
+lazy.provide("graphc.export.model", names={"graphc.link.jax.exported": "exported"})
 
 # These folders handle arrays of any library, and import none.
 lazy.provide(
@@ -307,6 +312,7 @@ __all__ = [
     "ifelse",
     "internal",
     "jacobian",
+    "load",
     "loop",
     "map",
     "mark_internal",

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 import pytest
 
+import graphc as graphc_package
+import graphc.tensor as gt
 from graphc.cli import doctor, main
 from graphc.cli.cache import described
 from graphc.compile.disk import DiskCache
@@ -117,6 +120,63 @@ def test_a_cache_that_is_not_trusted_is_told_of(tmp_path: Path) -> None:
 def test_sizes_are_told_in_units_of_a_thousand(size: int, text: str) -> None:
     state = {"directory": "d", "entries": 0, "bytes": size, "limit": 1, "problem": None}
     assert text in described(state)[1]
+
+
+# Functions in files.
+
+
+def written(folder: Path) -> str:
+    """A file of a function of an input, with a state and nested results."""
+    x = gt.vector("x", dtype="float64")
+    w = graphc_package.shared([1.0, 2.0], name="w")
+    results = {"y": w * x, "all": [(w * x).sum()]}
+    f = graphc_package.function([x], results, updates=[(w, w * 2)], mode="NUMPY", name="scale")
+    f.export(folder / "model.graphc", dynamic={"x": ("n",)}, licence="MIT")
+    return str(folder / "model.graphc")
+
+
+def test_a_file_of_a_function_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path)
+    assert main(["show", file]) == 0
+    shown = capsys.readouterr().out
+    for line in (
+        "scale, by graphc 0.1.0, licence MIT",
+        "  x  float64[n]",
+        "  output['all'][0]  float64[]",
+        "  w  float64[2]   updated by each call",
+        "shared %w: float64[?] at ",
+    ):
+        assert line in shown
+    assert main(["show", "--text", file]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("graphc-graph 1\n")
+    assert " at " not in text
+
+
+def test_a_file_of_a_function_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path)
+    np.save(tmp_path / "x.npy", np.array([3.0, 4.0]))
+    assert main(["run", file, f"x={tmp_path / 'x.npy'}", "--mode", "NUMPY"]) == 0
+    assert capsys.readouterr().out == "output['y'] = [3., 8.]\noutput['all'][0] = 11.\n"
+    output = tmp_path / "results.npz"
+    assert main(["run", file, "x=[1,2]", "--mode", "NUMPY", "--output", str(output)]) == 0
+    assert np.load(output)["output['y']"].tolist() == [1.0, 4.0]
+
+
+def test_what_cannot_be_run_or_shown_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path)
+    for arguments, problem in (
+        (["run", file, "y=1"], "no single input called 'y'"),
+        (["run", file, "x=a"], "Write x=input.npy, or a number or list"),
+        (["run", file, "x"], "'x' gives no argument a value"),
+        (["run", file, "x=none.npy"], "No such file"),
+        (["show", __file__], "is no function that can be loaded"),
+        (["show", str(tmp_path / "none")], "No such file"),
+    ):
+        assert main(arguments) == 1
+        assert problem in capsys.readouterr().err
 
 
 # The command line itself.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
+
+from graphc.link.mlx.replay import saved
 
 __all__ = ["traced"]
 
@@ -35,19 +35,12 @@ def traced(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
 
 
 def _program(function: Callable[..., Any], arrays: Sequence[Any]) -> Callable[..., Any] | None:
-    with tempfile.TemporaryDirectory() as folder:
-        copy = mx.contiguous
-        path = str(Path(folder) / "program.mlxfn")
-        mx.contiguous = _copied
-        try:
-            mx.export_function(path, function, *arrays)
-        except ValueError as error:
-            if "Unable to serialize" not in str(error):
-                raise
-            return None
-        finally:
-            mx.contiguous = copy
-        return mx.import_function(path)
+    copy = mx.contiguous
+    mx.contiguous = _copied
+    try:
+        return saved(function, arrays)
+    finally:
+        mx.contiguous = copy
 
 
 def _copied(x: Any, *_: Any, **__: Any) -> Any:

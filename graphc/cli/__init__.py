@@ -1,4 +1,4 @@
-"""The command line: ``graphc cache`` and ``graphc doctor``."""
+"""The command line: ``graphc cache``, ``doctor``, ``show`` and ``run``."""
 
 from graphc.cli.main import main
 

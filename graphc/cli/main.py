@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from graphc.cli import cache, doctor
+from graphc.cli import cache, doctor, model
 from graphc.link import names
 
 WHERE = (
@@ -44,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="graphc", description="What graphc keeps on disk, and what it finds on this machine."
+        prog="graphc",
+        description="Functions in files, what graphc keeps on disk, and what it finds here.",
     )
     parser.add_argument("--version", action="version", version=f"graphc {installed('graphc')}")
     parts = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -57,7 +58,31 @@ def _parser() -> argparse.ArgumentParser:
             "about it. The status is 1 where something is to be mended.",
         )
     )
+    _add_show(parts.add_parser("show", help="what a file of a function takes, gives and holds"))
+    _add_run(
+        parts.add_parser(
+            "run",
+            help="call a function in a file",
+            description="Prints the results, or saves them. The file keeps its state.",
+        )
+    )
     return parser
+
+
+def _add_show(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="as f.export writes it")
+    parser.add_argument("--text", action="store_true", help="the graph alone, to compare by diff")
+    parser.set_defaults(run=lambda given: model.show(given.file, text=given.text))
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="as f.export writes it")
+    parser.add_argument("argument", nargs="*", help="x=input.npy, x=0.5 or x=[1.0,2.0]")
+    parser.add_argument("--mode", choices=names(), help="the backend; JAX by default")
+    parser.add_argument("--output", help="the file for the results, NumPy's .npz")
+    parser.set_defaults(
+        run=lambda given: model.run(given.file, given.argument, given.mode, given.output)
+    )
 
 
 def _add_cache(parser: argparse.ArgumentParser) -> None:

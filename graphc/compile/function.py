@@ -572,6 +572,51 @@ class Function(Generic[Result]):
         shown: Path = provided(__name__, "show")(self, path, limit=limit, browser=browser)
         return shown
 
+    def export(
+        self,
+        path: str | Path,
+        *,
+        dynamic: Mapping[str, Sequence[str | int | None]] | None = None,
+        licence: str | None = None,
+        programs: Sequence[str] = (),
+        platforms: Sequence[str] | None = None,
+        derivatives: int = 0,
+    ) -> None:
+        """Write the function to a file, from which ``graphc.load`` makes it again.
+
+        The file has the graph as text, the present values of shared variables and the captured
+        arrays. No code is in it. It is replaced when it is whole.
+
+        Args:
+            path: The file, such as ``"model.graphc"``.
+            dynamic: For inputs by name: a name for each axis of unknown length, None for others,
+                ``{"x": ("n", None)}``. In a program, lengths of equal names are equal, and a number
+                in the place of a name is the length.
+            licence: The terms on which others may use it, for whoever reads the file.
+            programs: ``("JAX",)`` adds a program that JAX runs without graphc, and the Python file
+                that loads it.
+            platforms: What that program is to run on, ``("cpu", "cuda")``; by default what JAX has.
+            derivatives: How many times it can be differentiated in reverse.
+
+        Raises:
+            ExportError: An operation holds a Python function or is of a class of yours; the outputs
+                are in other containers than lists, and dicts with strings for keys; or JAX cannot
+                write the program, as where a length is to be known.
+            ArgumentError: ``dynamic`` does not fit the inputs.
+
+        Example:
+            >>> import pathlib, tempfile, graphc, graphc.tensor as gt
+            >>> x = gt.matrix("x")
+            >>> file = pathlib.Path(tempfile.mkdtemp()) / "model.graphc"
+            >>> graphc.function([x], x.sum(0)).export(file, dynamic={"x": ("n", None)})
+            >>> graphc.load(file)
+            model.graphc: (x: float64[n, ?]) -> (float64[?])
+        """
+        chosen = provided(__name__, "Programs")(programs, platforms, derivatives)
+        provided(__name__, "export")(
+            self._spec, self.requested, path, dynamic=dynamic, licence=licence, programs=chosen
+        )
+
     def _repr_html_(self) -> str:
         return provided(__name__, "repr_html")(self)  # type: ignore[no-any-return]
 

@@ -40,11 +40,13 @@ class Mode:
             does so not even for inputs with ``bucket=``; ``mesh=graphc.mesh(data=4)``, or a
             ``jax.sharding.Mesh``, over whose devices functions run as declared shardings say, and
             ``logical_axes={"batch": "data"}``, other names for the axes of the mesh in those. MLX
-            has ``compile=False``, which runs operations one by one, and ``float64="downcast"``,
-            which computes in float32 (and complex64) what is declared as float64 (and complex128),
-            as GPUs have neither. All have ``check=True``, which checks indices when a program runs,
-            ``check_nan=True`` and ``check_inf=True``, which refuse such numbers, and
-            ``check=False``, which leaves out ``graphc.Assert`` and its like.
+            has ``compile=True``, which fuses operations from the first call on, ``compile=False``,
+            which runs them one by one, and by default ``compile="auto"``, which fuses them once
+            that pays; and ``float64="downcast"``, which computes in float32 (and complex64) what is
+            declared as float64 (and complex128), as GPUs have neither. All have ``check=True``,
+            which checks indices when a program runs, ``check_nan=True`` and ``check_inf=True``,
+            which refuse such numbers, and ``check=False``, which leaves out ``graphc.Assert`` and
+            its like.
         recompile: What happens on needless compilations of functions of this mode: ``"warn"``,
             ``"raise"`` or ``"ignore"``; None stands for ``config.recompile``. ``graphc.recompile``
             overrides both.

@@ -192,6 +192,8 @@ class Plan:
         yield from (f"  {line}" for line in self.padding)
         yield from self._placed()
         yield from self._done_to_loops()
+        told = self.mode.backend.told(self.program)
+        yield from (f"  {about}: {text}" for about, text in told.items())
         changes = [f"{p.name} {p.changes} ({p.seconds * 1e3:.1f} ms)" for p in self.passes]
         yield f"rewritten: {', '.join(changes)}"
 

@@ -1,9 +1,10 @@
 """Graphs and compiled functions outside of a process: as text, and as files."""
 
+from graphc.export.model import Loaded, load
 from graphc.export.read import deserialize
 from graphc.export.write import GraphText, serialize
 from graphc.lazy import listing
 
-__all__ = ["GraphText", "deserialize", "serialize"]
+__all__ = ["GraphText", "Loaded", "deserialize", "load", "serialize"]
 
 __dir__ = listing(globals())  # without the files of the folder

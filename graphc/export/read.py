@@ -49,7 +49,7 @@ def deserialize(
     Args:
         text: The text.
         arrays: The arrays that it refers to by name. They are captured as they are, not copied;
-            shared variables get copies.
+            shared variables get copies of those that can be written to.
         shared: Shared variables to use in the place of new ones, by name.
 
     Returns:
@@ -71,16 +71,17 @@ def deserialize(
             ...
         graphc.errors.FormatError: Graph text, line 7, column 8: there is no operation Sun...
     """
-    return _GraphReader(text, dict(arrays or {}), dict(shared or {})).read()
+    return GraphReader(text, dict(arrays or {}), dict(shared or {})).read()
 
 
-class _GraphReader(Reader):
+class GraphReader(Reader):
     """A text of which a graph is read.
 
     Attributes:
         arrays: The arrays that it refers to.
         shared: Shared variables to use.
-        globals: Shared variables and arrays by their names.
+        keys: The nodes that have arrays, by the names of these.
+        globals: The same by what stands for them in the text.
         names: The same, and the nodes of the graph that is being read.
     """
 
@@ -88,6 +89,7 @@ class _GraphReader(Reader):
         super().__init__(text)
         self.arrays = arrays
         self.shared = shared
+        self.keys: dict[str, Node] = {}
         self.globals: dict[str, Node] = {}
         self.names: dict[str, Node] = {}
 
@@ -141,15 +143,16 @@ class _GraphReader(Reader):
                 array = self._array(key, type, token.place)
                 op = Leaf(array, name) if kind == "leaf" else Constant.of(array)
                 node = self._named(Node.make(op), name)
-        self.globals[token.text] = node
+        self.globals[token.text] = self.keys[key] = node
 
     def _shared(
         self, cls: Any, key: str, type: Type, name: str | None, sharding: Any, place: int
     ) -> Node:
         given = self.shared.get(key)
         if given is None:
-            value = np.array(self._array(key, type, place))
-            return Node.make(cls(type, name, Store(value, owned=True), sharding))
+            array = self._array(key, type, place)
+            value = array.copy() if array.flags.writeable else array
+            return Node.make(cls(type, name, Store(value, owned=False), sharding))
         if not isinstance(given, Shared) or given.type is not type:
             self.fail(f"{key} is a shared variable of {type!r}, not {given!r}", place)
         return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -102,7 +103,7 @@ def serialize(graph: Any, *, lines: bool = False) -> GraphText:
         >>> graphc.deserialize(text, arrays)
         Graph(float64[?]) -> (float64[]), 5 nodes
     """
-    return _Writer(lines=lines).written(as_graph(graph))
+    return GraphWriter(lines=lines).written(as_graph(graph))
 
 
 def as_graph(given: Any) -> Graph:
@@ -121,12 +122,13 @@ def as_graph(given: Any) -> Graph:
     return Graph(sorted(inputs, key=lambda x: isinstance(x, Shared)), outputs)
 
 
-class _Writer:
+class GraphWriter:
     """What is written so far.
 
     Attributes:
         lines: Whether the user's lines are written.
         arrays: What the text refers to by name.
+        keys: The name of each node that has an array.
         graphs: The names of held graphs.
         globals: The names of what belongs to no single graph: shared variables and arrays.
         parts: The text.
@@ -135,6 +137,7 @@ class _Writer:
     def __init__(self, *, lines: bool) -> None:
         self.lines = lines
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
+        self.keys: dict[Node, str] = {}
         self.graphs: dict[Graph, str] = {}
         self.globals = _Names()
         self.parts = [f"{HEADER} {VERSION}\n"]
@@ -159,6 +162,7 @@ class _Writer:
         """Write what belongs to no single graph, and keep its array."""
         kind = "shared" if isinstance(x, Shared) else type(x.op).__name__.lower()
         name, ref = self.globals.enter(x, x.name, kind)
+        self.keys[x] = name
         if isinstance(x, Shared):
             self.arrays[name] = x.get_value()
         else:
@@ -280,7 +284,7 @@ class _Names:
     def __init__(self, outer: _Names | None = None) -> None:
         self.known: dict[Node, str] = {} if outer is None else {**outer.known}
         self._used: set[str] = set() if outer is None else {*outer._used}
-        self._count = 0
+        self._counts = Counter[str]()
 
     def __contains__(self, node: Node) -> bool:
         return node in self.known
@@ -300,9 +304,8 @@ class _Names:
         if given is not None and given not in self._used:
             name, ref = given, plain(given)
         else:
-            while (name := f"{kind}{self._count}") in self._used:
-                self._count += 1
-            self._count += 1
+            while (name := f"{kind}{self._counts[kind]}") in self._used:
+                self._counts[kind] += 1
             ref = name
         self._used.add(name)
         self.known[node] = f"%{ref}"

@@ -18,7 +18,9 @@ import numpy as np
 from graphc.capture.import_hooks import when_imported
 from graphc.config import POLICIES
 from graphc.errors import ImplicitArrayError, MaterializeError
+from graphc.implicit.operators import Operators
 from graphc.implicit.treedef import (
+    NoArrayError,
     Treedef,
     check_static,
     declares_implicit,
@@ -27,13 +29,10 @@ from graphc.implicit.treedef import (
     lengths_of,
     with_parts,
 )
-from graphc.ir import STATIC, TensorType, dtype_name
+from graphc.ir import STATIC, TensorType
 from graphc.tensor import Tensor
 
 T = TypeVar("T")
-
-APPLY: list[Callable[..., Any]] = []
-"""The function that calls an ``ArrayNamespace`` function by name; set by ``namespace.py``."""
 
 
 def aux_field(**settings: Any) -> Any:
@@ -99,18 +98,8 @@ def with_fields(x: ImplicitArray, parts: Mapping[str, Any]) -> Any:
     return with_parts(x, [parts.get(name, own) for name, own in fields_of(x).items()])
 
 
-def _both_ways(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    def forward(a: Any, b: Any) -> Any:
-        return APPLY[0](name, a, b)
-
-    def backward(b: Any, a: Any) -> Any:
-        return APPLY[0](name, a, b)
-
-    return forward, backward
-
-
 @dataclass(frozen=True, repr=False)
-class ImplicitArray(ABC):
+class ImplicitArray(Operators, ABC):
     """An array of a shape and a dtype that is held as other arrays, its fields.
 
     Subclasses are frozen dataclasses. A field is an array, an implicit array, None or a tuple of
@@ -162,8 +151,8 @@ class ImplicitArray(ABC):
                 )
             cls.materialize_policy = materialize
         # A dataclass would compare the fields, and arrays cannot be.
-        cls.__eq__ = object.__eq__  # type: ignore[method-assign]
-        cls.__hash__ = object.__hash__  # type: ignore[method-assign]
+        cls.__eq__ = Operators.__eq__  # type: ignore[method-assign]
+        cls.__hash__ = object.__hash__  # type: ignore[method-assign,assignment]
         if "__repr__" not in vars(cls):
             cls.__repr__ = ImplicitArray.__repr__  # type: ignore[method-assign]
         when_imported("jax.tree_util", lambda module: _register(module, cls))
@@ -188,7 +177,7 @@ class ImplicitArray(ABC):
     def materialize(self) -> Any:
         """Return the whole array, of its fields' library, or an array with one layer less."""
 
-    def check(self) -> None:  # noqa: B027 (most classes need none)
+    def check(self) -> None:
         """Raise where the fields do not fit each other; called when one is made.
 
         It may look at the values of NumPy's arrays. Of others it is called once for equal types.
@@ -207,7 +196,9 @@ class ImplicitArray(ABC):
             parameters: The primitive's or the operation's.
 
         Returns:
-            An array, an implicit one, or NotImplemented, and then the policy decides.
+            An array, an implicit one, or NotImplemented: other classes of operands are asked, then
+            the policy decides. If those of two classes apply, neither a subclass of the other,
+            that is an error.
         """
         return NotImplemented
 
@@ -307,48 +298,6 @@ class ImplicitArray(ABC):
 
     def __graphc_tensor__(self) -> Any:
         return TENSOR[0](self)
-
-    # Operators: by the library of the fields.
-
-    def astype(self, dtype: Any) -> Any:
-        """Return a copy of that dtype; implicit where the class has a handler of casts."""
-        return APPLY[0]("cast", self, dtype_name(dtype))
-
-    @property
-    def T(self) -> Any:  # noqa: N802 (NumPy's name)
-        """The transpose: all axes in reverse order."""
-        return APPLY[0]("transpose", self)
-
-    @property
-    def mT(self) -> Any:  # noqa: N802 (NumPy's name)
-        """The last two axes exchanged."""
-        return APPLY[0]("swapaxes", self, -1, -2)
-
-    def __getitem__(self, index: Any) -> Any:
-        return APPLY[0]("getitem", self, index)
-
-    def reshape(self, *shape: Any) -> Any:
-        """Reshape the array in row-major order."""
-        lengths = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
-        return APPLY[0]("reshape", self, lengths)
-
-    def transpose(self, *axes: Any) -> Any:
-        """The axes in another order, reversed where none is given."""
-        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
-        return APPLY[0]("transpose", self, order or None)
-
-    def sum(self, axis: Any = None) -> Any:
-        """The sum over axes, over all where none are given."""
-        return APPLY[0]("sum", self, axis)
-
-    def __neg__(self) -> Any:
-        return APPLY[0]("negative", self)
-
-    __add__, __radd__ = _both_ways("add")
-    __sub__, __rsub__ = _both_ways("subtract")
-    __mul__, __rmul__ = _both_ways("multiply")
-    __truediv__, __rtruediv__ = _both_ways("divide")
-    __matmul__, __rmatmul__ = _both_ways("matmul")
 
 
 WHOLE: list[Callable[[ImplicitArray], Any]] = []
@@ -479,6 +428,12 @@ def derived(treedef: Treedef, given: Any, symbolic: bool) -> tuple[tuple[Any, ..
             problem = problem or error
             continue
         return lengths_of(whole), dtype_of(whole)
+    if empty := treedef.empty_fields():
+        raise NoArrayError(
+            f"{treedef.cls.__qualname__} has no shape and no dtype: {', '.join(empty)} holds no "
+            f"array, and materialize() failed: {problem}",
+            "Put arrays into its fields, or treat it as a tree.",
+        ) from problem
     raise MaterializeError(
         f"{treedef.cls.__qualname__}.materialize() failed for fields {given}: {problem}",
         "Give the class properties shape and dtype, or correct materialize.",

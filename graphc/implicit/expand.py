@@ -7,10 +7,11 @@ from typing import Any
 
 from graphc.errors import GraphcError, HandlerError
 from graphc.implicit.array import ImplicitArray, opening
+from graphc.implicit.dispatch import dispatch
 from graphc.implicit.namespace import EXPAND
 from graphc.implicit.node import Implicit, as_implicit
 from graphc.implicit.policy import enforce_policy
-from graphc.implicit.registry import described, dispatch, parameters_of
+from graphc.implicit.registry import described, parameters_of
 from graphc.ir import (
     GATHERED,
     GATHERERS,
@@ -194,6 +195,20 @@ def _whole(op: Implicit, fields: Sequence[Node]) -> Node:
         return densified(Graph(dict.fromkeys(fields), [made])).outputs[0]
 
 
+def performable(outputs: Sequence[Node]) -> list[Node]:
+    """Return outputs of equal value, to be computed at once, after the policy allowed them.
+
+    Raises:
+        MaterializeError: The policy forbids it.
+    """
+    made = expanded(outputs)
+    for node in toposort(made):
+        for x in () if _is_implicit(node) else node.inputs:
+            if _is_implicit(x):
+                enforce_policy(x.array, described(node.op))  # type: ignore[attr-defined]
+    return made
+
+
 def _gives_implicit(node: Node) -> bool:
     """Whether a node is an implicit array, or holds graphs with implicit results."""
     return _is_implicit(node) or any(_is_implicit(y) for g in node.op.graphs() for y in g.outputs)
@@ -202,4 +217,4 @@ def _gives_implicit(node: Node) -> bool:
 GATHERED.add(Implicit)
 # Before loops are: what is implicit goes into them. A sub-graph is written out first.
 GATHERERS.insert(GATHERERS.index(opened) + 1, expanded)
-EXPAND.append(expanded)
+EXPAND.append(performable)

@@ -17,7 +17,8 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.errors import ImplicitArrayError
 from graphc.implicit import jax_arrays
-from graphc.implicit.array import APPLY, WIDE, ImplicitArray
+from graphc.implicit.array import WIDE, ImplicitArray
+from graphc.implicit.operators import APPLY
 from graphc.implicit.treedef import Treedef, field_names_of, lengths_of, with_parts
 from graphc.ir import Node, TensorType, numpy_dtype, toposort
 from graphc.tensor import Tensor, as_tensor
@@ -250,7 +251,8 @@ def has_implicit(values: Iterable[Any]) -> bool:
 
 
 EXPAND: list[Callable[[Sequence[Node]], list[Any]]] = []
-"""The function that lets handlers replace operations in a graph; set by ``expand.py``."""
+"""The function that lets handlers replace operations in a graph, or refuses what becomes whole; set
+by ``expand.py``."""
 
 
 def _performed(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -279,9 +281,9 @@ def _performed(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     return leaves[0] if treedef is None else treedef.build(leaves)
 
 
-def apply(name: str, *operands: Any) -> Any:
+def apply(name: str, *operands: Any, **settings: Any) -> Any:
     """Call a function of ``ArrayNamespace`` or NumPy by its name, on operands of any library."""
-    return getattr(numpy_like(*operands), name)(*operands)
+    return getattr(numpy_like(*operands), name)(*operands, **settings)
 
 
 APPLY.append(apply)

@@ -13,7 +13,8 @@ from typing import Any
 from graphc.config import POLICIES, config
 from graphc.errors import ImplicitArrayError, MaterializeError, MaterializeWarning
 from graphc.implicit.array import CONVERTED, OPENING, WHOLE, ImplicitArray, opening
-from graphc.implicit.namespace import opened
+from graphc.implicit.namespace import apply, opened
+from graphc.implicit.operators import KEEPING
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.site import frames_up, user_line
 
@@ -317,5 +318,24 @@ def converted(x: ImplicitArray) -> Any:
     return whole(x)
 
 
+def keeping(name: str, *operands: Any, **settings: Any) -> Any:
+    """Call a function of NumPy by its name where no implicit operand becomes whole.
+
+    Raises:
+        MaterializeError: It needs the whole array, and the class's own policy does not allow it.
+    """
+    try:
+        with materializing("error"):
+            return apply(name, *operands, **settings)
+    except MaterializeError as error:
+        given = ", ".join(repr(x) for x in operands if isinstance(x, ImplicitArray))
+        raise MaterializeError(
+            f"{name} of {given} needs the whole array.",
+            "Make it whole with np.asarray or its method materialize, or call a function that "
+            "graphc.implicit.implicit makes, where the policy decides.",
+        ) from error
+
+
 WHOLE.append(whole)
+KEEPING.append(keeping)
 CONVERTED.append(converted)

@@ -288,12 +288,19 @@ def _unusable(function: Callable[..., Any], problem: str) -> ImplicitArrayError:
     )
 
 
-def handlers_for(target: Any, operands: Sequence[Any]) -> Iterator[Callable[..., Any]]:
+Place = Callable[[], str | None]
+"""Gives the user's file and line of an operation."""
+
+
+def handlers_for(
+    target: Any, operands: Sequence[Any], place: Place = user_line
+) -> Iterator[Callable[..., Any]]:
     """The handlers that take these operands, the best first.
 
     Args:
         target: A primitive or an operation.
         operands: Arrays; where none is implicit, nothing handles them.
+        place: The user's line for errors.
 
     Raises:
         AmbiguousHandlerError: Two fit equally well.
@@ -308,7 +315,7 @@ def handlers_for(target: Any, operands: Sequence[Any]) -> Iterator[Callable[...,
             if distances is not None:
                 left.append((handler, distances))
         while left:
-            best = _best(target, operands, left)
+            best = _best(target, operands, left, place)
             yield best[0].function
             left.remove(best)
 
@@ -325,16 +332,18 @@ def _keys(target: Any) -> Iterator[Any]:
         yield target
 
 
-def _best(target: Any, operands: Sequence[Any], left: Sequence[Candidate]) -> Candidate:
+def _best(
+    target: Any, operands: Sequence[Any], left: Sequence[Candidate], place: Place
+) -> Candidate:
     highest = max(handler.precedence for handler, _ in left)
     rivals = [x for x in left if x[0].precedence == highest]
     nearest = [x for x in rivals if not any(_is_nearer(y[1], x[1]) for y in rivals)]
     if len(nearest) > 1:
-        types = ", ".join(type(x).__name__ for x in operands)
         raise AmbiguousHandlerError(
-            f"{described(target)} of ({types}) has handlers that fit equally well: "
+            f"{described(target)} of {classes_of(operands)} has handlers that fit equally well: "
             f"{nearest[0][0]} and {nearest[1][0]}.",
             "Give one a higher precedence=, or register one of exactly these classes.",
+            place(),
         )
     return nearest[0]
 
@@ -350,30 +359,9 @@ def parameters_of(op: Op) -> dict[str, Any]:
     return {field.name: getattr(op, field.name) for field in fields(op)}
 
 
-def dispatch(target: Any, operands: Sequence[Any], parameters: dict[str, Any]) -> Any:
-    """Call the best handler of the operands, else the default handler of their classes.
-
-    Returns:
-        NotImplemented where there is none.
-
-    Raises:
-        AmbiguousHandlerError: Two fit equally well.
-    """
-    for handler in handlers_for(target, operands):
-        found = handler(*operands, **parameters)
-        if found is not NotImplemented:
-            return found
-    for cls in default_classes(operands):
-        found = cls.default_handler(target, *operands, **parameters)
-        if found is not NotImplemented:
-            return found
-    return NotImplemented
-
-
-def default_classes(operands: Sequence[Any]) -> list[type[ImplicitArray]]:
-    """Return the classes whose default handlers take operands, in order."""
-    classes = dict.fromkeys(type(x) for x in operands if isinstance(x, ImplicitArray))
-    return [cls for cls in classes if cls.stands_aside] or list(classes)
+def classes_of(operands: Sequence[Any]) -> str:
+    """Return the classes of operands for messages."""
+    return f"({', '.join(type(x).__name__ for x in operands)})"
 
 
 def described(target: Any) -> str:

@@ -13,9 +13,9 @@ from graphc.errors import DTypeError, ImplicitArrayError, ShapeError
 from graphc.grad.barriers import disconnected_grad
 from graphc.implicit import jax_arrays
 from graphc.implicit.array import ImplicitArray
+from graphc.implicit.dispatch import dispatch
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import whole
-from graphc.implicit.registry import dispatch
 from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.implicit.trees import flatten, unflatten
 from graphc.ir import Node, Op, TensorType, dtype_name, is_complex, is_inexact

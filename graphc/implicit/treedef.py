@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.errors import ImplicitArrayError
+from graphc.errors import ImplicitArrayError, MaterializeError
 from graphc.ir import STATIC, Node, Op, TensorType, dtype_name, encode, is_own_class, numpy_dtype
 
 
@@ -68,8 +68,16 @@ def lengths_of(x: Any) -> tuple[int | None, ...]:
     return tuple(kind.shape)
 
 
-def _no_array(x: Any) -> ImplicitArrayError:
-    return ImplicitArrayError(
+class NoArrayError(MaterializeError, AttributeError):
+    """A shape or a dtype of an implicit array whose fields hold something else than arrays.
+
+    Trees may hold None and other objects in place of arrays, and libraries look for shapes by
+    ``getattr(x, "shape", None)``: so it is an AttributeError.
+    """
+
+
+def _no_array(x: Any) -> NoArrayError:
+    return NoArrayError(
         f"A field of an implicit array holds {x!r}, which is not an array.",
         "Give it an array: np.asarray(...), or jnp.asarray(...).",
     )
@@ -175,6 +183,11 @@ class Treedef:
                 found.append(path)
         return found
 
+    def empty_fields(self) -> list[str]:
+        """Return the paths of fields that hold None or an empty tuple."""
+        named = zip(field_names_of(self.cls).parts, self.parts, strict=True)
+        return [path for name, part in named for path in _empty(name, part)]
+
     def root(self, names: Sequence[str | None]) -> str | None:
         """Return the array's name, given the names of its own arrays; None if they do not match."""
         paths = self.paths("")
@@ -190,6 +203,14 @@ class Treedef:
         So may functions in static fields, which only fields of the user's classes hold.
         """
         return None if all(map(is_own_class, self.classes())) else self
+
+
+def _empty(path: str, part: Any) -> list[str]:
+    if isinstance(part, Treedef):
+        return [f"{path}.{inner}" for inner in part.empty_fields()]
+    if isinstance(part, tuple) and part:
+        return [x for i, inner in enumerate(part) for x in _empty(f"{path}[{i}]", inner)]
+    return [path] if part is None or part == () else []
 
 
 def declares_implicit(x: Any) -> bool:

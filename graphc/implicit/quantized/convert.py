@@ -54,8 +54,8 @@ def quantize(
             more.
         group_size: How many neighbours share a scale: 32, 64 or 128.
         axis: Along which axis they are neighbours, and packed: -1 or -2. Under JAX's processor
-            ``x @ w`` is faster with -2 where x has few rows, up to 8 for int4 and 2 for int8; with
-            -1 where it has more, and for NF4.
+            ``x @ w`` is faster with -2 where x has few rows, up to 8 for int4 and one for int8;
+            with -1 where it has more, and for NF4; MLX's processor is faster with -1.
 
     Returns:
         An implicit array of the same library, shape and dtype; or a tree like the one given.

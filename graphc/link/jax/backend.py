@@ -7,7 +7,7 @@ that hold one are traced and called within ``jax.enable_x64(True)``, which is lo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.export import is_symbolic_dim
 from jax.extend.backend import get_backend
 
 from graphc.errors import DynamicShapeError, ModeError
@@ -25,7 +26,15 @@ from graphc.ir.sharding import MeshAxes, named
 from graphc.link.backend import Backend, Executable, refuse_remote
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
-from graphc.link.jax.bounded import Ragged, agree, compute as compute_bounded, refused, unequal
+from graphc.link.jax import symbolic
+from graphc.link.jax.bounded import (
+    Ragged,
+    agree,
+    arrays,
+    compute as compute_bounded,
+    refused,
+    unequal,
+)
 from graphc.link.jax.call_key import KnownArguments
 from graphc.link.jax.counts import Count, is_known
 from graphc.link.jax.executables import Executables, Inspect, in_64_bits, on_device
@@ -345,6 +354,9 @@ class JAXBackend(Backend):
         op = node.op
 
         def call(*values: Any) -> Any:
+            if any(isinstance(x, Ragged) for x in values):
+                raise refused(node)
+            values = tuple(arrays(node, values))
             result = op.infer(*[TensorType(x.dtype, x.shape) for x in values])
             types = result.items if isinstance(result, TupleType) else (result,)
             if not all(isinstance(t, TensorType) and t.is_static for t in types):
@@ -367,7 +379,7 @@ class JAXBackend(Backend):
         self, node: Node, compute: Callable[..., Any], *, on_host: bool
     ) -> Callable[..., Any]:
         """Let a lowering handle implicit operands, and lengths that are only bounded."""
-        deciding: Iterable[int] = () if node.op.graphs() else node.op.host_inputs()
+        deciding: Sequence[int] = () if node.op.graphs() else node.op.host_inputs()
         if on_host and not isinstance(node.op, Length | Shape | Pick):
             deciding = range(len(node.inputs))
 
@@ -387,12 +399,19 @@ class JAXBackend(Backend):
             if (
                 limits
                 or any(isinstance(x, Count | Ragged) for x in values)
-                or not all(is_known(values[i]) for i in deciding)
+                or not all(is_known(values[i]) or is_symbolic_dim(values[i]) for i in deciding)
             ):
                 return compute_bounded(node, self.lowering(node.op), values)
             return compute(*values)
 
-        return bounded
+        if not symbolic.meets_symbols(node):
+            return bounded
+        if on_host:
+            return symbolic.on_host(node, bounded, partial(self._lowered, node))
+        return symbolic.of_symbols(bounded, deciding)
+
+    def _lowered(self, node: Node, *values: Any) -> Any:
+        return self.bind(node)(*values)
 
     def equal_lengths(self, node: Node, check: Check, operands: Sequence[Any]) -> None:
         """Raise where two lengths differ, now or when the program has run."""

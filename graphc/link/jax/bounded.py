@@ -19,16 +19,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 from graphc.errors import BoundsError, DynamicShapeError, GraphcError, RuntimeShapeError
 from graphc.ir import Node, Op
 from graphc.link.jax.counts import Count, Formula, as_count, bound, is_known, is_same, plain
-
-SMALL = 2**16
-"""Bytes: to copy less is quicker than to share memory."""
 
 Counts = tuple[Count | None, ...]
 
@@ -95,11 +91,9 @@ class Ragged:
             return self.buffer
         if isinstance(self.buffer, jax.core.Tracer):
             return lax.slice(self.buffer, [0] * self.ndim, known)
-        # In NumPy, as JAX would compile a slice for each length.
+        # In NumPy, and by device_put, as JAX would compile a slice or a copy for each length.
         part = np.asarray(self.buffer)[tuple([slice(n) for n in known])]
-        if self.buffer.committed:
-            return jax.device_put(part, self.buffer.sharding)
-        return jnp.array(part) if part.nbytes < SMALL else jax.device_put(part)
+        return jax.device_put(part, self.buffer.sharding if self.buffer.committed else None)
 
     def filled(self, fill: Any, axes: Sequence[int] | None = None) -> Any:
         """The buffer with its unused elements along these axes, or all, being a number."""

@@ -27,7 +27,7 @@ from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
 from graphc.link.jax.bounded import Guard, Ragged
-from graphc.link.jax.call_key import KnownArguments
+from graphc.link.jax.call_key import KnownArguments, settings
 from graphc.link.jax.counts import Count, length_formula
 from graphc.link.jax.executables import Executables, in_64_bits, on_device
 from graphc.link.jax.mesh import layout_of
@@ -141,6 +141,18 @@ def padded(
     return program
 
 
+class Padded(NamedTuple):
+    """What is padded at a time.
+
+    Attributes:
+        axes: The axes, and numbers that decide lengths.
+        executables: What runs the program, by the most that these numbers can be.
+    """
+
+    axes: tuple[Axis, ...]
+    executables: dict[tuple[int, ...], Executable]
+
+
 class Bucketed:
     """A program with arguments that are padded, beside the exact one.
 
@@ -173,9 +185,8 @@ class Bucketed:
         self._device = device
         # Lengths are int64, whatever the program computes.
         self._run = in_64_bits(self._in_buckets)
-        self._axes = tuple(asked)
         self._first: Mapping[Axis, int] | None = None
-        self._made: dict[tuple[Any, ...], Executable] = {}
+        self._padded = Padded(tuple(asked), {})
         self._lock = threading.Lock()
         self.is_refused = False
 
@@ -183,14 +194,15 @@ class Bucketed:
         if self.is_refused:
             return self._exact(*arguments)
         self._notice(arguments)
-        axes = self._axes
-        if not axes or _is_traced(arguments):
+        now = self._padded
+        axes = now.axes
+        if not axes or not _may_be_padded(arguments):
             return self._exact(*arguments)
         lengths = [axis.length(arguments) for axis in axes]
-        if lengths and min(lengths) < 0:
+        if min(lengths) < 0:
             return self._exact(*arguments)
         try:
-            results = self._run(axes, lengths, arguments)
+            results = self._run(now, lengths, arguments)
         except RecompileError:
             raise
         except GraphcError:
@@ -200,18 +212,13 @@ class Bucketed:
             return results
         return self._exact(*arguments) if results is None else results
 
-    def _in_buckets(
-        self, axes: tuple[Axis, ...], lengths: Sequence[int], arguments: Sequence[Any]
-    ) -> Any:
+    def _in_buckets(self, now: Padded, lengths: Sequence[int], arguments: Sequence[Any]) -> Any:
         """The results; None where the lengths do not fit each other."""
-        bounds = {
-            x.place: bucket_of(n, x.growth).high
-            for x, n in zip(axes, lengths, strict=True)
-            if x.axis < 0
-        }
-        key = (axes, *bounds.values())
-        execute = self._made.get(key) or self._make(key, axes, bounds)
-        results, checks = execute(*_all_padded(arguments, axes, lengths), np.array(lengths))
+        bounds = self._bounds(now.axes, lengths) if self._spec.counts else {}
+        key = tuple(bounds.values())
+        execute = now.executables.get(key) or self._make(key, now, bounds)
+        given = _all_padded(arguments, now.axes, lengths)
+        results, checks = execute(*given, np.array(lengths, np.int64))
         for check in checks:
             if isinstance(check, Guard) and not check.holds(lengths):
                 return None
@@ -220,6 +227,11 @@ class Bucketed:
                 check.verify()
         results = [y.cut(lengths) if isinstance(y, Ragged) else y for y in results]
         return results[0] if self._spec.single else results
+
+    def _bounds(self, axes: Sequence[Axis], lengths: Sequence[int]) -> dict[int, int]:
+        """The most that the numbers among the lengths can be, by their arguments' places."""
+        pairs = zip(axes, lengths, strict=True)
+        return {x.place: bucket_of(n, x.growth).high for x, n in pairs if x.axis < 0}
 
     def _notice(self, arguments: Sequence[Any]) -> None:
         """Pad the axes that have another length than at first from now on."""
@@ -230,31 +242,38 @@ class Bucketed:
             new = [x for x, n in first.items() if x.length(arguments) != n]
             if new:
                 with self._lock:
-                    kept = set(self._axes) | set(new)
-                    self._axes = tuple(sorted(kept))
+                    kept = set(self._padded.axes) | set(new)
+                    self._padded = Padded(tuple(sorted(kept)), {})
                     self._first = {x: n for x, n in first.items() if x not in kept}
 
-    def _make(
-        self, key: tuple[Any, ...], axes: tuple[Axis, ...], bounds: Mapping[int, int]
-    ) -> Executable:
+    def _make(self, key: tuple[int, ...], now: Padded, bounds: Mapping[int, int]) -> Executable:
         with self._lock:
-            found = self._made.get(key)
+            found = now.executables.get(key)
             if found is None:
                 found = Executables(
-                    padded(self._traced, axes, bounds),
+                    padded(self._traced, now.axes, bounds),
                     (),
                     self._context,
-                    KnownArguments(bounds=bounds, padded=axes),
+                    KnownArguments(bounds=bounds, padded=now.axes),
                     pure=self._spec.single,
                     foreign=self._spec.facts["foreign"],
                 ).caller()
                 found = found if self._device is None else on_device(found, self._device)
-                self._made[key] = found
+                now.executables[key] = found
         return found
 
 
-def _is_traced(arguments: Sequence[Any]) -> bool:
-    return any(isinstance(x, jax.core.Tracer) for x in arguments)
+def _may_be_padded(arguments: Sequence[Any]) -> bool:
+    """Whether nothing is being traced, and no array is divided over devices."""
+    if settings.jax_debug_nans or settings.jax_debug_infs:
+        # Elements that mean nothing may be either.
+        return False
+    for x in arguments:
+        if not isinstance(x, np.ndarray) and (
+            isinstance(x, jax.core.Tracer) or len(x.sharding.device_set) > 1
+        ):
+            return False
+    return True
 
 
 def _all_padded(

@@ -132,10 +132,12 @@ class Trace:
             part of a program would be part of its kernels too: each other value would have MLX
             compile another one.
         left: How many operations it may still have.
+        fuses: Whether MLX makes kernels of several operations.
     """
 
     constants: Mapping[Any, Any]
     left: int = LIMIT
+    fuses: bool = True
 
     def spend(self, operations: int) -> None:
         """Raise where the program would grow too long."""
@@ -164,6 +166,33 @@ def tracing(trace: Trace | None) -> Iterator[None]:
         yield
     finally:
         _current.trace = before
+
+
+def contiguous(x: Any) -> Any:
+    """The array with its elements in a row: a copy where they are not."""
+    trace = _current.trace
+    if trace is None or trace.fuses or not x.ndim:
+        return mx.contiguous(x)
+    # MLX cannot save a program that has the operation itself.
+    return mx.concatenate([x, x[:0]])
+
+
+def end_of_kernel(x: Any) -> Any:
+    """The array; MLX fuses what it is made of with nothing that follows."""
+    trace = _current.trace
+    return mx.contiguous(x) if trace is None or trace.fuses else x
+
+
+def own(found: Iterable[Any], arguments: Iterable[Any]) -> list[Any]:
+    """Results as arrays of their own: writing into one would change its namesake."""
+    taken = {id(x) for x in arguments}
+    results = []
+    for y in found:
+        y = device_array(y)
+        y = mx.stop_gradient(y) if id(y) in taken else y
+        taken.add(id(y))
+        results.append(y)
+    return results
 
 
 def key_of(value: np.ndarray[Any, Any]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
+from time import perf_counter
 from typing import Any
 
 import mlx.core as mx
@@ -24,6 +25,7 @@ from graphc.link.mlx.arrays import (
     dtype_of,
     host_array,
     name_of,
+    own,
     to_numpy,
     untransformed,
 )
@@ -33,7 +35,8 @@ from graphc.link.mlx.gaps import GAPS, NARROWER
 from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.kernels import ends_kernel
 from graphc.link.mlx.pure import transformable
-from graphc.link.mlx.segments import CompiledFunction, Segments, driven_steps
+from graphc.link.mlx.segments import Segments, driven_steps
+from graphc.link.mlx.tiers import TIERS, Tier, tier_of
 from graphc.link.mlx.watch import Call, Watch
 from graphc.link.program import Program
 from graphc.link.transformable import Transformable
@@ -70,60 +73,56 @@ def compile(
 
     It holds no array but the program's constants: functions of equal structure share it.
     """
-    segments = Segments(program(), options)
     if options.get("compile", True):
         prepare_compiler(device_of(options))
-    known = frozenset(spec.static)
+    made = program()
+    tier = tier_of(options, made.graph.key, at_once=holds_sums(made.graph.nodes))
+    segments = Segments(made, {**options, "compile": tier})
+    tiered = tier if isinstance(tier, Tier) else None
+    run = _running(segments, frozenset(spec.static))
     device = options.get("device") and device_of(options)
 
     # An operation of the user's may call the function that it is part of.
     lock = threading.RLock()
     watch = Watch(spec, context, is_large=segments.is_large)
 
-    def in_segments(arguments: Sequence[Any]) -> Sequence[Any]:
-        pairs = enumerate(arguments)
-        values = [to_numpy(x) if i in known else device_array(x) for i, x in pairs]
-        return _own(segments.run(*values), arguments)
-
-    direct = segments.direct
-    run, constants = _direct(direct, segments.program.graph) if direct and not known else (None, ())
-
     def execute(*arguments: Any) -> Any:
+        start = perf_counter()
         arrays = [x if type(x) is mx.array else device_array(x) for x in arguments]
         call = Call(watch, arguments)
         with lock, call:
             try:
                 # Unlike eval, async_eval also refuses what mx.grad traces.
                 mx.async_eval(arrays)  # type: ignore[no-untyped-call]
-                found = run(*arrays, *constants) if run else in_segments(arguments)
+                found = run(arrays, arguments)
                 mx.eval(found)
             except (ValueError, OperationError) as error:
                 raise untransformed(error) from error.__cause__
             except RuntimeError as error:
                 raise lost_process(error) from error.__cause__
+            if tiered and tiered.was_unfused:
+                tiered.after_call(perf_counter() - start)
         call.record()
         return found[0] if spec.single else found
 
     return _on_device(execute, device) if device else execute
 
 
-def _direct(function: CompiledFunction, graph: Graph) -> tuple[Callable[..., Any], Sequence[Any]]:
-    """What runs a function of a graph, and the constants that it takes besides."""
-    if holds_sums(graph.nodes):
-        return function, ()  # it agrees with other processes
-    return function.run, function.constants
+def _running(segments: Segments, known: frozenset[int]) -> Callable[..., Any]:
+    """What runs a program, given its arguments as arrays, and as they were given."""
+    direct = None if known else segments.direct
+    if direct is None:
 
+        def run(arrays: Sequence[Any], arguments: Sequence[Any]) -> Any:
+            pairs = enumerate(arguments)
+            values = [to_numpy(x) if i in known else device_array(x) for i, x in pairs]
+            return own(segments.run(*values), arguments)
 
-def _own(found: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-    """Outputs as arrays of their own: writing into one would change its namesake."""
-    taken = {id(x) for x in arguments}
-    results = []
-    for y in found:
-        y = device_array(y)
-        y = mx.stop_gradient(y) if id(y) in taken else y
-        taken.add(id(y))
-        results.append(y)
-    return results
+        return run
+    if holds_sums(segments.program.graph.nodes):
+        return lambda arrays, arguments: direct(*arrays)  # it agrees with other processes
+    constants = direct.constants
+    return lambda arrays, arguments: direct.run(*arrays, *constants)
 
 
 def _on_device(execute: Executable, device: Any) -> Executable:
@@ -236,7 +235,9 @@ class MLXBackend(Backend):
         execute: Executable,
     ) -> Executable:
         """The program's segments, of which nothing is evaluated."""
-        segments = Segments(program(), options)
+        # What a caller traces is fused where the caller has it fused, or when it is evaluated.
+        fused = options.get("compile", True) is not False
+        segments = Segments(program(), {**options, "compile": fused})
         known = frozenset(spec.static)
 
         def run(*arguments: Any) -> Sequence[Any]:
@@ -258,6 +259,11 @@ class MLXBackend(Backend):
             if not isinstance(step.node.op, Pick)
         }
 
+    def told(self, program: Program) -> Mapping[str, str]:
+        """The number of fused kernels, where a thread compiles them."""
+        tier = TIERS.get(program.graph.key())
+        return {} if tier is None else {"kernels": str(tier)}
+
     def has(self, node: Node) -> bool:
         """Not in float64, unless it is in ``WIDE``: MLX has exponentials and means in float32."""
         wide = getattr(node.type, "dtype", None) == "float64"
@@ -277,12 +283,12 @@ backend = MLXBackend(
     eager=False,
     describe=describe,
     options={
-        "compile": (True, False),
+        "compile": ("auto", True, False),
         "device": (),
         "fallback": ("numpy",),
         "float64": ("downcast",),
     },
-    gains=frozenset({"linear_recurrence"}),
+    gains=frozenset({"linear_recurrence", "work_before_loop"}),
     gaps=GAPS,
 )
 

@@ -101,6 +101,21 @@ def new_kernels(since: float) -> int:
     return count
 
 
+def has_kernels(key: str) -> bool:
+    """Whether a program's kernels have been compiled, as far as is known."""
+    return _note(key).exists()
+
+
+def note_kernels(key: str) -> None:
+    """Note beside the kernels that a program's have been compiled."""
+    with suppress(OSError):
+        _note(key).touch()
+
+
+def _note(key: str) -> Path:
+    return _parts(_temporary())[-1] / f"graphc-{key}"
+
+
 def _temporary() -> Path:
     """The directory for temporary files, as C++ finds it."""
     return Path(next((os.environ[v] for v in TEMPORARY if os.environ.get(v)), "/tmp"))

@@ -38,6 +38,7 @@ def measured(
     watch = Stopwatch(_evaluated)
     with mx.stream(device_of(options)) if options.get("device") else nullcontext():
         values = _arguments(program, options, arguments)
+        options = {**options, "compile": options.get("compile", True) is not False}
         plain = partial(_called, Segments(program, options), values)
         start = perf_counter()
         results = plain()

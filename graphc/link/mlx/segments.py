@@ -10,7 +10,7 @@ import math
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import mlx.core as mx
@@ -19,10 +19,11 @@ import numpy as np
 from graphc.attention.flex import FlexOp
 from graphc.ir import Constant, Input, Node, Op, Pick
 from graphc.link.backend import Backend
-from graphc.link.mlx.arrays import LIMIT, Trace, bounded, device_array, device_of, key_of, tracing
-from graphc.link.mlx.compiler import prepare_compiler
+from graphc.link.mlx.arrays import LIMIT, Trace, bounded, device_array, key_of, own, tracing
 from graphc.link.mlx.distributed import agree, noting
 from graphc.link.mlx.host import analyse, needed
+from graphc.link.mlx.replay import Replayed
+from graphc.link.mlx.tiers import Tier
 from graphc.link.mlx.watch import watching
 from graphc.link.program import Program, Step
 from graphc.loop.branch import Switch
@@ -70,12 +71,13 @@ def constants_of(nodes: Iterable[Node]) -> dict[Any, np.ndarray[Any, Any]]:
 
 
 class CompiledFunction:
-    """A function of arrays as MLX compiles it, with constants as further arguments.
+    """A function of arrays as MLX runs it, with constants as further arguments.
 
     Attributes:
         function: Takes arrays, and gives a list of them.
         constants: The values, by key.
         shapes: Those of the arrays that it was traced for.
+        run: Takes arrays and constants: fused by ``mx.compile``, or an operation at a time.
         exchanges: For shapes for which it has sums over processes, what these are of.
     """
 
@@ -88,30 +90,51 @@ class CompiledFunction:
         self.function = function
         self.shapes: set[Any] = set()
         self.exchanges: dict[Any, str] = {}
-        self.is_compiled = options.get("compile", True)
         self.keys = tuple(constants)
+        self.tier: bool | Tier = options["compile"]
         with tracing(None):
             self.constants = [device_array(x) for x in constants.values()]
-        self.run: Callable[..., Any] = self.trace
-        if self.is_compiled:
-            prepare_compiler(device_of(options))
-            self.run = mx.compile(self.trace)
+        self.run: Callable[..., Any] = self.plain
+        if self.tier is True:
+            self.fuse()
+        elif self.tier:
+            replayed = Replayed(partial(self.trace, fuses=False), self.plain)
+            self.run = partial(self._unfused, self.tier, replayed)
 
-    def trace(self, *arrays: Any) -> list[Any]:
+    def fuse(self) -> None:
+        """Run fused from now on."""
+        self.run = mx.compile(self.trace)
+
+    def outputs(self, arrays: Sequence[Any]) -> Sequence[Any]:
+        """The results as they are fused, traced by MLX and not evaluated."""
+        return mx.compile(partial(self.trace))(*arrays)
+
+    def trace(self, *arrays: Any, fuses: bool = True) -> list[Any]:
         """The results, while MLX traces."""
-        # Without a compiler, or with compile=False, it is called for known shapes too.
+        constants = dict(zip(self.keys, arrays[len(arrays) - len(self.keys) :], strict=True))
+        return self._results(arrays, Trace(constants, fuses=fuses))
+
+    def plain(self, *arrays: Any) -> list[Any]:
+        """The results, by Python's calls of MLX."""
+        return own(self._results(arrays, None), arrays)
+
+    def _results(self, arrays: Sequence[Any], trace: Trace | None) -> list[Any]:
+        # Without a trace, it is called for known shapes too.
         shapes = tuple([x.shape for x in arrays])
         watch = watching()
         if watch is not None and shapes not in self.shapes:
             watch.compiles()
-        known = len(arrays) - len(self.keys)
-        constants = dict(zip(self.keys, arrays[known:], strict=True))
-        with tracing(Trace(constants) if self.is_compiled else None), noting() as exchanges:
-            found = [device_array(y) for y in self.function(*arrays[:known])]
+        with tracing(trace), noting() as exchanges:
+            given = arrays[: len(arrays) - len(self.keys)]
+            found = [device_array(y) for y in self.function(*given)]
         if exchanges:
             self.exchanges[shapes] = "; ".join(exchanges)
         self.shapes.add(shapes)
         return found
+
+    def _unfused(self, tier: Tier, replayed: Callable[..., Any], *arrays: Any) -> Any:
+        tier.note(self, arrays)
+        return replayed(*arrays)
 
     def __call__(self, *arrays: Any) -> Any:
         arrays = (*arrays, *self.constants)
@@ -213,7 +236,7 @@ class Segments:
 
         What it checks of its arguments it does while MLX traces, for each combination of shapes.
         """
-        if len(self.stages) != 1 or not self.options.get("compile", True):
+        if len(self.stages) != 1 or self.options["compile"] is False:
             return None
         ((before, segment),) = self.stages
         if before or segment.known:

@@ -8,6 +8,7 @@ from math import prod
 from graphc.ir import Node, Op, TensorType, reached, toposort
 from graphc.loop.loop import Loop
 from graphc.loop.step import stand_in
+from graphc.rewrite.facts.lengths import equal_lengths
 from graphc.rewrite.loops.dependence import (
     NOT_VECTORIZABLE,
     AnalysedLoop,
@@ -19,6 +20,9 @@ from graphc.tensor.core.tensor import Tensor
 
 MUCH = 4
 """How many times larger than what a step reads anyway an array may be that is stored for it."""
+
+FEW = 1024
+"""Arrays of no more elements take no longer to compute than an operation takes to be started."""
 
 MOST_BYTES = 2**30
 """Arrays that are known to be larger are not made out of those of single steps."""
@@ -39,20 +43,42 @@ def early_rows(loop: Node) -> Results | None:
 def hoisted(loop: Node) -> Results | None:
     """Return the results of a loop with expensive work on sequences done before it."""
     body = AnalysedLoop.at(loop)
+    return _without(body, _expensive(body))
+
+
+def hoisted_if_little(loop: Node) -> Results | None:
+    """Return the results of a loop with all work on few elements of sequences done before it.
+
+    All lengths are known to fit: those of no step are not compared, and the loop names sequences.
+    """
+    body = AnalysedLoop.at(loop)
+    xs = [(x, rows) for x, rows in body.known.items() if x.type.is_static]
+    known = {x for x, rows in xs if equal_lengths(rows, 0, xs[0][1], 0)}
+    varying = body.varying
+    for y in body.order:
+        has_lengths = isinstance(y.type, TensorType) and y.type.is_static
+        is_made = y.inputs and has_lengths and body.is_early(y)
+        if is_made and known.issuperset(varying & {*y.inputs}):
+            known.add(y)
+    few = {y for y in known.difference(body.xs) if (number_of_elements(y) or 0) <= FEW}
+    return _without(body, few)
+
+
+def _without(body: AnalysedLoop, work: set[Node]) -> Results | None:
+    """The results of a loop with these nodes of its step computed before it, where they can be."""
     if not body.is_plain or body.op.recompute:
         return None
     made: dict[Node, Tensor] = {}
-    expensive = _expensive(body)
     read = [x for node in body.order if node in body.on_carries for x in node.inputs]
 
     def following(y: Node) -> list[Node]:
         rows = tried(body, y) if is_small(body, y) else None
         if rows is None:
-            return [x for x in y.inputs if x in expensive]
+            return [x for x in y.inputs if x in work]
         made[y] = rows
         return []
 
-    reached([x for x in (*read, *body.nexts, *body.rows) if x in expensive], following)
+    reached([x for x in (*read, *body.nexts, *body.rows) if x in work], following)
     if not made:
         return None
     swaps = {y: stand_in(y) for y in made}

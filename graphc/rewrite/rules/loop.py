@@ -8,7 +8,7 @@ from graphc.ir import Constant, Node, Pick, picks
 from graphc.loop.loop import Loop
 from graphc.loop.trace import is_reversed, last_row
 from graphc.rewrite.loops.dependence import Results, result_of
-from graphc.rewrite.loops.hoist import early_rows, hoisted
+from graphc.rewrite.loops.hoist import early_rows, hoisted, hoisted_if_little
 from graphc.rewrite.loops.recurrences import known_carries, linear_carries
 from graphc.rewrite.loops.sink import sums_after, work_after
 from graphc.rewrite.loops.unroll import results_of_no_step, results_of_one_step
@@ -78,6 +78,15 @@ def product_after_loop(node: Node, op: Pick) -> Node | None:
 def product_before_loop(node: Node, op: Pick) -> Node | None:
     """Products, sorts and the like of sequences alone are done for all steps at once, before."""
     return result_of(node, hoisted)
+
+
+@rewrite("specialize", Pick, beside=[Loop], optional=True)
+def work_before_loop(node: Node, op: Pick) -> Node | None:
+    """All work on few elements of sequences alone is done for all steps at once, before.
+
+    That pays where it takes longer to start an operation than to compute some hundred numbers.
+    """
+    return result_of(node, hoisted_if_little)
 
 
 @rewrite("specialize", Pick, beside=[Loop])

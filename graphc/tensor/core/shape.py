@@ -246,6 +246,11 @@ def _known_value(x: Any, depth: int) -> Any:
     return None if any(value is None for value in values) else x.op.perform(*values)
 
 
+def _known(n: Any) -> Any:
+    """Return a length as an integer; a symbol, which JAX exports programs with, stays."""
+    return int(n) if isinstance(n, np.ndarray | np.generic | int) else n
+
+
 def target_shape(static: StaticShape, symbolic: Sequence[Any], least: int = 0) -> tuple[int, ...]:
     """Return the static entries with the values of the symbolic ones filled in.
 
@@ -253,8 +258,8 @@ def target_shape(static: StaticShape, symbolic: Sequence[Any], least: int = 0) -
         ShapeError: One is below the least that there may be.
     """
     values = iter(symbolic)
-    shape = tuple(int(next(values)) if n is None else n for n in static)
-    if shape and min(shape) < least:
+    shape = tuple(_known(next(values)) if n is None else n for n in static)
+    if any(n < least for n in shape):
         raise ShapeError(
             f"{shape} is not a shape: the length {min(shape)} is negative.",
             "Pass lengths of 0 or more.",
@@ -320,7 +325,7 @@ class Reshape(Op):
                 "Pass that length.",
             )
         full = tuple((elements // known if known else 0) if n == -1 else n for n in target)
-        if math.prod(full) != elements or min(full, default=0) < 0:
+        if math.prod(full) != elements or any(n < 0 for n in full):
             raise ShapeError(
                 f"reshape: an array of shape {x_shape} has {elements} elements, which do not fit "
                 f"{target}.",

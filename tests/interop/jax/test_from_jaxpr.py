@@ -262,6 +262,17 @@ def test_a_function_that_needs_a_length_says_so() -> None:
         from_jaxpr(lambda x: x if x[0] > 0 else -x, gt.tensor("x", shape=(2,)))
     with pytest.raises(ArgumentError, match="no symbolic array"):
         from_jaxpr(jnp.sin, 1.0)
+    with pytest.raises(ArgumentError, match="not a function"):
+        from_jaxpr(3, x)
+
+
+def test_what_a_graph_would_lose_is_refused() -> None:
+    def printing(x: Any) -> Any:
+        jax.debug.print("{}", x)
+        return x
+
+    with pytest.raises(UnsupportedOperationError, match=r"graphc\.Print"):
+        from_jaxpr(printing, gt.vector("x"))
 
 
 def test_a_closure_over_a_key_draws_the_numbers_of_jax() -> None:

@@ -260,7 +260,7 @@ def test_the_mode_pads_the_lengths_that_change() -> None:
         np.testing.assert_allclose(f(data, weights), data @ weights)
     # The first length, and a bucket.
     assert f.stats.compiles + f.stats.loads == 2
-    assert [axis[:2] for axis in f._compiled.execute._axes] == [(0, 0)]
+    assert [axis[:2] for axis in f._compiled.execute._padded.axes] == [(0, 0)]
 
 
 def test_an_exact_mode_overrides_what_inputs_ask_for() -> None:
@@ -312,6 +312,18 @@ def test_narrow_dtypes_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     found = f(np.ones(5, np.float32))
     assert [v.dtype.name for v in found] == ["float32", "float32", "int64"]
     assert [v.shape for v in found] == [(5,), (), (5,)]
+
+
+def test_nothing_is_compiled_for_a_length() -> None:
+    compiled: list[str] = []
+    f = graphc.function([x, a], [x * 3, x[1:], a.T @ a, a + 1], mode="JAX")
+    f(np.ones(3), np.ones((3, 2)))
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: compiled.append(event)
+    )
+    for n in (4, 5, 6):
+        f(np.ones(n), np.ones((n, n)))
+    assert not [event for event in compiled if "compile" in event]
 
 
 def test_code_that_jax_traces_gets_the_exact_program() -> None:

@@ -56,7 +56,7 @@ def test_a_device_that_is_not_there_is_refused_with_those_that_are(device: Any) 
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("compile", 1, "compile=1: expected True or False, or None"),
+        ("compile", 1, "compile=1: expected 'auto' or True or False, or None"),
         ("compile", "no", "compile='no'"),
         ("float64", "float32", "float64='float32': expected 'downcast', or None"),
         ("fallback", "jax", "fallback='jax'"),
@@ -197,7 +197,8 @@ x = gt.vector("x")
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     for number in (3, 4):
-        f = graphc.function([x], gt.tanh(x * number) + gt.exp(x), mode="MLX")
+        mode = graphc.Mode("MLX", compile=True)
+        f = graphc.function([x], gt.tanh(x * number) + gt.exp(x), mode=mode)
         np.testing.assert_allclose(f([0.5]), np.tanh([0.5 * number]) + np.exp([0.5]))
 print(os.environ["TMPDIR"])
 print(*[str(w.message) for w in caught if w.category is RuntimeWarning])

@@ -29,6 +29,7 @@ from tests.tracing import _copied
 x, w, h0 = gt.matrix("x"), gt.vector("w"), gt.vector("h0")
 n = gt.lscalar("n")
 Record = tuple[list[tuple[int, ...]], dict[int, Any]]
+COMPILED = Mode("MLX", compile=True)
 STEPS = 70
 """More than two chunks of a loop."""
 
@@ -82,9 +83,9 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
     found: list[list[Any]] = []
     trace = CompiledFunction.trace
 
-    def counted(self: CompiledFunction, *given: Any) -> Any:
+    def counted(self: CompiledFunction, *given: Any, **how: Any) -> Any:
         found.append([*given])
-        return trace(self, *given)
+        return trace(self, *given, **how)
 
     monkeypatch.setattr(CompiledFunction, "trace", counted)
     return found
@@ -191,7 +192,7 @@ def test_100_megabytes_are_an_argument_of_a_small_program(
 ) -> None:
     large = np.ones((2500, 5000))
     gradient = graphc.grad(loss_over(large), w)
-    graphc.function([w], gradient, mode="MLX")(np.zeros(5000))
+    graphc.function([w], gradient, mode=COMPILED)(np.zeros(5000))
     assert exported
     for size, arguments in exported:
         assert size < 10_000
@@ -202,7 +203,7 @@ def test_a_chunk_of_a_loop_takes_what_its_steps_captured_once(
     exported: list[tuple[int, list[int]]],
 ) -> None:
     matrix = np.eye(300)
-    graphc.function([h0], recurrent(matrix), mode="MLX")(np.ones(300))
+    graphc.function([h0], recurrent(matrix), mode=COMPILED)(np.ones(300))
     chunks = [item for item in exported if matrix.nbytes in item[1]]
     assert chunks
     for size, arguments in chunks:

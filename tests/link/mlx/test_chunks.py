@@ -34,9 +34,9 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> Traces:
     found: Traces = []
     trace = CompiledFunction.trace
 
-    def counted(self: CompiledFunction, *given: Any) -> Any:
+    def counted(self: CompiledFunction, *given: Any, **how: Any) -> Any:
         found.append([self.function, *given])
-        return trace(self, *given)
+        return trace(self, *given, **how)
 
     monkeypatch.setattr(CompiledFunction, "trace", counted)
     return found

@@ -47,7 +47,8 @@ s, t = gt.fmatrix("b"), gt.fmatrix("y")
 part = t[::-1, ::2]
 outputs = [s[::-1, ::2].set(part * part), s[::-1, ::2].inc(part * part), part * part]
 outputs.append(graphc.grad(outputs[0].sum(), t))
-by_graphc = graphc.function([s, t], outputs, "MLX", returns="numpy")(b, y)
+mode = graphc.Mode("MLX", compile=True)
+by_graphc = graphc.function([s, t], outputs, mode, returns="numpy")(b, y)
 np.savez({path!r}, by_mlx, *by_graphc)
 """
 

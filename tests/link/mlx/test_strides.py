@@ -21,6 +21,7 @@ from hypothesis import given, settings, strategies as st
 import graphc
 import graphc.tensor as gt
 from graphc.ir import TensorType
+from graphc.link.mlx import replay
 from tests.modes import uncompiled
 
 MODE = uncompiled("MLX")
@@ -213,17 +214,24 @@ def test_so_it_is_in_a_gradient_of_a_write(name: str, calls: Calls, tmp_path: Pa
     assert copies(calls, tmp_path, outputs) == 2 * wanted
 
 
-def test_so_it_is_in_what_mlx_is_given_to_compile(
-    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("mode", "copy"),
+    [(graphc.Mode("MLX", compile=True), "Contiguous"), ("MLX", "Concatenate")],
+    ids=["compiled", "replayed"],
+)
+def test_so_it_is_in_what_mlx_traces(
+    mode: Any, copy: str, calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mx, "compile", lambda function: function)
+    monkeypatch.setattr(replay, "saved", lambda function, arrays: function)
     x, _ = x_and_v()
     y = gt.exp(x[::-1, ::2] * 2)
-    outputs = graphc.function([x], [y, x[:, ::-1].set(y[0, 0]).sum(0)], "MLX")(X)
-    emitted = Emitted.of(tmp_path / "graph.dot", outputs, {})
-    assert "Contiguous" in emitted.makers.values()
-    backwards = [array for array, steps in emitted.readers.items() if "Contiguous" in steps]
-    assert all(emitted.readers[array] == ["Contiguous"] for array in backwards)
+    outputs = graphc.function([x], [y, x[:, ::-1].set(y[0, 0]).sum(0)], mode)(X)
+    named = {f"backwards{i}": part for i, part in enumerate(calls.backwards)}
+    emitted = Emitted.of(tmp_path / "graph.dot", outputs, named)
+    assert named
+    # An empty part is joined to it, which makes a copy.
+    assert all({*emitted.readers[name]} - {"Slice"} == {copy} for name in named)
 
 
 # The numbers.

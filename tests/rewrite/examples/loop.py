@@ -70,6 +70,10 @@ stopped = build(
     [x],
     LoopStep([state], [row], [doubled + row], [doubled + row], gt.all(row > 0)),
 )
+scaled = build(
+    PLAIN, rows, None, [w], [x[:, 0]], LoopStep([state], [number], [state * gt.exp(number)], [])
+)[0]
+scales = LoopStep([state], [number], [state * number], [])
 one: Any = {"init": [w], "carries": [state]}
 
 EXAMPLES: dict[str, list[Example]] = {
@@ -102,6 +106,9 @@ EXAMPLES: dict[str, list[Example]] = {
             over(x, [doubled], [state @ weights], [w], [state])[1],
             over(x, [doubled], [state], [w], [state])[1] @ weights,
         ),
+    ],
+    "work_before_loop": [
+        (scaled, build(PLAIN, rows, None, [w], [gt.exp(x[:, 0])], scales)[0]),
     ],
     "loop_of_known_carries": [(last, shifted[-1])],
     "linear_recurrence": [
@@ -142,6 +149,10 @@ LEFT_ALONE: dict[str, list[Node]] = {
         over(x, [doubled + gt.cumsum(row)], like=replace(PLAIN, recompute=True), **one)[0],
     ],
     "product_after_loop": [faded[1]],
+    "work_before_loop": [
+        net(x, gt.exp(row))[1],
+        over(x, [state * row[0]], like=replace(PLAIN, recompute=True), **one)[0],
+    ],
     "loop_of_known_carries": [faded[0], powers(n)[0]],
     "linear_recurrence": [over(x, [gt.tanh(state) + row], [], [w], [state])[0]],
     "last_row_of_loop": [

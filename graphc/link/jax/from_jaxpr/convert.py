@@ -61,6 +61,8 @@ def converted(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> 
     given = [_symbolic(leaves[i]) for i in places]
     if isinstance(function, ClosedJaxpr):
         return _of_program(function, given)
+    if not callable(function):
+        raise ArgumentError(f"from_jaxpr: {function!r} is not a function.", "Give a JAX function.")
 
     def flat(*arrays: Any) -> Any:
         filled = list(leaves)
@@ -234,6 +236,12 @@ def _needed(program: Jaxpr) -> list[JaxprEqn]:
 
 def _by_jax(eqn: JaxprEqn, operands: Sequence[Tensor]) -> list[Tensor]:
     """The results of an equation that stays JAX's."""
+    if eqn.effects:
+        raise UnsupportedOperationError(
+            f"from_jaxpr: {eqn.primitive.name} does something beside computing its results, as "
+            "printing, and a graph would lose it.",
+            "Leave it out, and use graphc.Print or graphc.wrap_py; or wrap_jax keeps the function.",
+        )
     if any(isinstance(n, SYMBOLIC) for n in jax.tree.leaves(dict(eqn.params))):
         raise UnsupportedOperationError(
             f"from_jaxpr: {eqn.primitive.name} is left to JAX, and its parameters depend on "

@@ -23,13 +23,15 @@ import numpy as np
 from jax.extend import source_info_util
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, primitives
 
-from graphc.errors import HandlerError
+from graphc.errors import HandlerError, ImplicitArrayError
 from graphc.implicit.array import OPENING, ImplicitArray
+from graphc.implicit.dispatch import by_default
 from graphc.implicit.policy import materialized, policy_of
-from graphc.implicit.registry import default_classes, generation, handlers_for
+from graphc.implicit.registry import generation, handlers_for
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.link.jax.explicit import explicit_mesh, resharded, spec_of
 from graphc.link.jax.implicit import automatic
+from graphc.link.jax.implicit.nested import dispatched_again
 from graphc.link.jax.varying import vary, varying_axes
 from graphc.site import mark_own, user_line
 
@@ -266,25 +268,45 @@ def _array(variable: Any, x: Any) -> Any:
 
 def _handled(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     """Return the result of a handler, or of the operands' classes; else NotImplemented."""
+    place = partial(where_of, eqn)
+    for handler in handlers_for(eqn.primitive, operands, place):
+        name = f"{handler.__module__}.{handler.__qualname__}"
+        found = _called(name, handler, eqn, operands)
+        if found is not NotImplemented:
+            return found
+    if eqn.primitive.name in RULES:
+        return NotImplemented  # classes are consulted for what is in it
+
+    def call(cls: type[ImplicitArray]) -> Any:
+        name = f"{cls.__module__}.{cls.__qualname__}.default_handler"
+        return _called(name, partial(cls.default_handler, eqn.primitive), eqn, operands)
+
+    return by_default(eqn.primitive, operands, call, place)
+
+
+def _called(name: str, handler: Callable[..., Any], eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
+    """Return the checked results of a handler, which messages call by a name."""
     several = eqn.primitive.multiple_results
     avals = [x.aval for x in eqn.outvars]
-    for name, handler in _candidates(eqn, operands):
 
-        def call(*operands: Any, handler: Any = handler) -> Any:
-            y = handler(*operands, **eqn.params)
-            return y if several or y is NotImplemented else [y]
-
+    def call(*operands: Any) -> Any:
         try:
-            with _running(name, eqn, operands) as is_new:
-                found = automatic.handled(call, operands, avals) if is_new else NotImplemented
-        except Exception as error:
-            note = f"{name} handles {eqn.primitive}, at {where_of(eqn)}."
-            if note not in getattr(error, "__notes__", ()):
-                error.add_note(note)
+            y = handler(*operands, **eqn.params)
+        except ImplicitArrayError:
             raise
-        if found is not NotImplemented:
-            return checked(eqn, found, name)
-    return NotImplemented
+        except TypeError as error:
+            y = dispatched_again(partial(handler, **eqn.params), operands, error)
+        return y if several or y is NotImplemented else [y]
+
+    try:
+        with _running(name, eqn, operands) as is_new:
+            found = automatic.handled(call, operands, avals) if is_new else NotImplemented
+    except Exception as error:
+        note = f"{name} handles {eqn.primitive}, at {where_of(eqn)}."
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+        raise
+    return found if found is NotImplemented else checked(eqn, found, name)
 
 
 DEPTH = 50
@@ -314,20 +336,6 @@ def _running(name: str, eqn: JaxprEqn, operands: Sequence[Any]) -> Iterator[bool
         yield is_new
     finally:
         _state.handlers.pop()
-
-
-Candidate = tuple[str, Callable[..., Any]]
-"""A handler and what messages call it."""
-
-
-def _candidates(eqn: JaxprEqn, operands: Sequence[Any]) -> Iterator[Candidate]:
-    for handler in handlers_for(eqn.primitive, operands):
-        yield f"{handler.__module__}.{handler.__qualname__}", handler
-    if eqn.primitive.name in RULES:
-        return  # classes are consulted for what is in it
-    for cls in default_classes(operands):
-        name = f"{cls.__module__}.{cls.__qualname__}.default_handler"
-        yield name, partial(cls.default_handler, eqn.primitive)
 
 
 def checked(eqn: JaxprEqn, found: Any, name: str) -> list[Any]:

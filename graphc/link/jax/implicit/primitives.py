@@ -128,10 +128,13 @@ def _public() -> Mapping[str, Primitive]:
 @cache
 def _table() -> Mapping[str, Primitive]:
     found = dict(_public())
-    for name, function in SHOWN.items():
-        (equation,) = jax.make_jaxpr(function)(jax.core.ShapedArray((1,), jnp.float32)).eqns
-        found.setdefault(name, equation.primitive)
-        found.setdefault(equation.primitive.name, equation.primitive)
+    one = jax.core.ShapedArray((1,), jnp.float32)
+    # Within the user's explicit mesh, JAX would ask how a product of groups is to be divided.
+    with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())):
+        for name, function in SHOWN.items():
+            (equation,) = jax.make_jaxpr(function)(one).eqns
+            found.setdefault(name, equation.primitive)
+            found.setdefault(equation.primitive.name, equation.primitive)
     # Modules call it by both names, in this version or that.
     found.setdefault("pjit", found["jit"])
     found.setdefault("checkpoint", found["remat"])

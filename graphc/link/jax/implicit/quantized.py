@@ -28,10 +28,10 @@ BLOCK = 2**18
 """The elements of a block: 1 MB of float32, half of the cache of a core and a tenth of a large
 matrix."""
 
-FEW = {("affine", 4): 4}
+FEW = {("affine", 4): 4, ("affine", 8): 2}
 """So many rows of x, where words are of w's rows, are multiplied in registers; else one alone.
 
-Each decodes the codes again, which is slow where decoding is expensive or words are long.
+Each decodes the codes again, which is slow where decoding is expensive.
 """
 
 TERMS = 16

@@ -11,9 +11,9 @@ import jax
 from jax.extend.core import ClosedJaxpr
 
 from graphc.implicit.array import is_implicit
+from graphc.implicit.dispatch import dispatch
 from graphc.implicit.functions import implicit
 from graphc.implicit.policy import materialized, whole
-from graphc.implicit.registry import dispatch
 from graphc.implicit.straight_through import StraightThrough, operands_through
 from graphc.link.jax.implicit.applied import Derived, apply
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, spread, unflatten

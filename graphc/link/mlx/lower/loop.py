@@ -23,21 +23,27 @@ from graphc.link.mlx.arrays import (
     LIMIT,
     NotTraceableError,
     bounded,
+    contiguous,
     current,
     device_array,
     dtype_of,
+    end_of_kernel,
     host_array,
     host_places,
     key_of,
 )
 from graphc.link.mlx.backend import backend, held_program
 from graphc.link.mlx.segments import DRIVERS, CompiledFunction, Segments, constants_of, size_of
+from graphc.link.program import Program
 from graphc.loop.build import ENDLESS
 from graphc.loop.loop import Loop
 from graphc.loop.step import LoopInputs
 
 CHUNK = 32
-"""The number of steps compiled as one where ``unroll`` does not say it."""
+"""The number of steps traced as one where ``unroll`` does not say it.
+
+A step takes as long in chunks of 8 to 128, and larger ones take longer to trace.
+"""
 
 FEW = 4
 """The number of lengths of last chunks that are compiled as such. Further ones are put together of
@@ -85,11 +91,18 @@ class _Step:
         apart: Whether nothing is fused with what is in the next step.
     """
 
-    def __init__(self, op: Loop, consts: Sequence[Any], *, apart: bool = False) -> None:
+    def __init__(
+        self,
+        op: Loop,
+        consts: Sequence[Any],
+        program: Program | None = None,
+        *,
+        apart: bool = False,
+    ) -> None:
         self.op = op
         self.consts = consts
         self.apart = apart
-        program = held_program(op.step, host_places(consts, op.carries + op.sequences))
+        program = program or step_program(op, consts)
         self.size = len(program.steps)
         self.trace = naming_step(op.title, program.trace)
 
@@ -100,8 +113,13 @@ class _Step:
         found = [device_array(y) for y in self.trace(*carry, *elements, *self.consts)]
         self.op.check_carry(carry, found)
         if self.apart:
-            found = [mx.contiguous(y) if i < len(carry) else y for i, y in enumerate(found)]
+            found = [end_of_kernel(y) if i < len(carry) else y for i, y in enumerate(found)]
         return found
+
+
+def step_program(op: Loop, consts: Sequence[Any]) -> Program:
+    """A step as a program, given which of its constants are on the host."""
+    return held_program(op.step, host_places(consts, op.carries + op.sequences))
 
 
 def _written_out(step: _Step, given: LoopInputs[Any], n: int, done: int) -> tuple[Any, ...]:
@@ -144,7 +162,7 @@ def _elements(x: Any, n: int) -> list[Any]:
         return []
     shape = x.shape[1:]
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    flat = mx.reshape(mx.contiguous(x), (-1,))
+    flat = mx.reshape(contiguous(x), (-1,))
     return [mx.as_strided(flat, shape, strides, i * math.prod(shape)) for i in range(n)]
 
 
@@ -219,6 +237,7 @@ class Driven:
 
     Attributes:
         functions: Compiled chunks, by how many steps they have and what they know.
+        programs: A step, by which of its constants are on the host.
         tails: The lengths of last chunks there were.
         most: How many steps a chunk may have.
         longest: How many it may have for some shapes; 0 where steps are run one by one.
@@ -228,6 +247,7 @@ class Driven:
         self.op = op
         self.options = options
         self.functions: OrderedDict[Any, CompiledFunction] = OrderedDict()
+        self.programs: dict[tuple[int, ...], Program] = {}
         self.bodies: dict[tuple[int, ...], Segments] = {}
         self.tails: set[int] = set()
         self.longest: OrderedDict[Any, int] = OrderedDict()
@@ -290,7 +310,10 @@ class Driven:
         consts = [next(left) if x is None else x for x in fixed]
         # What MLX fuses across steps has kernels of its own for each length.
         is_last = size < self.most and mx.default_device().type == mx.cpu
-        step = _Step(op, consts, apart=is_last)
+        places = host_places(consts)
+        if places not in self.programs:
+            self.programs[places] = step_program(op, consts)
+        step = _Step(op, consts, self.programs[places], apart=is_last)
         given = LoopInputs(None, None, init, xs, consts)
         if op.stops:
             return _masked(step, given, size, None)

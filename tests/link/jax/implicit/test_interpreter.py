@@ -15,9 +15,11 @@ from jax import lax
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, ImplicitArrayError, MaterializeError
 from graphc.implicit import (
+    Diagonal,
     ImplicitArray,
     is_implicit,
     materializations,
+    materialize_nested,
     materializing,
 )
 from graphc.implicit.functions import implicit, materialize_handler, use_implicit
@@ -292,6 +294,64 @@ def test_a_handler_of_calls_goes_before_what_is_in_them() -> None:
     with handled("jit", call):
         found = implicit(lambda x, w: (special(x, w), jax.jit(jnp.dot)(x, w)))(X, W)
     assert_like(found, (X + 100, X @ W.materialize()))
+
+
+@dataclass(frozen=True, repr=False)
+class Times(ImplicitArray):
+    """An array, perhaps implicit, times a number."""
+
+    of: Any
+    factor: Any
+
+    def materialize(self) -> Any:
+        return self.of * self.factor
+
+
+def test_a_handler_reaches_those_of_implicit_fields() -> None:
+    def direct(x: jax.Array, w: Times, **parameters: Any) -> Any:
+        return lax.dot_general(x, w.of, **parameters) * w.factor
+
+    def wrapped(x: jax.Array, w: Times, **parameters: Any) -> Any:
+        return implicit(lax.dot_general)(x, w.of, **parameters) * w.factor
+
+    def bound(x: jax.Array, w: Times, **parameters: Any) -> Any:
+        return lax.dot_general_p.bind(x, w.of, **parameters) * w.factor
+
+    run = implicit(jnp.dot, materialize="error")
+    nested = Times(Times(W, jnp.float32(3)), jnp.float32(2))
+    for handler in (direct, wrapped, bound):
+        with handled("dot_general", handler), hits() as found:
+            assert_like(run(X, nested), X @ W.materialize() * 6)
+            assert "dot_general" in found
+            slope = jax.grad(lambda f, run=run: run(X, Times(W, f)).sum())(jnp.float32(2))
+            assert_like(slope, (X @ W.materialize()).sum())
+
+
+def test_a_result_of_implicit_fields_keeps_its_structure() -> None:
+    def negated(x: Times, **parameters: Any) -> Any:
+        return Times(lax.neg(x.of), x.factor)
+
+    with handled("neg", negated):
+        x = Times(Diagonal(jnp.ones(4)), jnp.float32(2))
+        found = implicit(jnp.negative, materialize="error")(x)
+    assert isinstance(found, Times)
+    assert isinstance(found.of, Diagonal)
+    assert_like(materialize_nested(found, full=True), -2 * jnp.eye(4))
+
+
+def test_an_error_of_a_handler_of_implicit_fields_is_its_own() -> None:
+    def wrong(x: Times, **parameters: Any) -> Any:
+        return lax.sin(x.of, "more", "and", "more")
+
+    def sine(x: Times, **parameters: Any) -> Any:
+        return lax.sin(x.of, **parameters)
+
+    run = implicit(jnp.sin, materialize="error")
+    with handled("sin", wrong), pytest.raises(TypeError, match="positional") as error:
+        run(Times(W, jnp.float32(2)))
+    assert any("wrong handles sin" in note for note in error.value.__notes__)
+    with handled("sin", sine), pytest.raises(MaterializeError, match=r"^Scaled.* for sin"):
+        run(Times(W, jnp.float32(2)))
 
 
 def test_handlers_may_make_their_operands_whole() -> None:

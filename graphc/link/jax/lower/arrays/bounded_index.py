@@ -1,10 +1,9 @@
-"""Indexing with unknown lengths: slices shift buffers, updates use masks."""
+"""Indexing with unknown lengths: slices shift buffers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -14,18 +13,13 @@ from jax import lax
 from graphc.ir import Node
 from graphc.link.jax.bounded import (
     Lowering,
-    Ragged,
-    agree,
     aligned,
-    arrays,
     at_least,
     inner,
     outside,
     ragged,
     refused,
     rule,
-    unequal,
-    within,
 )
 from graphc.link.jax.counts import (
     Count,
@@ -39,9 +33,8 @@ from graphc.link.jax.counts import (
     plain,
     plus,
     settled,
-    times,
 )
-from graphc.tensor.arrays.index import EVERYTHING, HOLE, Entry, Hole, Index, IndexUpdate, Range
+from graphc.tensor.arrays.index import EVERYTHING, HOLE, Entry, Hole, Index, Range
 
 NOTHING = np.asarray(0, np.int64)
 
@@ -115,9 +108,6 @@ def parts_of(node: Node, entries: Sequence[Entry], symbolic: Sequence[Any]) -> l
     return found
 
 
-# Reading.
-
-
 @rule(Index)
 def part_of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
     """Slice along the axes of unknown lengths first, then index as usual."""
@@ -132,21 +122,19 @@ def part_of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any
             entries.append(part.static_entry)
         elif isinstance(part.entry, slice):
             if not part.is_all:
-                buffer, lengths[axis] = _sliced(buffer, lengths[axis], axis, part.entry)
+                buffer, lengths[axis] = sliced(buffer, lengths[axis], axis, part.entry)
             entries.append(EVERYTHING)
         else:
-            start = _place(node, part.entry, lengths[axis])
+            start = place_of(node, part.entry, lengths[axis])
             buffer, lengths[axis] = lax.dynamic_slice_in_dim(buffer, start, 1, axis), 1
             entries.append(0)
-    places, shape = _index_arrays(node, parts, lengths, [*node.inputs[1:]], symbolic)
+    places, shape = index_arrays(node, parts, lengths, [*node.inputs[1:]], symbolic)
     found = [jnp.clip(i, 0, jnp.maximum(as_count(n).value - 1, 0)) for i, n in places]
     read = Index(tuple(entries))
-    return ragged(lowering(read, buffer, *found), _shape_of(read, buffer, lengths, shape))
+    return ragged(lowering(read, buffer, *found), shape_of(read, buffer, lengths, shape))
 
 
-def _shape_of(
-    op: Index, buffer: Any, lengths: Sequence[Any], shape: Sequence[Any]
-) -> Sequence[Any]:
+def shape_of(op: Index, buffer: Any, lengths: Sequence[Any], shape: Sequence[Any]) -> Sequence[Any]:
     """The shape of a part, whose ragged axes are read as they are."""
     found: list[Any] = []
     axis = 0
@@ -165,7 +153,7 @@ def _shape_of(
     return found
 
 
-def _index_arrays(
+def index_arrays(
     node: Node,
     parts: Sequence[Part],
     lengths: Sequence[Any],
@@ -178,7 +166,7 @@ def _index_arrays(
         return [], []
     given = [part.entry for part in used]
     of = [known[part.symbolic] for part in used]  # type: ignore[index]
-    found, shape = aligned(node, [_as_array(i) for i in given], of)
+    found, shape = aligned(node, [as_array(i) for i in given], of)
     pairs = []
     for part, i in zip(used, found, strict=True):
         n = lengths[part.axis]  # type: ignore[index]
@@ -188,11 +176,11 @@ def _index_arrays(
     return pairs, shape
 
 
-def _as_array(i: Any) -> Any:
+def as_array(i: Any) -> Any:
     return jnp.asarray(i.value) if isinstance(i, Count) else i
 
 
-def _place(node: Node, i: int, n: Any) -> Any:
+def place_of(node: Node, i: int, n: Any) -> Any:
     """Return an element's index from the start, checked against the length."""
     at_least(n, i + 1 if i >= 0 else -i, outside(node, i))
     return as_count(i if i >= 0 else plus(n, np.asarray(i, np.int64))).value
@@ -243,7 +231,7 @@ def _backwards(entry: slice, n: Any) -> tuple[Any, Any]:
     return start, every(most(minus(start, stop), NOTHING), step)
 
 
-def _span(entry: slice, n: Any) -> tuple[Any, Any, int]:
+def span_of(entry: slice, n: Any) -> tuple[Any, Any, int]:
     """The first place of a slice, how many it has, and the step from one to the next."""
     step = 1 if entry.step is None else int(entry.step)
     if step < 0:
@@ -255,9 +243,9 @@ def _span(entry: slice, n: Any) -> tuple[Any, Any, int]:
     return start, every(count, step), step
 
 
-def _sliced(buffer: Any, n: Any, axis: int, entry: slice) -> tuple[Any, Any]:
+def sliced(buffer: Any, n: Any, axis: int, entry: slice) -> tuple[Any, Any]:
     """Slice a buffer; return the new buffer and its count."""
-    start, count, step = _span(entry, n)
+    start, count, step = span_of(entry, n)
     if (entry.start, entry.stop, step) == (None, None, -1):
         first = minus(np.asarray(buffer.shape[axis], np.int64), n)
         return shifted(lax.rev(buffer, (axis,)), first, settled(as_count(n)), axis), n
@@ -285,209 +273,3 @@ def shifted(buffer: Any, start: Any, count: Any, axis: int) -> Any:
         sides = [(0, n if i == axis else 0, 0) for i in range(buffer.ndim)]
         buffer = lax.pad(buffer, np.zeros((), buffer.dtype), sides)
     return lax.dynamic_slice_in_dim(buffer, start.value, n, axis)
-
-
-# Writing.
-
-
-@rule(IndexUpdate)
-def update_of_ragged(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
-    """Update along axes of unknown lengths by masks; by index arrays, scatter."""
-    op: Any = node.op
-    x, value, *symbolic = values
-    parts = parts_of(node, op.entries, symbolic)
-    if not any(isinstance(v, Ragged) for v in values) and all(part.is_static for part in parts):
-        return lowering(op, *arrays(node, values))
-    value = _as_array(value)
-    if any(part.is_array for part in parts):
-        buffer = _scattered(node, lowering, x, value, parts, symbolic)
-    else:
-        single = [n == 1 for n in node.inputs[1].type.shape]
-        buffer = _masked(node, x, value, parts, single, accumulate=op.accumulate)
-    return ragged(buffer, x.shape)
-
-
-def _masked(
-    node: Node,
-    x: Any,
-    value: Any,
-    parts: Sequence[Part],
-    single: Sequence[bool],
-    *,
-    accumulate: bool,
-) -> Any:
-    """The buffer of an array updated where an index without arrays says so.
-
-    Args:
-        node: The update, for messages.
-        x: The array.
-        value: What goes there.
-        parts: The index.
-        single: For each axis of the value whether it is repeated.
-        accumulate: Whether the value is added.
-    """
-    buffer = inner(x)
-    given = _Value.of(value, single, sum(not isinstance(part.entry, int) for part in parts))
-    mask: Any = np.True_
-    own = 0
-    for part in parts:
-        axis, entry = part.axis, part.entry
-        if axis is None:
-            given.remove(node, own)
-            continue
-        n = x.shape[axis]
-        if isinstance(entry, int):
-            places = lax.broadcasted_iota(np.int64, buffer.shape, axis)
-            mask = mask & (places == _place(node, entry, n))
-            given.insert(own)
-        elif not part.is_all or isinstance(n, Count):
-            span = _span(entry, n)
-            mask = mask & _chosen(buffer.shape, axis, span)
-            given.spread(node, own, buffer.shape[axis], span)
-        own += 1
-    value = given.buffer
-    if accumulate:
-        value = buffer | value if buffer.dtype == bool else buffer + value
-    return jnp.where(mask, value, buffer)
-
-
-def _chosen(shape: Sequence[int], axis: int, span: tuple[Any, Any, int]) -> Any:
-    """Which elements along an axis a slice has."""
-    start, count, step = span
-    size = abs(step)
-    ahead = lax.broadcasted_iota(np.int64, shape, axis) - as_count(start).value
-    ahead = ahead if step > 0 else -ahead
-    found = (ahead >= 0) & (ahead < as_count(times(count, size)).value)
-    return found if size == 1 else found & (ahead % size == 0)
-
-
-@dataclass
-class _Value:
-    """The value of an update, as its axes become those of the array.
-
-    Attributes:
-        buffer: Its elements.
-        lengths: The length of each axis.
-        single: For each axis whether it is repeated.
-    """
-
-    buffer: Any
-    lengths: list[Any]
-    single: list[bool]
-
-    @classmethod
-    def of(cls, value: Any, single: Sequence[bool], ndim: int) -> _Value:
-        """The value with so many axes."""
-        new = ndim - value.ndim
-        buffer = jnp.asarray(inner(value))
-        return cls(
-            lax.expand_dims(buffer, range(new)),
-            [1] * new + list(value.shape),
-            [True] * new + list(single),
-        )
-
-    def remove(self, node: Node, axis: int) -> None:
-        """Take away a new axis of the part, which has the length 1."""
-        agree(self.lengths.pop(axis), 1, unequal(node))
-        self.single.pop(axis)
-        self.buffer = lax.index_in_dim(self.buffer, 0, axis, keepdims=False)
-
-    def insert(self, axis: int) -> None:
-        """Add an axis that the part does not have."""
-        self.lengths.insert(axis, 1)
-        self.single.insert(axis, True)
-        self.buffer = lax.expand_dims(self.buffer, (axis,))
-
-    def spread(self, node: Node, axis: int, n: int, span: tuple[Any, Any, int]) -> None:
-        """Put the elements of a slice at their places in a longer axis."""
-        if self.single[axis]:
-            return
-        start, count, step = span
-        agree(count, self.lengths[axis], unequal(node))
-        size = self.buffer.shape[axis]
-        if not size or (is_known(start) and int(start) == 0 and step == 1):
-            self.buffer = _of_length(self.buffer, n, axis)
-            return
-        places = (lax.iota(np.int64, n) - as_count(start).value) // step
-        self.buffer = jnp.take(self.buffer, jnp.clip(places, 0, size - 1), axis, mode="clip")
-
-
-def _of_length(buffer: Any, n: int, axis: int) -> Any:
-    """Cut a buffer, or pad it with zeros."""
-    sides = [(0, n - buffer.shape[axis] if i == axis else 0, 0) for i in range(buffer.ndim)]
-    return lax.pad(buffer, np.zeros((), buffer.dtype), sides)
-
-
-def _as_index_array(node: Node, part: Part, lengths: Sequence[Any]) -> Part:
-    """An integer that indexes a ragged axis, as an array without axes."""
-    if part.axis is None or not isinstance(part.entry, int) or is_known(lengths[part.axis]):
-        return part
-    return Part(jnp.asarray(_place(node, part.entry, lengths[part.axis])), part.axis, 0)
-
-
-def _is_moving(lengths: Sequence[Any], part: Part) -> bool:
-    """Whether it is a slice whose place or length is not known."""
-    if not isinstance(part.entry, slice) or part.is_all or part.axis is None:
-        return False
-    return not (part.is_static and is_known(lengths[part.axis]))
-
-
-def _within_slices(
-    node: Node,
-    lowering: Lowering,
-    x: Any,
-    value: Any,
-    parts: Sequence[Part],
-    symbolic: Sequence[Any],
-) -> Any:
-    """Scatter to a part that slices give, and put it back."""
-    buffer, lengths = inner(x), list(x.shape)
-    whole, back = [], []
-    for part in parts:
-        axis = part.axis
-        moving = _is_moving(x.shape, part)
-        if moving and axis is not None:
-            buffer, lengths[axis] = _sliced(buffer, lengths[axis], axis, part.entry)
-        whole.append(Part(slice(None), axis) if moving else part)
-        if axis is not None:
-            back.append(part if moving else Part(slice(None), axis))
-    inside = ragged(buffer, lengths)
-    changed = ragged(_scattered(node, lowering, inside, value, whole, symbolic), inside.shape)
-    return _masked(node, x, changed, back, [False] * x.ndim, accumulate=False)
-
-
-def _scattered(
-    node: Node,
-    lowering: Lowering,
-    x: Any,
-    value: Any,
-    parts: Sequence[Part],
-    symbolic: Sequence[Any],
-) -> Any:
-    """Scatter to indices; those that are not used are out of bounds, which JAX drops."""
-    op: Any = node.op
-    parts = [_as_index_array(node, part, x.shape) for part in parts]
-    if any(map(partial(_is_moving, x.shape), parts)):
-        return _within_slices(node, lowering, x, value, parts, symbolic)
-    pairs, shape = _index_arrays(node, parts, x.shape, [*node.inputs[2:]], symbolic)
-    buffer = inner(x)
-    read = Index(tuple(part.static_entry for part in parts))
-    full = np.broadcast_shapes(*[i.shape for i, _ in pairs])
-    target = _shape_of(read, buffer, x.shape, shape)
-    lengths = _shape_of(read, buffer, buffer.shape, full)
-    written = inner(value)
-    for axis in range(value.ndim):
-        place = axis - value.ndim + len(target)
-        if node.inputs[1].type.shape[axis] != 1:
-            agree(target[place], value.shape[axis], unequal(node))
-            written = _of_length(written, lengths[place], axis)
-    axes = [part.axis for part in parts if part.is_array]
-    found = []
-    for (i, n), own in zip(pairs, axes, strict=True):
-        used = (i >= 0) & (i < as_count(n).value)
-        for axis, m in enumerate(shape):
-            behind = axis - len(shape) + i.ndim
-            if isinstance(m, Count) and behind >= 0 and i.shape[behind] == full[axis]:
-                used = used & within(i.shape, behind, m)
-        found.append(jnp.where(used, i, buffer.shape[own]))
-    return lowering(IndexUpdate(read.entries, op.accumulate), buffer, written, *found)

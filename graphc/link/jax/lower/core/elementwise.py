@@ -48,7 +48,7 @@ def fitted(*xs: Any) -> tuple[Any, ...]:
     shapes = {x.shape for x in xs if x.shape}
     if len(shapes) < 2:
         return xs
-    shape = np.broadcast_shapes(*shapes)
+    shape = lax.broadcast_shapes(*shapes)
     return tuple(
         x
         if x.shape == shape or not x.shape
@@ -309,7 +309,7 @@ def cast(op: Cast, x: Any) -> Any:
 @backend.lower(Where)
 def where(op: Where, condition: Any, a: Any, b: Any) -> Any:
     """A selection; a scalar condition chooses between whole arrays."""
-    shape = np.broadcast_shapes(condition.shape, a.shape, b.shape)
+    shape = lax.broadcast_shapes(condition.shape, a.shape, b.shape)
     a, b = (x if x.shape == shape else jnp.broadcast_to(x, shape) for x in (a, b))
     if condition.shape not in {(), shape}:
         condition = jnp.broadcast_to(condition, shape)

@@ -19,7 +19,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from graphc.link.mlx.arrays import device_array
+from graphc.link.mlx.arrays import contiguous, device_array
 from graphc.link.mlx.backend import backend
 from graphc.tensor.arrays.index import Index, IndexUpdate, Nonzero, selection
 
@@ -84,7 +84,7 @@ def part_of(x: Any, box: Box) -> Any:
     if is_whole(x, box):
         return x
     part = x[tuple(map(as_slice, box))]
-    return part if all(places.step > 0 for places in box) else mx.contiguous(part)
+    return part if all(places.step > 0 for places in box) else contiguous(part)
 
 
 def with_part(x: Any, box: Box, value: Any) -> Any:

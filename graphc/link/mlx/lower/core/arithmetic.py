@@ -9,7 +9,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from graphc.link.mlx.arrays import from_numpy
+from graphc.link.mlx.arrays import end_of_kernel, from_numpy
 from graphc.link.mlx.lower.core.elementwise import (
     SIGNED,
     UNSIGNED,
@@ -164,7 +164,7 @@ def _modulo(a: Any, b: Any) -> Any:
     """
     size = a.dtype.size
     largest = from_numpy(np.array(2 ** (8 * size) - 1, f"u{size}"))
-    return mx.contiguous(mx.remainder(a, mx.where(mx.equal(b, 0), largest, b)))
+    return end_of_kernel(mx.remainder(a, mx.where(mx.equal(b, 0), largest, b)))
 
 
 def lcm(a: Any, b: Any) -> Any:

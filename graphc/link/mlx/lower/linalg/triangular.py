@@ -6,6 +6,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from graphc.link.mlx.arrays import contiguous
 from graphc.link.mlx.backend import backend
 from graphc.tensor.linalg.triangular import SolveTriangular
 
@@ -25,6 +26,6 @@ def solve_triangular(op: SolveTriangular, a: Any, b: Any) -> Any:
         changed = mx.logical_and(changed, mx.equal(a, 0))
     a = mx.where(changed, fixed, a)
     if op.transposed:
-        a = mx.contiguous(mx.swapaxes(a, -1, -2))
+        a = contiguous(mx.swapaxes(a, -1, -2))
     upper = op.lower == op.transposed
     return mx.linalg.solve_triangular(a, b, upper=upper, stream=mx.cpu)

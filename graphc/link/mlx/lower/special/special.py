@@ -16,7 +16,7 @@ import numpy as np
 
 from graphc.ir import Graph, Node, Op, TensorType
 from graphc.link.legalize import inline
-from graphc.link.mlx.arrays import device_array
+from graphc.link.mlx.arrays import device_array, end_of_kernel
 from graphc.link.mlx.backend import backend
 from graphc.link.mlx.lower.arrays.reduce import in_wide_floats
 from graphc.link.mlx.lower.core.elementwise import in_float32
@@ -104,7 +104,7 @@ class _Run:
             shape = np.broadcast_shapes(*[x.shape for x in operands])
             operands = [self._repeated(i, shape) for i in step.operands]
         y = step.compute(*operands)
-        return mx.contiguous(y) if isinstance(y, mx.array) else y
+        return end_of_kernel(y) if isinstance(y, mx.array) else y
 
     def _repeated(self, place: int, shape: tuple[int, ...]) -> Any:
         """A value in another shape, without a copy.

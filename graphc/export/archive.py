@@ -1,0 +1,66 @@
+"""A zip of uncompressed parts, which ``runtime.py`` reads where they lie in the file."""
+
+from __future__ import annotations
+
+import os
+import struct
+import zipfile
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from graphc.export.runtime import LOCAL
+
+Chunks = Iterable[bytes | memoryview]
+
+ALIGNED = 64
+"""Parts begin at a multiple of so many bytes, so that arrays in them can be used as they lie."""
+
+PADDING = 0xD935
+"""The tag of what follows a name and only fills up, as for Android's packages."""
+
+START = (1980, 1, 1, 0, 0, 0)
+"""The date of every part, so that equal contents are equal files."""
+
+
+class Writer:
+    """A zip that is written part by part, and replaces a file when it is whole.
+
+    Attributes:
+        sums: The size and checksum of each part.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path)
+        self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+        self._zip = zipfile.ZipFile(self._temporary, "w")
+        self._at = 0
+        self.sums: dict[str, dict[str, Any]] = {}
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: Any, *error: object) -> None:
+        self._zip.close()
+        if kind is None:
+            self._temporary.replace(self._path)
+        else:
+            self._temporary.unlink()
+
+    def add(self, name: str, chunks: Chunks, size: int) -> None:
+        """Write a part of so many bytes."""
+        info = zipfile.ZipInfo(name, START)
+        info.file_size = size
+        # Python writes 20 bytes behind ours for a part that may be above 2 GB.
+        more = 20 if size * 1.05 > zipfile.ZIP64_LIMIT else 0
+        header = LOCAL.size + len(name) + 4 + more
+        fill = -(self._at + header) % ALIGNED
+        info.extra = struct.pack("<HH", PADDING, fill) + bytes(fill)
+        digest = sha256()
+        with self._zip.open(info, "w") as file:
+            for chunk in chunks:
+                file.write(chunk)
+                digest.update(chunk)
+        self._at += header + fill + size
+        self.sums[name] = {"bytes": size, "sha256": digest.hexdigest()}

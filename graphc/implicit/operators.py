@@ -1,0 +1,241 @@
+"""The operators and methods of implicit arrays, outside of implicit functions too.
+
+Arithmetic, products, indices and casts go by the policy where the structure is lost. All others
+keep the structure or have a result of each slice, such as a sum; they make nothing whole.
+"""
+
+from __future__ import annotations
+
+import numbers
+import sys
+import warnings
+from collections.abc import Callable
+from copy import copy
+from types import MethodType
+from typing import Any
+
+import numpy as np
+
+from graphc.errors import IdentityWarning, ImplicitArrayError
+from graphc.implicit.treedef import Treedef
+from graphc.ir import Node, dtype_name
+from graphc.site import compares, frames_up, is_own
+
+APPLY: list[Callable[..., Any]] = []
+"""The function that calls an ``ArrayNamespace`` function by name; set by ``namespace.py``."""
+
+KEEPING: list[Callable[..., Any]] = []
+"""The same where no operand may become whole; set by ``policy.py``."""
+
+
+class UnsupportedAttributeError(ImplicitArrayError, AttributeError):
+    """An attribute of arrays that implicit arrays do not have."""
+
+
+Binary = Callable[[Any, Any], Any]
+
+
+def _both_ways(name: str, by: list[Callable[..., Any]] = APPLY) -> tuple[Binary, Binary]:
+    def forward(a: Any, b: Any) -> Any:
+        return by[0](name, a, b)
+
+    def backward(b: Any, a: Any) -> Any:
+        return by[0](name, a, b)
+
+    return forward, backward
+
+
+def _keeping(name: str) -> Callable[..., Any]:
+    def apply(self: Any) -> Any:
+        return KEEPING[0](name, self)
+
+    return apply
+
+
+def _over_axes(name: str, result: str, by: list[Callable[..., Any]] = KEEPING) -> Any:
+    def reduce(
+        self: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False
+    ) -> Any:
+        if out is not None:
+            raise ImplicitArrayError(f"{name}(..., out=...) of {self!r}.", "Take the result.")
+        x = self if dtype is None else self.astype(dtype)
+        return by[0](name, x, axis=axis, keepdims=keepdims)
+
+    reduce.__name__ = name
+    reduce.__doc__ = f"The {result} over axes, over all where none are given."
+    return reduce
+
+
+def _dot(self: Any, other: Any) -> Any:
+    """The product with another array, as ``np.dot``."""
+    return APPLY[0]("dot", self, other)
+
+
+def _squeeze(self: Any, axis: Any = None) -> Any:
+    """Remove axes of length 1."""
+    return KEEPING[0]("squeeze", self, axis=axis)
+
+
+def _swapaxes(self: Any, axis1: int, axis2: int) -> Any:
+    """Exchange two axes."""
+    return KEEPING[0]("swapaxes", self, axis1, axis2)
+
+
+def _copy(self: Any) -> Any:
+    """A copy whose fields are copies."""
+    treedef, leaves = Treedef.of(self)
+    return treedef.build([x if isinstance(x, Node) else copy(x) for x in leaves])
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    name: _over_axes(name, result)
+    for name, result in {
+        "max": "maximum",
+        "min": "minimum",
+        "prod": "product",
+        "mean": "mean",
+        "any": "disjunction",
+        "all": "conjunction",
+    }.items()
+}
+"""Methods that are no attributes of the class: a dataclass takes those for defaults of fields."""
+METHODS |= {"ravel": _keeping("ravel"), "squeeze": _squeeze, "swapaxes": _swapaxes}
+METHODS |= {"dot": _dot, "copy": _copy}
+
+
+def _number(kind: Any) -> Callable[[Any], Any]:
+    def convert(self: Any) -> Any:
+        if self.size != 1:
+            raise ImplicitArrayError(
+                f"{kind.__name__} of {self!r}, which has {self.size} elements.",
+                "Take one element.",
+            )
+        return kind(np.asarray(self).item())
+
+    return convert
+
+
+OTHERS = "at device devices sharding addressable_shards block_until_ready is_fully_replicated"
+ATTRIBUTES = {name for name in dir(np.ndarray) if name[0] != "_"}.union(OTHERS.split())
+"""The names of attributes that arrays of NumPy or JAX have."""
+
+
+class Operators:
+    """NumPy's operators and methods, by the library of the fields."""
+
+    def astype(self, dtype: Any) -> Any:
+        """Return a copy of that dtype; implicit where the class has a handler of casts."""
+        return APPLY[0]("cast", self, dtype_name(dtype))
+
+    @property
+    def T(self) -> Any:  # noqa: N802 (NumPy's name)
+        """The transpose: all axes in reverse order."""
+        return APPLY[0]("transpose", self)
+
+    @property
+    def mT(self) -> Any:  # noqa: N802 (NumPy's name)
+        """The last two axes exchanged."""
+        return APPLY[0]("swapaxes", self, -1, -2)
+
+    def __getitem__(self, index: Any) -> Any:
+        return APPLY[0]("getitem", self, index)
+
+    def reshape(self, *shape: Any) -> Any:
+        """Reshape the array in row-major order."""
+        lengths = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        return APPLY[0]("reshape", self, lengths)
+
+    def transpose(self, *axes: Any) -> Any:
+        """The axes in another order, reversed where none is given."""
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return APPLY[0]("transpose", self, order or None)
+
+    sum = _over_axes("sum", "sum", APPLY)
+
+    def __neg__(self) -> Any:
+        return APPLY[0]("negative", self)
+
+    def __pos__(self) -> Any:
+        return self
+
+    __add__, __radd__ = _both_ways("add")
+    __sub__, __rsub__ = _both_ways("subtract")
+    __mul__, __rmul__ = _both_ways("multiply")
+    __truediv__, __rtruediv__ = _both_ways("divide")
+    __matmul__, __rmatmul__ = _both_ways("matmul")
+
+    # What makes nothing whole.
+
+    __pow__, __rpow__ = _both_ways("power", KEEPING)
+    __floordiv__, __rfloordiv__ = _both_ways("floor_divide", KEEPING)
+    __mod__, __rmod__ = _both_ways("remainder", KEEPING)
+    __and__, __rand__ = _both_ways("bitwise_and", KEEPING)
+    __or__, __ror__ = _both_ways("bitwise_or", KEEPING)
+    __xor__, __rxor__ = _both_ways("bitwise_xor", KEEPING)
+    __lt__, _ = _both_ways("less", KEEPING)
+    __le__, _ = _both_ways("less_equal", KEEPING)
+    __gt__, _ = _both_ways("greater", KEEPING)
+    __ge__, _ = _both_ways("greater_equal", KEEPING)
+    del _
+    __abs__ = _keeping("abs")
+    __invert__ = _keeping("invert")
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return KEEPING[0]("round", self, digits or 0)
+
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Any, Any]:
+        return other // self, other % self
+
+    __float__, __int__, __complex__ = map(_number, (float, int, complex))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        frame = sys._getframe(1)
+        if not is_own(frame) and (found := compares(frame.f_code, frame.f_lasti)):
+            is_array = hasattr(other, "shape") and not isinstance(other, Operators)
+            if is_array or isinstance(other, numbers.Number):
+                _warn(self, found.operator)
+        return False
+
+    __hash__ = object.__hash__
+
+    def __contains__(self, value: Any) -> bool:
+        raise ImplicitArrayError(
+            f"An element is looked for in {self!r} by `in`.",
+            "Look for it in np.asarray of the array.",
+        )
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise ImplicitArrayError(
+            f"Item assignment to {self!r}: implicit arrays never change.",
+            "Make another with graphc.implicit.with_fields, or make it whole with np.asarray.",
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in METHODS:
+            return MethodType(METHODS[name], self)
+        cls = type(self)
+        found = getattr(cls, name, None)
+        if isinstance(found, property) and found.fget:
+            return found.fget(self)  # it raised an AttributeError, and does so again
+        problem = f"{cls.__name__!r} object has no attribute {name!r}"
+        if name not in ATTRIBUTES:
+            raise AttributeError(problem, name=name, obj=self)
+        raise UnsupportedAttributeError(
+            f"{problem}: an implicit array has some of NumPy's attributes only.",
+            "Its fields are arrays; np.asarray(x) is the whole array, and within a function that "
+            "graphc.implicit.implicit makes it has all attributes of JAX's arrays.",
+        )
+
+
+def _warn(x: Any, operator: str) -> None:
+    warnings.warn(
+        f"{x!r} is compared by {operator}, which asks whether two objects are one and gives a "
+        "Python bool.\nCompare np.asarray of it elementwise; ask for identity by `a is b`.",
+        IdentityWarning,
+        stacklevel=frames_up(),
+    )

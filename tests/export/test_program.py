@@ -1,0 +1,158 @@
+"""Programs in files that JAX runs where graphc is not, of any length and with derivatives."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import graphc
+import graphc.tensor as gt
+from graphc.errors import ArgumentError, ExportError
+from graphc.export import runtime
+from graphc.ir import graph_inputs
+
+pytestmark = pytest.mark.skipif(
+    find_spec("flatbuffers") is None and os.environ.get("CI") != "true",
+    reason="jax.export needs flatbuffers: pip install 'graphc[export]'",
+)
+
+TABLE = np.arange(30.0).reshape(10, 3)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "model.graphc"
+
+
+def training() -> graphc.Function[Any]:
+    """A loop, noise, state, a captured array, a default value and nested results."""
+    x, rate = gt.matrix("x", dtype="float64"), gt.scalar("rate", dtype="float64")
+    w = graphc.shared(np.eye(3), name="w")
+    count = graphc.shared(0, name="count")
+    h = graphc.scan(lambda row, h: gt.tanh(h @ w + row), x, gt.zeros(3))[-1]
+    loss = (h**2).sum() + gt.as_tensor(TABLE)[2].sum() + gt.random.RandomStream(4).normal()
+    return graphc.function(
+        [x, graphc.In(rate, value=0.5)],
+        {"loss": loss, "all": [h]},
+        updates=[(w, w - rate * graphc.grad(loss, w)), (count, count + 1)],
+        mode="JAX",
+    )
+
+
+ALONE = """
+import json, sys
+sys.modules["graphc"] = None
+sys.path.insert(0, sys.argv[1])
+import numpy as np, runtime
+
+model = runtime.load(sys.argv[2])
+x = np.linspace(-1, 1, 12).reshape(4, 3)
+found = [model(x), model(x=x, rate=0.25)]
+values = [[float(y["loss"]), np.asarray(y["all"][0]).tolist()] for y in found]
+print(json.dumps([values, np.asarray(model.arrays["w"]).tolist(), int(model.arrays["count"])]))
+"""
+
+
+def test_it_runs_without_graphc_and_keeps_its_state(file: Path, tmp_path: Path) -> None:
+    f = training()
+    f.export(file, dynamic={"x": (4, 3)}, programs=("JAX",), platforms=("cpu", "cuda"))
+    with zipfile.ZipFile(file) as parts:
+        parts.extract("runtime.py", tmp_path)
+    run = [sys.executable, "-c", ALONE, str(tmp_path), str(file)]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
+    values, w, count = json.loads(done.stdout)
+    x = np.linspace(-1, 1, 12).reshape(4, 3)
+    for (loss, h), y in zip(values, [f(x), f(x, 0.25)], strict=True):
+        np.testing.assert_allclose(loss, y["loss"], rtol=1e-12)
+        np.testing.assert_allclose(h, y["all"][0], rtol=1e-12)
+    assert count == 2
+    model = graphc.load(file)  # the state in the file is what it was
+    assert model.get_value("count") == 0
+    assert model.manifest["program"]["platforms"] == ["cpu", "cuda"]
+    assert np.shape(w) == (3, 3)
+
+
+X, Q = gt.matrix("x", dtype="float64"), gt.matrix("q", dtype="float64")
+W = np.linspace(-1, 1, 6).reshape(3, 2)
+ANY_LENGTH: dict[str, Any] = {
+    "a layer": gt.tanh(X @ gt.as_tensor(W) + np.array([0.5, -0.5])),
+    "means": (X - X.mean(0)) ** 2,
+    "a softmax": gt.softmax(X, axis=0) * X,
+    "a reshape": X.reshape((-1,)) ** 3,
+    "attention": (gt.softmax(X @ Q.T, axis=-1) @ Q) ** 2,
+    "a factorisation": gt.linalg.cholesky(X.T @ X / X.shape[0] + gt.eye(3)),
+}
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("name", ANY_LENGTH)
+def test_one_program_takes_every_length_and_is_differentiated_twice(name: str, file: Path) -> None:
+    y = ANY_LENGTH[name].mean()
+    names = {"x": ("n", 3), "q": ("m", 3)}
+    inputs = [x for x in (X, Q) if x in set(graph_inputs([y]))]
+    dynamic = {str(x.name): names[str(x.name)] for x in inputs}
+    f = graphc.function(inputs, [y, graphc.grad(y, X)], mode="NUMPY")
+    along = gt.grad((graphc.grad(y, X) * X).sum(), X)
+    second = graphc.function(inputs, along, mode="NUMPY", on_unused_input="ignore")
+    graphc.function(inputs, y, mode="JAX").export(
+        file, dynamic=dynamic, programs=("JAX",), derivatives=2
+    )
+    model = runtime.load(file)
+    held = [model.arrays[x] for x in model.manifest["program"]["arrays"]]
+
+    def cost(x: Any, *rest: Any) -> Any:
+        return model.program(x, *rest, *held)[0]
+
+    def moved(x: Any, *rest: Any) -> Any:
+        return (jax.grad(cost)(x, *rest) * x).sum()
+
+    for n in (2, 5):
+        given = [np.sin(np.arange(k * 3.0)).reshape(k, 3) for k in (n, n + 1)][: len(inputs)]
+        value, slope = f(*given)
+        with jax.enable_x64(True):
+            np.testing.assert_allclose(model(*given), value, rtol=1e-10)
+            np.testing.assert_allclose(jax.grad(cost)(*given), slope, rtol=1e-8, atol=1e-10)
+            found = jax.grad(moved)(*given)
+        np.testing.assert_allclose(found, second(*given), rtol=1e-7, atol=1e-9)
+
+
+def test_a_length_that_is_to_be_known_is_named_with_its_line(file: Path) -> None:
+    x = gt.vector("x")
+    with pytest.raises(ExportError, match=r"JAX cannot write the program: x\[1:\]") as caught:
+        graphc.function([x], x[1:] - x[:-1]).export(file, programs=("JAX",))
+    assert 'dynamic={"x": (10, None)}' in str(caught.value)
+    assert "test_program.py" in str(caught.value)
+    assert not file.exists()
+    n = gt.iscalar("n")
+    with pytest.raises(ExportError, match=r"The values of n: int32\[\] decide a shape"):
+        graphc.function([n], gt.zeros(n)).export(file, programs=("JAX",))
+    with pytest.raises(ArgumentError, match="programs="):
+        graphc.function([x], x * 2).export(file, programs=("MLX",))
+
+
+def test_a_file_without_a_program_says_so(file: Path) -> None:
+    x = gt.vector("x")
+    graphc.function([x], x * 2).export(file)
+    with pytest.raises(ValueError, match="has no program for JAX"):
+        runtime.load(file)
+
+
+def test_arguments_are_taken_by_place_and_name(file: Path) -> None:
+    x, y = gt.vectors("x", "y")
+    f = graphc.function([x, y], x - y)
+    f.export(file, dynamic={"x": ("n",), "y": ("n",)}, programs=("JAX",))
+    model = runtime.load(file)
+    assert np.asarray(model([3.0], y=[1.0])).tolist() == [2.0]
+    for args, kwargs in (([[1.0]], {}), ([[1.0]], {"x": [1.0]}), ([[1.0]] * 3, {}), ([], {"z": 0})):
+        with pytest.raises(TypeError, match=r"is missing|the function takes \['x', 'y'\]"):
+            model(*args, **kwargs)
