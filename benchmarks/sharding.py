@@ -286,6 +286,33 @@ def calls() -> Iterator[dict[str, Any]]:
             agree(f(*arrays), made(*arrays), rtol=1e-6)
             ratio = compared(f, _waiting(made, mesh), *arrays, blocks=100)
             yield {"title": f"call over 8 devices, {n} {kind}", "told": "", "ratio": asdict(ratio)}
+        yield {
+            "title": f"call over 8 devices, NumPy array and {n} updates",
+            "told": "",
+            "ratio": asdict(updates(mesh, n, hosted[0])),
+        }
+
+
+def updates(mesh: Mesh, n: int, given: np.ndarray[Any, Any]) -> Ratio:
+    """Calls that add an array to each of some shared variables."""
+    place = named(mesh, ("data",))
+    x = gt.vector("x", dtype="float32", sharding=("data",))
+    shared = [graphc.shared(np.zeros_like(given), sharding=("data",)) for _ in range(n)]
+    mode = graphc.Mode("JAX", mesh=mesh)
+    f = graphc.function([x], [], updates=[(w, w + x) for w in shared], mode=mode)
+    held = [jax.device_put(np.zeros_like(given), place) for _ in range(n)]
+    made = jax.jit(
+        lambda held, x: [w + x for w in held],
+        in_shardings=place,
+        out_shardings=[place] * n,
+        donate_argnums=0,
+    )
+
+    def run(x: Any) -> Any:
+        nonlocal held
+        held = waited(made(held, x), mesh)
+
+    return compared(f, run, given, blocks=100)
 
 
 def _waiting(run: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:

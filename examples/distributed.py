@@ -1,7 +1,7 @@
 """Next year's sunspots by a recurrent network, trained by two processes with four devices each.
 
 The yearly sunspot numbers, 1700 to 2008; ``data/README.md`` has the source. The network is a
-``graphc.scan`` over 22 years, about two cycles, and learns to tell the next one:
+``graphc.scan`` over 11 years, about one cycle, and learns to tell the next one:
 
     hidden[t] = tanh(spots[t] * w_in + hidden[t - 1] @ w + b),     next = hidden[-1] @ w_out
 
@@ -26,8 +26,8 @@ import graphc.tensor as gt
 
 ROOT = Path(__file__).parents[1]
 PROCESSES, DEVICES = 2, 4
-YEARS, HIDDEN, BATCH = 22, 16, 64
-STEPS, EVERY = 30, 10  # from one checkpoint to the next
+YEARS, HIDDEN, BATCH = 11, 16, 64
+STEPS, EVERY = 20, 5  # from one checkpoint to the next
 HEARTBEAT = 10  # seconds after which a process that has died is missed
 
 

@@ -30,8 +30,8 @@ COMMON = {
     *("traced.py", "executables.py", "call_key.py", "specialized.py", "serialized.py", "jaxprs.py"),
     # Programs that jax.export writes, whose lengths are symbols.
     *("exported.py", "symbolic.py"),
-    # Types over a mesh of devices: what arrays vary over, and explicit axes.
-    *("varying.py", "explicit.py"),
+    # Over a mesh of devices: what arrays vary over, explicit axes, and what XLA divides.
+    *("varying.py", "explicit.py", "divided.py"),
     *("bounded.py", "counts.py", "buckets.py", "host.py", "segments.py", "kernels.py", "watch.py"),
     *("replay.py", "tiers.py"),
 }

@@ -6,7 +6,12 @@ import os
 
 SEVERAL = "--xla_force_host_platform_device_count"
 
-EIGHT = ["several_devices.py", "implicit_on_mesh.py", "programs_on_mesh.py"]
+EIGHT = [
+    "several_devices.py",
+    "attention_on_mesh.py",
+    "implicit_on_mesh.py",
+    "programs_on_mesh.py",
+]
 """The files of tests that need eight."""
 
 if SEVERAL not in os.environ.get("XLA_FLAGS", ""):

@@ -24,10 +24,31 @@ import graphc.xtensor as gx
 from graphc.compile.cache import PROGRAMS
 from graphc.errors import ModeError, ShardingError, ShardingWarning
 from graphc.link.jax.portable import PortableMesh
-from tests.sharding.several_devices import EXPLICIT, MESH, MODE, lies, named, normal
+from tests.sharding.several_devices import EXPLICIT, MESH, MODE, lies, named, normal, on
 
 EVERY = jax.sharding.PartitionSpec()
 ROOT = Path(__file__).parents[2]
+
+# Arguments of NumPy.
+
+
+@pytest.mark.parametrize("first", ["NumPy", "mesh"])
+def test_arrays_of_numpy_and_on_the_mesh_share_an_executable(first: str) -> None:
+    x, scale = gt.matrix("x", sharding=("data", None)), gt.scalar("scale")
+    n = gt.lscalar("n")
+    w = graphc.shared(np.zeros(4), "w", sharding=("model",))
+    outputs = [graphc.Out(scale * x, sharding=("data",)), gt.arange(n)]
+    f = graphc.function([x, scale, n], outputs, updates=[(w, w + x.sum(0))], mode=MODE)
+    value = normal(8, 4)
+    kinds = [value, on(MESH, value, "data")]
+    for given in (kinds if first == "NumPy" else kinds[::-1]) * 2:
+        found, numbers = f(given, 2.0, 3)
+        np.testing.assert_array_equal(found, 2 * value)
+        np.testing.assert_array_equal(numbers, [0, 1, 2])
+        assert lies(found, "data")
+    np.testing.assert_allclose(w.get_value(), 4 * value.sum(0), rtol=1e-12)
+    assert f.stats.compiles == 1
+
 
 # Arguments that are made whole.
 

@@ -175,13 +175,14 @@ def compile(
     device = device_of(options)
     execute: Executable
     inspect = None if layout is None else _inspect(spec, program)
+    places = layout.places(spec.shardings) if layout else ()
     if spec.static:
-        execute = Specialized(traced, spec, donated, context, inspect)
+        execute = Specialized(traced, spec, donated, context, inspect, places)
     else:
         pure, foreign = spec.single, spec.facts["foreign"]
         known = KnownArguments()
         made = Executables(traced.function, donated, context, known, pure=pure, foreign=foreign)
-        made.inspect, made.over_mesh = inspect, layout is not None
+        made.inspect, made.places, made.over_mesh = inspect, places, layout is not None
         if device is None and not traced.is_bounded:
             execute = made.caller(wide=wide)
             if layout is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import NamedSharding
+from jax.sharding import AxisType, NamedSharding
 
 from graphc.errors import ShardingError
 from graphc.link.compile_context import as_python
@@ -96,13 +96,19 @@ class CallKey:
     settings: tuple[Any, ...]
 
     @classmethod
-    def of(cls, arguments: Sequence[Any]) -> CallKey:
-        """The key of a call, given its arguments."""
+    def of(cls, arguments: Sequence[Any], places: Sequence[Any] = ()) -> CallKey:
+        """The key of a call.
+
+        Args:
+            arguments: Its arguments.
+            places: Over a mesh, the shardings that those of NumPy get.
+        """
+        hosted = places or (None,) * len(arguments)
         found = tuple(
             (x.shape, x.dtype, x.weak_type, x.sharding if x.committed else None)
             if isinstance(x, jax.Array)
-            else (x.shape, x.dtype, False, None)
-            for x in arguments
+            else (x.shape, x.dtype, False, place)
+            for x, place in zip(arguments, hosted, strict=True)
         )
         values = tuple(getattr(settings, name, None) for name in SETTINGS)
         return cls(found, settings.jax_default_device, jax.sharding.get_abstract_mesh(), values)
@@ -121,6 +127,17 @@ class CallKey:
             is_device = default is not None and not isinstance(default, str)
             places = {(default if is_device else jax.local_devices(backend=default)[0],)}
         return places.pop() if len(places) == 1 else None
+
+    @property
+    def shardings(self) -> tuple[Any, ...] | None:
+        """The sharding of each argument; None unless all are over automatic axes, and fit."""
+        fit = all(
+            isinstance(x, NamedSharding)
+            and AxisType.Explicit not in x.mesh.axis_types
+            and len(x.spec) <= len(shape)
+            for shape, _, _, x in self.arguments
+        )
+        return tuple([x for *_, x in self.arguments]) if fit else None
 
     @property
     def is_placed(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -15,6 +16,7 @@ from jax.sharding import NamedSharding
 from graphc.errors import ShardingWarning
 from graphc.ir import Graph, Node, TensorType
 from graphc.link.call_spec import CallSpec
+from graphc.link.jax.divided import lowered_for_choices
 from graphc.link.jax.hlo import ProgramText, Scoped, Scopes
 from graphc.link.jax.mesh import Layout
 from graphc.link.jax.origins import in_loop, origin
@@ -256,7 +258,13 @@ def _compiled(
         stack.enter_context(within(layout))
         if wide:
             stack.enter_context(jax.enable_x64(True))
-        return jax.jit(function, donate_argnums=reused).lower(*given).compile()
+        _, lowered = lowered_for_choices(
+            # JAX knows a function again that it has traced.
+            lambda: jax.jit(partial(function), donate_argnums=reused),
+            lambda jitted, types: jitted.trace(*types),
+            given,
+        )
+        return lowered.compile()
 
 
 def _described(layout: Layout, type: TensorType, sharding: Any) -> jax.ShapeDtypeStruct:

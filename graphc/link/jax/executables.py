@@ -5,7 +5,8 @@ every setting of JAX. Where it would trace, the executable that another process 
 arguments is loaded instead. A loaded executable takes arrays of one shape, dtype and device and
 knows no settings; where it does not apply, another is found, loaded or compiled. ``jax.jit`` does
 not ask again where it has traced, as for the same arrays on another device: such compilations are
-not recorded.
+not recorded. Where arguments may be NumPy's or JAX's by turns, over a mesh, what was compiled is
+called itself, like a loaded executable: ``jax.jit`` would compile it for both.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from graphc.errors import GraphcError
 from graphc.link.backend import Executable
 from graphc.link.compile_context import CompileContext
 from graphc.link.jax.call_key import PRECISION, SETTINGS, CallKey, KnownArguments, settings
+from graphc.link.jax.divided import lowered_for_choices
 from graphc.link.jax.serialized import LoadedExecutable, pack, unpack
 from graphc.progress import stage, tell
 
@@ -56,11 +58,11 @@ class CacheEntry:
 
     Attributes:
         run: Takes the arguments of such calls.
-        loaded: Whether it was loaded, and not compiled here.
+        traces: Whether it is ``jax.jit``, which traces where it has to.
     """
 
     run: Executable
-    loaded: bool
+    traces: bool
 
 
 class Executables:
@@ -76,10 +78,13 @@ class Executables:
 
     Attributes:
         inspect: Looks at what was compiled, given the places and shapes of its arguments.
+        places: Over a mesh, the shardings that arguments of NumPy get; where there are none, all
+            arguments are JAX's.
         over_mesh: Whether it runs over a mesh, also where no argument says so.
     """
 
     inspect: Inspect | None = None
+    places: Sequence[Any] = ()
     over_mesh: bool = False
 
     def __init__(
@@ -103,8 +108,8 @@ class Executables:
         self._lock = threading.RLock()
         self._thread = threading.local()
 
-    def _new_jit(self) -> Any:
-        """``jax.jit`` of the function, which only traces it where this thread may.
+    def _new_jit(self, key: CallKey) -> Any:
+        """``jax.jit`` of the function for calls of a key, which traces it where this thread may.
 
         Each entry has one of its own: once its dispatch in C++ has met an error for arguments of
         some shapes, it leaves such calls to Python, which takes several times as long.
@@ -116,7 +121,11 @@ class Executables:
             self._thread.traced = True
             return self.function(*arguments)
 
-        return jax.jit(program, donate_argnums=self.donated)
+        known = key.shardings if self.places else None
+        if known is None:
+            return jax.jit(program, donate_argnums=self.donated)
+        # It puts NumPy arrays there faster than ``jax.device_put``.
+        return jax.jit(program, donate_argnums=self.donated, in_shardings=known)
 
     @cached_property
     def _inner(self) -> Executable:
@@ -125,11 +134,14 @@ class Executables:
 
     def lower(self, *arguments: Any) -> jax.stages.Lowered:
         """Lower the program for such arguments."""
-        return self._lowered(self._new_jit(), arguments)
+        return self._lowered(CallKey.of(arguments, self.places), arguments)[1]
 
-    def _lowered(self, jitted: Any, arguments: Sequence[Any]) -> jax.stages.Lowered:
+    def _lowered(self, key: CallKey, arguments: Sequence[Any]) -> tuple[Any, jax.stages.Lowered]:
+        return lowered_for_choices(partial(self._new_jit, key), self._traced, arguments)
+
+    def _traced(self, jitted: Any, arguments: Sequence[Any]) -> jax.stages.Traced:
         with self._tracing():
-            return jitted.lower(*arguments)  # type: ignore[no-any-return]
+            return jitted.trace(*arguments)  # type: ignore[no-any-return]
 
     # Calls.
 
@@ -182,7 +194,7 @@ class Executables:
         """Return the results of a call that failed, if only because its executable was missing."""
         if settings.jax_disable_jit or any(isinstance(x, jax.core.Tracer) for x in arguments):
             return self._inner(*arguments)
-        key = CallKey.of(arguments)
+        key = CallKey.of(arguments, self.places)
         key.refuse_scattered()
         entry = self._entries.get(key)
         is_absent = isinstance(failed, AbsentError)
@@ -190,15 +202,15 @@ class Executables:
             return self._failed(failed, entry, arguments)
         if entry is None:
             entry = self._new_entry(key, arguments)
-        elif is_absent and not entry.loaded:
+        elif is_absent and entry.traces:
             try:
                 return self._known_jit(entry, arguments)
             except AbsentError:
                 entry = self._forgotten(key)
         self._by_shapes[_shapes(arguments)] = entry
-        if entry.loaded and not self._applies():
-            return self._inner(*arguments)
-        return entry.run(*arguments) if entry.loaded else self._jit(entry, arguments)
+        if entry.traces:
+            return self._jit(entry, arguments)
+        return entry.run(*arguments) if self._applies() else self._inner(*arguments)
 
     def _last_called(self, entry: CacheEntry, arguments: Sequence[Any]) -> CacheEntry | None:
         """The entry that a call went to, where ``entry`` is the right one."""
@@ -208,12 +220,12 @@ class Executables:
 
     def _failed(self, failed: Exception, entry: CacheEntry, arguments: Sequence[Any]) -> Any:
         """Raise the error of the right executable; where JAX looks for NaNs, as ``jit`` does."""
-        if entry.loaded and (settings.jax_debug_nans or settings.jax_debug_infs):
+        if not entry.traces and (settings.jax_debug_nans or settings.jax_debug_infs):
             return self._inner(*arguments)
         raise failed
 
     def _applies(self) -> bool:
-        """Whether a loaded executable does what ``jax.jit`` would."""
+        """Whether an executable does what ``jax.jit`` would."""
         return self.pure or trace_state() == UNTRACED
 
     def _known_jit(self, entry: CacheEntry, arguments: tuple[Any, ...]) -> Any:
@@ -224,7 +236,7 @@ class Executables:
 
     def _forgotten(self, key: CallKey) -> CacheEntry:
         """A new entry in the place of one whose caches were cleared, which met an error by that."""
-        entry = CacheEntry(self._new_jit(), loaded=False)
+        entry = CacheEntry(self._new_jit(key), traces=True)
         with self._lock:
             self._enter(key, entry)
         return entry
@@ -258,7 +270,7 @@ class Executables:
             entry = self._entries.get(key)
             if entry is None:
                 self.context.before_compile(self.known.shapes(arguments), self.known.items())
-                compile = partial(self._compile, arguments)
+                compile = partial(self._compile, key, arguments)
                 load = partial(self._load, key, arguments)
                 # What lies on no device does not say for which devices a file is to be loaded.
                 is_kept = key.devices is not None and (key.is_placed or not self.over_mesh)
@@ -287,14 +299,19 @@ class Executables:
         except Exception:  # whatever JAX does not accept, it can compile
             return None
         self._record("load", arguments, perf_counter() - start)
-        by = range(len(SETTINGS)) if self.foreign else [PRECISION] if loaded.precise else []
-        return CacheEntry(_guarded(loaded, key, by, pure=self.pure), loaded=True)
+        return self._entry(key, loaded)
 
-    def _compile(self, arguments: tuple[Any, ...]) -> tuple[CacheEntry, Callable[[], bytes | None]]:
+    def _entry(self, key: CallKey, loaded: LoadedExecutable) -> CacheEntry:
+        """The entry of an executable, which refuses calls of other keys."""
+        by = range(len(SETTINGS)) if self.foreign else [PRECISION] if loaded.precise else []
+        return CacheEntry(_guarded(loaded, key, by, pure=self.pure), traces=False)
+
+    def _compile(
+        self, key: CallKey, arguments: tuple[Any, ...]
+    ) -> tuple[CacheEntry, Callable[[], bytes | None]]:
         start = perf_counter()
         with stage("JAX traces", blocking=True):
-            jitted = self._new_jit()
-            lowered = self._lowered(jitted, arguments)
+            jitted, lowered = self._lowered(key, arguments)
             tell("XLA compiles")
             compiled = lowered.compile()
         if self.inspect is not None:
@@ -306,7 +323,10 @@ class Executables:
             cached = settings.jax_enable_compilation_cache and settings.jax_compilation_cache_dir
             return None if cached else pack(lowered, compiled)
 
-        return CacheEntry(jitted, loaded=False), serialized
+        if self.places and key.shardings and key.devices:
+            # ``jax.jit`` would compile once more where NumPy arrays and those of JAX take turns.
+            return self._entry(key, LoadedExecutable(compiled, precise=True)), serialized
+        return CacheEntry(jitted, traces=True), serialized
 
     def _record(self, kind: Any, arguments: tuple[Any, ...], seconds: float) -> None:
         self.context.record(kind, self.known.shapes(arguments), self.known.items(), seconds)

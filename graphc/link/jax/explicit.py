@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from graphc.link.jax.varying import type_of
 
@@ -46,6 +46,14 @@ def explicit_axes(mesh: Any) -> set[Any]:
     """The names of a mesh's explicit axes."""
     pairs = zip(mesh.axis_names, mesh.axis_types, strict=True)
     return {name for name, kind in pairs if kind == AxisType.Explicit}
+
+
+def automatic_mesh(mesh: Mesh) -> Mesh:
+    """The mesh with automatic axes."""
+    automatic = (AxisType.Auto,) * len(mesh.axis_names)
+    if mesh.axis_types == automatic:
+        return mesh
+    return Mesh(mesh.devices, mesh.axis_names, axis_types=automatic)
 
 
 def resharded(x: Any, mesh: Any, spec: Sequence[Entry]) -> Any:

@@ -26,6 +26,8 @@ from graphc.ir import OPEN, Sharding
 from graphc.ir.sharding import MeshAxes, names_in
 from graphc.ir.types import Entry
 from graphc.link.jax.call_key import listed
+from graphc.link.jax.divided import is_asking
+from graphc.link.jax.explicit import automatic_mesh
 
 MOST_KNOWN = 64
 """The number of shardings of one argument that are remembered as good."""
@@ -108,10 +110,9 @@ class Home:
         is_array = isinstance(x, jax.Array)
         if isinstance(x, jax.core.Tracer) or (is_array and self._is_here(x)):
             return x
-        if declared is not None:
-            if len(declared) != x.ndim:
-                return x  # the program says what it expected
-            layout.axes.of(declared, x.shape, subject)
+        if declared is not None and len(declared) != x.ndim:
+            return x  # the program says what it expected
+        self.check(x, subject)
         # An array that is kept is made at once, also where the user's code is being traced.
         with jax.enable_x64(True), jax.ensure_compile_time_eval():
             if self.sharding.is_fully_addressable or (is_array and not x.is_fully_addressable):
@@ -121,6 +122,17 @@ class Home:
             # Every process has the whole, of which it takes its part.
             whole = np.asarray(x)
             return jax.make_array_from_callback(whole.shape, self.sharding, whole.__getitem__)
+
+    def check(self, x: Any, subject: object) -> None:
+        """Raise where an array cannot lie here.
+
+        Raises:
+            ShardingError: A length cannot be divided.
+        """
+        declared = self._declared
+        # If it has other axes, the program says what it expected.
+        if declared is not None and len(declared) == x.ndim:
+            self._layout.axes.of(declared, x.shape, subject)
 
     def keep(self, x: Any, subject: object) -> Any:
         """Bring a value here that every process has to give: the same one.
@@ -202,11 +214,7 @@ class Layout:
 
     def __init__(self, given: Mesh, logical: Mapping[str, Any]) -> None:
         self.given = given
-        automatic = (AxisType.Auto,) * len(given.axis_names)
-        is_automatic = given.axis_types == automatic
-        self.mesh = (
-            given if is_automatic else Mesh(given.devices, given.axis_names, axis_types=automatic)
-        )
+        self.mesh = automatic_mesh(given)
         self.axes = MeshAxes(dict(given.shape), dict(logical))
         # On one processor, programs that wait for each other's threads never end.
         self.waits = given.size > 1 and given.devices.flat[0].platform == "cpu"
@@ -219,6 +227,19 @@ class Layout:
         if found is None:
             found = self._homes.setdefault(sharding, Home(self, sharding))
         return found
+
+    @property
+    def takes_hosted(self) -> bool:
+        """Whether programs take NumPy arrays, which they put in their places themselves.
+
+        Where a call does not wait, memory of NumPy's may be written to while the program runs.
+        """
+        is_own = self.mesh is self.given and self.home(None).sharding.is_fully_addressable
+        return is_own and self.waits
+
+    def places(self, declared: Sequence[Sharding | None]) -> list[NamedSharding]:
+        """Where a program puts NumPy arrays; nothing if it takes none."""
+        return [self.home(x).sharding for x in declared] if self.takes_hosted else []
 
     def named(
         self, sharding: Sharding, *, shape: Any = None, subject: object = ""
@@ -260,7 +281,7 @@ class Layout:
 
     def left(self, y: Any, sharding: Sharding | None) -> Any:
         """A result over the user's own mesh, where its sharding is declared."""
-        if self.mesh is self.given or sharding is None or OPEN in sharding:
+        if self.mesh is self.given or sharding is None or OPEN in sharding or is_asking():
             return y
         entries = self.axes.of(sharding, (None,) * len(sharding), "")
         spec = _spec(tuple(map(self._explicit, entries)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
-from graphc.link.jax.mesh import Home, Layout
+from graphc.link.jax.mesh import MOST_KNOWN, Home, Layout
 
 
 class _Argument:
@@ -21,14 +21,19 @@ class _Argument:
         home: Where it is to be.
         is_static: Whether its value decides a shape, so that it stays on the host.
         is_compared: Whether processes have compared a value of it.
+        shapes: Of NumPy arrays that the program takes as they are.
     """
 
-    def __init__(self, place: int, home: Home, name: Callable[[int], str], static: bool) -> None:
+    def __init__(
+        self, place: int, layout: Layout, home: Home, name: Callable[[int], str], static: bool
+    ) -> None:
         self.place = place
+        self.layout = layout
         self.home = home
         self.name = name
         self.is_static = static
         self.is_compared = False
+        self.shapes: set[tuple[int, ...]] = set()
 
     def __str__(self) -> str:
         return f"The {self.name(self.place)}"
@@ -44,6 +49,12 @@ class _Argument:
             return x if self.is_static else self.home.constrained(x)
         if self.is_static:
             return np.asarray(x) if isinstance(x, jax.Array) else x
+        if self.layout.takes_hosted and isinstance(x, np.ndarray):
+            self.home.check(x, self)
+            if len(self.shapes) >= MOST_KNOWN:
+                self.shapes.clear()
+            self.shapes.add(x.shape)
+            return x
         self.home.refuse(x, self)
         if self.is_compared:
             return self.home.put(x, self)
@@ -65,16 +76,21 @@ def on_mesh(
         name: Names an argument in messages, given its place.
     """
     homes = [layout.home(sharding) for sharding in spec.shardings]
-    taken = [_Argument(i, home, name, i in spec.static) for i, home in enumerate(homes)]
-    known = [home.known for home in homes]
+    taken = [_Argument(i, layout, home, name, i in spec.static) for i, home in enumerate(homes)]
+    known = [(home.known, argument.shapes) for home, argument in zip(homes, taken, strict=True)]
     finish = _finish(layout, kind)
     ambient = jax.sharding.get_abstract_mesh
+    array = np.ndarray
 
     # All calls pass through this: each line costs.
     def call(*arguments: Any) -> Any:
         x: Any
-        for x, good in zip(arguments, known, strict=True):
-            if x.__class__ is not kind or x.sharding not in good:
+        for x, (good, shapes) in zip(arguments, known, strict=True):
+            if (
+                x.sharding not in good
+                if x.__class__ is kind
+                else x.__class__ is not array or x.shape not in shapes
+            ):
                 with within(layout):
                     pairs = zip(taken, arguments, strict=True)
                     arguments = tuple([argument.placed(x) for argument, x in pairs])

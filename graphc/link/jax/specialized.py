@@ -53,8 +53,10 @@ class Specialized:
         donated: tuple[int, ...],
         context: CompileContext,
         inspect: Inspect | None = None,
+        places: Sequence[Any] = (),
     ) -> None:
         self.inspect = inspect
+        self.places = places
         self.traced = traced
         self.static = spec.static
         self.pure = spec.single
@@ -127,6 +129,7 @@ class Specialized:
             specialized, donated, self.context, known, pure=self.pure, foreign=self.foreign
         )
         executables.inspect = self.inspect
+        executables.places = [x for i, x in enumerate(self.places) if i not in fixed]
         executables.over_mesh = self.traced.layout is not None
         made = executables.caller()
         execute = self.traced.cut(made) if bounds or self.traced.is_bounded else made

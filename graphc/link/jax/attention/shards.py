@@ -64,6 +64,11 @@ class Sharding:
     queries: Entry = None
     ring: bool = False
 
+    @property
+    def entries(self) -> tuple[Entry, Entry, Entry]:
+        """The axes of batches, heads and queries."""
+        return self.batch, self.heads, self.queries
+
 
 class Shard(NamedTuple):
     """One device's part of attention, within ``jax.shard_map``.
@@ -80,16 +85,25 @@ class Shard(NamedTuple):
     def of(cls, spec: Spec, how: Sharding, arrays: Arrays) -> Shard:
         """The part of this device, given its arrays and its rows of the tables."""
         q, k, v, tables, of_score, of_mask = arrays
-        entries = (how.batch, how.heads, how.queries)
-        places = [_index(x) * np.int32(n) for x, n in zip(entries, q.shape, strict=False)]
-        origin = jnp.stack([*places, jnp.int32(0)])
+        start = origin(how, q.shape)
         score = spec.score and Shifted(spec.score, 1)
         mask = spec.mask and Shifted(spec.mask, 0)
-        of_score = (*of_score, origin) if score else of_score
-        of_mask = (*of_mask, origin) if mask else of_mask
+        of_score = (*of_score, start) if score else of_score
+        of_mask = (*of_mask, start) if mask else of_mask
         ring = axes_of(how.queries) if how.ring else ()
         made = replace(spec, score=score, mask=mask, ring=ring)
         return cls(made, (q, k, v, tables, of_score, of_mask))
+
+
+def origin(how: Sharding, shape: Sequence[int]) -> Any:
+    """The places of the first batch, head, query and key of this device, int32 (4,).
+
+    Args:
+        how: How attention is sharded.
+        shape: That of this device's queries.
+    """
+    places = [_index(x) * np.int32(n) for x, n in zip(how.entries, shape, strict=False)]
+    return jnp.stack([*places, jnp.int32(0)])
 
 
 def _index(entry: Entry) -> Any:
