@@ -30,7 +30,7 @@ from graphc.config import config
 from graphc.ir import Graph, Node
 from graphc.link import Backend, CallSpec, CompileContext, Executable, Program
 from graphc.progress import stage
-from graphc.rewrite.rule import RULES
+from graphc.rewrite.rule import users_rules
 
 T = TypeVar("T")
 
@@ -258,10 +258,6 @@ def _digest(*parts: str) -> str:
     return blake2b("\n".join(parts).encode(), digest_size=20).hexdigest()
 
 
-GRAPHC_RULES = len(RULES)
-"""The number of rules, before users add some."""
-
-
 class ProgramCache:
     """A bounded number of programs, the least recently used going first; those in use stay too."""
 
@@ -331,7 +327,7 @@ def compiled(
     backend = signature.mode.backend
     build = backend.build(signature.mode.options)
     devices = backend.unwritten(signature.mode.options)
-    key = parts, unwritten, (build, devices, len(backend.entered), len(RULES))
+    key = parts, unwritten, (build, devices, len(backend.entered), len(users_rules()))
     found = _find(key, leaves)
     if found is not None:
         return found, None
@@ -370,7 +366,7 @@ def kept_by(signature: Signature) -> tuple[str, tuple[Hashable, ...] | None]:
 
 def _is_portable(unwritten: Sequence[Hashable], backend: Backend) -> bool:
     """Whether a program can be found again: its name says all that it depends on."""
-    return not (unwritten or backend.is_altered or len(RULES) > GRAPHC_RULES)
+    return not (unwritten or backend.is_altered or users_rules())
 
 
 def _find(key: Hashable, leaves: Sequence[Node]) -> CompiledProgram | None:

@@ -34,6 +34,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 RULES: dict[str, Rule] = {}
 """Every rule by its name, in the order entered."""
 
+_users: set[str] = set()
+"""The names of rules that are not graphc's own."""
+
+
+def users_rules() -> set[str]:
+    """Return the names of the rules that users entered; graphc's own come with a backend, too."""
+    return _users & RULES.keys()
+
 
 @dataclass(frozen=True, slots=True)
 class Equation:
@@ -62,6 +70,11 @@ class Rule:
         self.subject = function.__module__.removeprefix(f"{__package__}.rules.").partition(".")[0]
         self.meaning = (function.__doc__ or "").strip().partition("\n")[0]
         self.function = function
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is graphc's, not a user's."""
+        return self.function.__module__.startswith("graphc.")
 
     def __repr__(self) -> str:
         return f"{self.step}: {self.name}"
@@ -381,6 +394,10 @@ class StageRule(Rule):
         self.meaning = meaning
 
     @property
+    def is_own(self) -> bool:
+        return True
+
+    @property
     def roots(self) -> tuple[Root, ...]:
         return ()
 
@@ -437,6 +454,8 @@ def _enter(rule: Rule) -> None:
     if rule.name in RULES:
         raise ArgumentError(f"{rule.name}: there are two rules of this name.", "Rename one.")
     RULES[rule.name] = rule
+    if not rule.is_own:
+        _users.add(rule.name)
 
 
 def stage_rule(step: str, subject: str, name: str, meaning: str) -> StageRule:
