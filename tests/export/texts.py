@@ -14,8 +14,6 @@ from graphc.attention import causal, create_block_mask, flex_attention
 from graphc.export.names import name_of
 from graphc.export.write import as_graph
 from graphc.implicit import CSR, LoRA, quantize
-from graphc.implicit.quantized import ExpertMatmul
-from graphc.implicit.structures.toeplitz import ToeplitzProduct
 from graphc.ir import Constant, Graph, Input, Leaf, flatten
 from graphc.tensor.core.elementwise import ROWS
 from tests.contract.loops import CASES
@@ -137,17 +135,7 @@ def structures() -> Any:
     base = quantize(np.linspace(-1, 1, 512, dtype="float32").reshape(8, 64))
     a, b = gt.tensor(dtype="float32", shape=(8, 2)), gt.tensor(dtype="float32", shape=(2, 64))
     lora = LoRA(base, a, b)
-    t, row = gt.tensor("t", shape=(11,)), gt.tensor("x", shape=(2, 4))
-    products = [gt.Tensor.make(ToeplitzProduct(4, 8), t, row), experts()]
-    return [sparse @ x, gt.as_tensor(sparse), gt.as_tensor(lora), *products]
-
-
-def experts() -> Any:
-    """A product with matrices of packed codes that an index takes, as one operation."""
-    w = quantize(np.linspace(-1, 1, 1536, dtype="float32").reshape(3, 8, 64))
-    op = ExpertMatmul((2,), "affine", w.bits, w.group_size, w.transposed)
-    x = gt.tensor(dtype="float32", shape=(5, 2, 8))
-    return gt.Tensor.make(op, x, *map(gt.as_tensor, (w.packed, w.scales, w.biases)), gt.ivector())
+    return [sparse @ x, gt.as_tensor(sparse), gt.as_tensor(lora)]
 
 
 def rows() -> Any:

@@ -9,8 +9,9 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.implicit import ImplicitArray, with_fields
-from graphc.implicit.quantized import QuantizedMatmul, quantize
+from graphc.implicit.quantized import ExpertMatmul, QuantizedMatmul, quantize
 from graphc.implicit.straight_through import replace_derivative
+from graphc.implicit.structures.toeplitz import ToeplitzProduct
 from tests.contract.case import FLOATING, NUMERIC, SOME, Case, S, V, X
 
 PACKED: Any = quantize(np.random.default_rng(0).normal(size=(4, 64)), "int4", group_size=32)
@@ -54,6 +55,26 @@ def _by_numpy(x: Any, scales: Any, biases: Any) -> Any:
     return x @ np.asarray(matrix)
 
 
+STACK: Any = quantize(np.random.default_rng(1).normal(size=(3, 4, 64)), "int4", group_size=32)
+"""Three matrices of codes, of which products take some."""
+TAKEN = np.array([2, 0, -1])
+
+
+def _of_experts(x: Any, scales: Any, biases: Any) -> Any:
+    op = ExpertMatmul((2,), "affine", 4, 32, False)
+    return gt.Tensor.make(op, x, gt.constant(STACK.packed), scales, biases, gt.constant(TAKEN))
+
+
+def _of_experts_by_numpy(x: Any, scales: Any, biases: Any) -> Any:
+    matrices = with_fields(STACK, {"scales": scales, "biases": biases}).materialize()
+    return x @ np.asarray(matrices)[TAKEN]
+
+
+def _toeplitz_by_numpy(t: Any, x: Any) -> Any:
+    windows = np.lib.stride_tricks.sliding_window_view(t, x.shape[-1])
+    return x @ windows.T
+
+
 FAMILIES: dict[str, dict[str, Case]] = {
     "implicit": {
         "of two fields": Case(
@@ -74,5 +95,14 @@ FAMILIES: dict[str, dict[str, Case]] = {
     },
     "quantized": {
         "product": Case(_quantized, ((3, 4), (4, 2), (4, 2)), FLOATING[2:], _by_numpy),
+        "product of experts": Case(
+            _of_experts, ((3, 2, 4), (3, 4, 2), (3, 4, 2)), FLOATING[2:], _of_experts_by_numpy,
+        ),
+    },
+    "toeplitz": {
+        "product": Case(
+            lambda t, x: gt.Tensor.make(ToeplitzProduct(4, 6), t, x), ((9,), (2, 4)), FLOATING[2:],
+            _toeplitz_by_numpy,
+        ),
     },
 }  # fmt: skip
