@@ -15,6 +15,7 @@ __all__ = [
     "BoundsError",
     "CapturedConstantWarning",
     "CheckError",
+    "CheckpointError",
     "DTypeError",
     "DisconnectedInputError",
     "DynamicShapeError",

@@ -523,7 +523,8 @@ class Function(Generic[Result]):
         """Run the graph as it was written by NumPy, which knows each index."""
         own = lower_program(replace(self._signature, mode=Mode("NUMPY", excluding=["all"])))
         leaves = [self.leaves[i].op.array for i in own.slots]  # type: ignore[attr-defined]
-        own.program.run(*self._values(args), *leaves)
+        with np.errstate(all="ignore"):
+            own.program.run(*self._values(args), *leaves)
 
     def _values(self, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """The values of the graph's inputs in a call, in their own dtypes."""

@@ -302,6 +302,16 @@ def test_a_constant_place_outside_an_array_is_refused(mode: str, place: int) -> 
             graphc.function([v], y, mode=mode)([1.0, 2.0, 3.0])
 
 
+def test_what_a_wrong_place_is_taken_of_warns_of_nothing(mode: str) -> None:
+    v = gt.vector("v")
+    f = graphc.function([v], (v.sum() / v.sum() * v)[-1], mode=mode)  # 0 / 0 on the way
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with pytest.raises(BoundsError):
+            f(np.zeros(0))
+    assert told == []
+
+
 def test_another_input_of_the_same_name_is_named() -> None:
     n = gt.lscalar("n")
     with pytest.raises(MissingInputError, match="The input called 'n' is another variable"):

@@ -43,14 +43,32 @@ def of_elements(x: Any) -> Any:
         *(jnp.sin(x), jnp.cos(x), jnp.tan(x), jnp.sinh(x), jnp.cosh(x), jnp.tanh(x), jnp.exp(x)),
         *(jnp.expm1(x), jnp.exp2(x), jnp.cbrt(x), jnp.abs(x), jnp.sign(x), jnp.floor(x), x**3),
         *(jnp.ceil(x), jnp.round(x), lax.round(x), jnp.isfinite(x), jnp.arctan(x), jnp.arcsinh(x)),
-        *(jax.nn.sigmoid(x), lax.square(x), x.astype("float32"), x.astype(int), -x, jnp.sinc(x)),
+        *(
+            jax.nn.sigmoid(x),
+            lax.square(x),
+            lax.reduce_precision(x, 11, 52),
+            x.astype("float32"),
+            x.astype(int),
+            -x,
+            jnp.sinc(x),
+        ),
     )
 
 
 def of_positive(x: Any) -> Any:
     return (
-        *(jnp.log(x), jnp.log1p(x), jnp.sqrt(x), lax.rsqrt(x), jnp.arccosh(x + 1), x**0.3, x**-2),
+        *(
+            jnp.log(x),
+            jnp.log2(x),
+            jnp.log1p(x),
+            jnp.sqrt(x),
+            lax.rsqrt(x),
+            jnp.arccosh(x + 1),
+            x**0.3,
+            x**-2,
+        ),
         *(jnp.arcsin(x / 9), jnp.arccos(x / 9), jnp.arctanh(x / 9), jnp.arctan2(x, -x), 1 / x),
+        jnp.log2(x),
         *(x**x, jnp.minimum(x, 1.0), jnp.maximum(x, 1), jnp.clip(x, 0.6, 0.9), x % 0.4),
     )
 
@@ -198,6 +216,7 @@ def draws(key: Any) -> Any:
         *(
             jax.random.normal(one, (2,), "float32"),
             jax.random.key_data(jax.random.wrap_key_data(key)),
+            jax.random.uniform(jax.random.key(key[1].astype("int32"))),
         ),
     )
 

@@ -103,19 +103,16 @@ def test_every_converter_has_a_case() -> None:
     with jax.enable_x64(True):
         for case in CASES.values():
             walk(jax.make_jaxpr(case.function)(*case.args).jaxpr)
-    # These are of another version of JAX, or no function of JAX's API traces to them as they are.
-    rare = {"add_any", "copy", "copy_p", "pjit", "remat", "remat2", "checkpoint", "closed_call"}
-    rare |= {"core_call", "mesh_cast", "pvary", "sharding_constraint", "device_put", "scatter_sub"}
-    rare |= {
-        "optimization_barrier",
-        "name",
-        "random_clone",
-        "dim_as_value",
-        "random_seed",
-        "nextafter",
+    # These are of other versions of JAX, or no function of JAX's API traces to them as they are.
+    rare = {
+        *("add_any", "copy", "copy_p", "pjit", "remat", "remat2", "checkpoint", "closed_call"),
+        *("core_call", "mesh_cast", "pvary", "sharding_constraint", "device_put", "scatter-sub"),
+        *("optimization_barrier", "name", "random_clone", "dim_as_value"),
     }
-    rare |= {"complex", "imag", "conj", "reduce_precision", "jit", "stop_gradient", "tile", "eq_to"}
-    assert set(CONVERTERS) - seen <= rare
+    older = {"call_hi_primitive", "one_minus_square", "polynomial", "log2"}
+    newer = {"lt_to", "le_to"}
+    left = set(CONVERTERS) - seen - rare
+    assert left <= older or left <= newer
 
 
 # Models: written for JAX, run, differentiated and trained elsewhere.

@@ -10,6 +10,7 @@ import jax
 from graphc.ir import is_inexact
 from graphc.link.jax.from_jaxpr.equation import Converter, Equation
 from graphc.link.jax.implicit.interpreter import bound
+from graphc.link.jax.implicit.scans import Scan
 from graphc.loop import cond, custom_pullback, loop, switch_case, while_loop
 from graphc.tensor import Tensor
 
@@ -25,18 +26,18 @@ def _call(parameter: str) -> Converter:
 
 
 def _scan(eqn: Equation, *operands: Tensor) -> list[Tensor]:
-    n, carried = eqn["num_consts"], eqn["num_carry"]
-    fixed, init, xs = operands[:n], operands[n : n + carried], operands[n + carried :]
+    parts = Scan.of(eqn.eqn, operands)
+    carried, xs = len(parts.carries), tuple(parts.rows)
 
     def step(carry: Any, x: Any) -> tuple[Any, Any]:
-        found = eqn.run(eqn["jaxpr"], [*fixed, *carry, *(x or ())])
+        found = eqn.run(parts.body, [*parts.consts, *carry, *(x or ())])
         return tuple(found[:carried]), tuple(found[carried:])
 
     unroll = eqn.eqn.params.get("unroll")
     final, rows = loop(
         step,
-        tuple(init),
-        tuple(xs) or None,
+        tuple(parts.carries),
+        xs or None,
         n_steps=eqn.lengths(eqn["length"]),
         reverse=bool(eqn["reverse"]),
         unroll=unroll if isinstance(unroll, int) and unroll > 1 else None,
@@ -68,6 +69,13 @@ def _cond(eqn: Equation, which: Tensor, *operands: Tensor) -> list[Tensor]:
 
 def _custom(eqn: Equation, *operands: Tensor) -> list[Any]:
     return _with_rule(eqn, operands, lambda inside, xs: inside.run(eqn["call_jaxpr"], xs))
+
+
+def _of_high_level(eqn: Equation, *operands: Tensor) -> list[Any]:
+    """A primitive of ``jax.experimental.hijax``, by the program that it stands for."""
+    with jax.enable_x64(True):
+        program = jax.make_jaxpr(eqn["_prim"].expand)(*[_spec(x.aval) for x in eqn.eqn.invars])
+    return _with_rule(eqn, operands, lambda inside, xs: inside.run(program, xs))
 
 
 def _linear_solve(eqn: Equation, *operands: Tensor) -> list[Any]:
@@ -142,6 +150,7 @@ CONTROL: dict[str, Converter] = {
     "cond": _cond,
     "custom_jvp_call": _custom,
     "custom_vjp_call": _custom,
+    "call_hi_primitive": _of_high_level,
     "custom_linear_solve": _linear_solve,
 }
 """Converters of primitives that apply programs."""

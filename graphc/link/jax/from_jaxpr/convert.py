@@ -185,9 +185,9 @@ class Conversion:
 
     def run(self, program: ClosedJaxpr | Jaxpr, operands: Sequence[Any]) -> list[Tensor]:
         """The results of a program for symbolic operands."""
-        bare, consts = (
-            (program, ()) if isinstance(program, Jaxpr) else (program.jaxpr, program.consts)
-        )
+        # Newer versions of JAX have one class for programs with and without constants.
+        bare: Any = getattr(program, "jaxpr", program)
+        consts = getattr(program, "consts", ())
         known: dict[Any, Any] = dict(zip(bare.constvars, consts, strict=True))
         known.update(zip(bare.invars, operands, strict=True))
 

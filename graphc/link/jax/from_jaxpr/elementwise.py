@@ -139,6 +139,18 @@ def _square(_: Equation, x: Tensor) -> Tensor:
     return x * x
 
 
+def _one_minus_square(_: Equation, x: Tensor) -> Tensor:
+    return 1 - x * x
+
+
+def _polynomial(_: Equation, x: Tensor, *coefficients: Tensor) -> Tensor:
+    """Of coefficients of rising powers, by Horner's scheme."""
+    *lower, total = coefficients
+    for coefficient in reversed(lower):
+        total = total * x + coefficient
+    return total
+
+
 def _exp2(_: Equation, x: Tensor) -> Tensor:
     return gt.exp2(x)
 
@@ -212,6 +224,9 @@ ELEMENTWISE: dict[str, Converter] = {
     "sign": _sign,
     "square": _square,
     "rsqrt": _reciprocal_root,
+    "one_minus_square": _one_minus_square,
+    "polynomial": _polynomial,
+    "log2": plain(gt.log2),
     "exp2": _exp2,
     "round": _round,
     "asin": plain(gt.arcsin),
