@@ -16,6 +16,7 @@ from graphc.implicit.quantized.coding import Coding, coding_for
 from graphc.implicit.treedef import lengths_of
 from graphc.ir import Check, TensorType
 from graphc.tensor import Tensor
+from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.reduce import AxisComposite
 from graphc.tensor.linalg.dot import DotGeneral
 
@@ -183,6 +184,13 @@ class ExpertMatmul(AxisComposite):
     def expand(self, x: Tensor, packed: Tensor, *parts: Tensor) -> Tensor:  # type: ignore[override]
         *numbers, index = parts
         return Tensor.make(self.plain, x, *[part[index] for part in (packed, *numbers)])
+
+    def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> Sequence[Any]:
+        x, packed, *numbers, index = inputs
+        taken = [part[index] for part in (packed, *numbers)]
+        by_x, _, *by_numbers = self.plain.pullback(g, y, x, *taken)
+        pairs = zip(numbers, by_numbers, strict=True)
+        return [by_x, None, *[zeros_like(part)[index].inc(by) for part, by in pairs], None]
 
     def perform(self, x: Any, packed: Any, *parts: Any) -> Any:
         *numbers, index = parts
