@@ -30,14 +30,11 @@ from graphc.link.jax.attention.scalars import (
     whole,
 )
 from graphc.link.jax.implicit.interpreter import bound
+from graphc.link.jax.jaxprs import CALLS, needed
 from graphc.tensor import Tensor
 
-CALLS = {
-    **dict.fromkeys(("jit", "pjit", "remat", "remat2", "checkpoint"), "jaxpr"),
-    **dict.fromkeys(("closed_call", "core_call"), "call_jaxpr"),
-    **dict.fromkeys(("custom_jvp_call", "custom_vjp_call"), "call_jaxpr"),
-}
-"""Primitives that do nothing but call a program, and the parameter that has it."""
+INLINED = {**CALLS, **dict.fromkeys(("custom_jvp_call", "custom_vjp_call"), "call_jaxpr")}
+"""Primitives whose value is that of a program, and the parameter that has it."""
 
 BOUNDED = frozenset(
     ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
@@ -94,13 +91,7 @@ def imported(traced: ClosedJaxpr, captured: Sequence[Any]) -> tuple[Graph, Close
 def _without_unused(program: ClosedJaxpr) -> ClosedJaxpr:
     """A program without the equations that its results do not depend on."""
     bare = program.jaxpr
-    needed = {x for x in bare.outvars if not isinstance(x, Literal)}
-    kept = []
-    for eqn in reversed(bare.eqns):
-        if eqn.effects or not needed.isdisjoint(eqn.outvars):
-            kept.append(eqn)
-            needed.update([x for x in eqn.invars if not isinstance(x, Literal)])
-    return ClosedJaxpr(bare.replace(eqns=kept[::-1]), program.consts)
+    return ClosedJaxpr(bare.replace(eqns=needed(bare)), program.consts)
 
 
 class _Importer:
@@ -132,7 +123,7 @@ class _Importer:
         return [*map(read, bare.outvars)]
 
     def _results(self, eqn: JaxprEqn, operands: Sequence[Value | Fixed]) -> Sequence[Value | Fixed]:
-        name = CALLS.get(eqn.primitive.name)
+        name = INLINED.get(eqn.primitive.name)
         if name is not None:
             return self.run(eqn.params[name], operands)
         fixed = [x for x in operands if isinstance(x, Fixed)]

@@ -11,14 +11,9 @@ from graphc.ir import is_inexact
 from graphc.link.jax.from_jaxpr.equation import Converter, Equation
 from graphc.link.jax.implicit.interpreter import bound
 from graphc.link.jax.implicit.scans import Scan
+from graphc.link.jax.jaxprs import CALLS
 from graphc.loop import cond, custom_pullback, loop, switch_case, while_loop
 from graphc.tensor import Tensor
-
-CALLS = {
-    **dict.fromkeys(("jit", "pjit", "remat", "remat2", "checkpoint"), "jaxpr"),
-    **dict.fromkeys(("closed_call", "core_call"), "call_jaxpr"),
-}
-"""Primitives that do nothing but call a program, and the parameter that has it."""
 
 
 def _call(parameter: str) -> Converter:

@@ -24,6 +24,7 @@ from graphc.link.jax.from_jaxpr.random import RANDOM, packed, unpacked
 from graphc.link.jax.from_jaxpr.reduce import REDUCTIONS
 from graphc.link.jax.from_jaxpr.shapes import SHAPES
 from graphc.link.jax.implicit.interpreter import bound
+from graphc.link.jax.jaxprs import needed
 from graphc.link.jax.wrap import call
 from graphc.link.jax.wrap.function import is_key
 from graphc.tensor import Tensor
@@ -194,7 +195,7 @@ class Conversion:
         def read(x: Any) -> Any:
             return _number(x) if isinstance(x, Literal) else known[x]
 
-        for eqn in _needed(bare):
+        for eqn in needed(bare):
             found = self._results(eqn, [*map(read, eqn.invars)])
             known.update(zip(eqn.outvars, found, strict=True))
         return [_as_tensor(read(x)) for x in bare.outvars]
@@ -221,17 +222,6 @@ def _number(x: Literal) -> Any:
     """A number that is written into a program."""
     aval: Any = x.aval
     return np.asarray(x.val, aval.dtype)
-
-
-def _needed(program: Jaxpr) -> list[JaxprEqn]:
-    """The equations that results depend on."""
-    needed = {x for x in program.outvars if not isinstance(x, Literal)}
-    kept = []
-    for eqn in reversed(program.eqns):
-        if eqn.effects or not needed.isdisjoint(eqn.outvars):
-            kept.append(eqn)
-            needed.update(x for x in eqn.invars if not isinstance(x, Literal))
-    return kept[::-1]
 
 
 def _by_jax(eqn: JaxprEqn, operands: Sequence[Tensor]) -> list[Tensor]:

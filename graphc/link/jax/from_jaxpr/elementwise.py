@@ -86,14 +86,6 @@ def _shift(function: Callable[..., Any], kind: str = "") -> Converter:
     return convert
 
 
-def _is_finite(_: Equation, x: Tensor) -> Tensor:
-    return gt.isfinite(x)
-
-
-def _sign(_: Equation, x: Tensor) -> Tensor:
-    return gt.sign(x)
-
-
 def _absolute(eqn: Equation, x: Tensor) -> Tensor:
     return gt.abs(x).astype(eqn.dtype)
 
@@ -112,10 +104,6 @@ def _extreme(function: Callable[..., Any]) -> Converter:
         return function(a, b)  # type: ignore[no-any-return]
 
     return convert
-
-
-def _scaled_bessel(order: int) -> Converter:
-    return lambda _, x: (gt.i0e, gt.i1e)[order](x)
 
 
 def _bits(logical: Callable[..., Any], bitwise: Callable[..., Any]) -> Converter:
@@ -149,10 +137,6 @@ def _polynomial(_: Equation, x: Tensor, *coefficients: Tensor) -> Tensor:
     for coefficient in reversed(lower):
         total = total * x + coefficient
     return total
-
-
-def _exp2(_: Equation, x: Tensor) -> Tensor:
-    return gt.exp2(x)
 
 
 def _is_before(_: Equation, a: Tensor, b: Tensor) -> Tensor:
@@ -196,10 +180,6 @@ def _stopped(_: Equation, x: Tensor) -> Tensor:
     return zero_grad(x) if is_inexact(x.dtype) else x
 
 
-def _complex(_: Equation, a: Tensor, b: Tensor) -> Tensor:
-    return gt.complex(a, b)
-
-
 SAME = (
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log1p", "expm1", "sqrt", "cbrt"),
     *("erf", "erfc", "digamma", "floor", "ceil", "real", "imag", "conj", "nextafter", "zeta"),
@@ -221,13 +201,13 @@ ELEMENTWISE: dict[str, Converter] = {
     "max": _extreme(gt.maximum),
     "min": _extreme(gt.minimum),
     "abs": _absolute,
-    "sign": _sign,
+    "sign": plain(gt.sign),
     "square": _square,
     "rsqrt": _reciprocal_root,
     "one_minus_square": _one_minus_square,
     "polynomial": _polynomial,
     "log2": plain(gt.log2),
-    "exp2": _exp2,
+    "exp2": plain(gt.exp2),
     "round": _round,
     "asin": plain(gt.arcsin),
     "acos": plain(gt.arccos),
@@ -242,10 +222,10 @@ ELEMENTWISE: dict[str, Converter] = {
     "igamma": plain(gt.gammainc),
     "igammac": plain(gt.gammaincc),
     "regularized_incomplete_beta": plain(gt.betainc),
-    "bessel_i0e": _scaled_bessel(0),
-    "bessel_i1e": _scaled_bessel(1),
-    "complex": _complex,
-    "is_finite": _is_finite,
+    "bessel_i0e": plain(gt.i0e),
+    "bessel_i1e": plain(gt.i1e),
+    "complex": plain(gt.complex),
+    "is_finite": plain(gt.isfinite),
     "eq": plain(gt.eq),
     "ne": plain(gt.neq),
     "lt": plain(gt.less),
