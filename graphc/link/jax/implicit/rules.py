@@ -146,6 +146,46 @@ def place(index: Any) -> Any:
     return dense(index, "an index", where_now())
 
 
+@register("dynamic_update_slice")
+@structural
+def _dynamic_update_slice(x: Any, update: Any, *starts: Any) -> Any:
+    places = [place(start) for start in starts]
+    whole = [m == n for m, n in zip(update.shape, x.shape, strict=True)]
+    if isinstance(x, Structured) and whole[-2:] == [True, False]:
+        # The last two axes exchanged, where the codes of such an array may be packed.
+        order = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+        given = [transposed(array, order) for array in (x, update)]
+        y = _dynamic_update_slice(*given, *[places[axis] for axis in order])
+        return NotImplemented if y is NotImplemented else transposed(y, order)
+
+    def write(x: Any, update: Any) -> Any:
+        return jax.lax.dynamic_update_slice(x, update, places)
+
+    return index.updated(x, update, whole, write)
+
+
+@register("scatter")
+def _scatter(
+    x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, mode: Any, **parameters: Any
+) -> Any:
+    numbers = dimension_numbers
+    gone = {*_ints(numbers.inserted_window_dims), *_ints(numbers.operand_batching_dims)}
+    kept = [axis for axis in range(x.ndim) if axis not in gone]
+    windows = dict(zip(kept, _ints(numbers.update_window_dims), strict=True))
+    whole = [
+        axis in windows and updates.shape[windows[axis]] == n for axis, n in enumerate(x.shape)
+    ]
+    if windows.get(x.ndim - 1) != updates.ndim - 1:
+        return NotImplemented
+    settings = {name: parameters[name] for name in ("indices_are_sorted", "unique_indices")}
+    places = place(indices)
+
+    def write(x: Any, updates: Any) -> Any:
+        return jax.lax.scatter(x, places, updates, numbers, mode=mode, **settings)
+
+    return index.updated(x, updates, whole, write)
+
+
 @register("gather")
 def _gather(x: Structured, indices: Any, **parameters: Any) -> Any:
     return gathered(x, indices, index.rows_of, parameters)
