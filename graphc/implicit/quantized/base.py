@@ -229,7 +229,9 @@ class Quantized(Stacked):
         lengths = xp.shape_of(x)
         if not lengths or lengths[-1] != n:
             x = xp.broadcast_to(x, (*lengths[:-1], n))
-        return with_fields(self, dict(zip(fields_of(self), encode(xp, self.coding, x), strict=True)))
+        return with_fields(
+            self, dict(zip(fields_of(self), encode(xp, self.coding, x), strict=True))
+        )
 
     # Element by element.
 
