@@ -18,6 +18,7 @@ import numpy as np
 from graphc.capture.import_hooks import when_imported
 from graphc.config import POLICIES
 from graphc.errors import ImplicitArrayError, MaterializeError
+from graphc.implicit import jax_arrays
 from graphc.implicit.operators import Operators
 from graphc.implicit.treedef import (
     NoArrayError,
@@ -283,6 +284,8 @@ class ImplicitArray(Operators, ABC):
         """
         by_jax = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "jax"
         jax: Any = sys.modules.get("jax")
+        if jax and any(isinstance(x, jax.Array) for x in Treedef.of(self)[1]):
+            _ = jax_arrays.NAMESPACE  # what is imported first traces, which it cannot do below
         # Arrays that are captured where JAX traces have values.
         with jax.ensure_compile_time_eval() if jax else nullcontext():
             return np.asarray(CONVERTED[0](self, "JAX" if by_jax else "NumPy"), dtype)

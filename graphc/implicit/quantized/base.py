@@ -211,6 +211,11 @@ class Quantized(Stacked):
         xp = self.xp
         return self.each(lambda *parts: xp.concatenate(parts, along), *others)
 
+    def window_at(self, whole: Sequence[bool], read: Callable[[Any], Any]) -> Any:
+        if self.transposed or not whole[-1]:
+            return NotImplemented
+        return with_fields(self, {name: read(part) for name, part in fields_of(self).items()})
+
     def updated(self, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
         if self.transposed or not whole[-1]:
             return NotImplemented

@@ -122,9 +122,12 @@ def _slice(x: Structured, *, start_indices: Any, limit_indices: Any, strides: An
 @structural
 def _dynamic_slice(x: Structured, *starts: Any, slice_sizes: Any, **_: Any) -> Any:
     """Slice dynamically; starts are clipped to bounds, as XLA does."""
-    y: Any = x
-    places = [place(start) for start in starts]
-    for axis, (start, size) in enumerate(zip(places, _ints(slice_sizes), strict=True)):
+    places, sizes = [place(start) for start in starts], _ints(slice_sizes)
+    y = _window_at(x, places, sizes)
+    if y is not NotImplemented:
+        return y
+    y = x
+    for axis, (start, size) in enumerate(zip(places, sizes, strict=True)):
         if size == x.shape[axis]:
             continue
         if not isinstance(y, Structured):
@@ -134,6 +137,30 @@ def _dynamic_slice(x: Structured, *starts: Any, slice_sizes: Any, **_: Any) -> A
         y = kept(index.rows_of(y, start + jnp.arange(size, dtype=start.dtype), axis))
         y = transposed(y, _moved(y.ndim, axis))
     return y
+
+
+def _window_at(x: Any, places: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """Slice each field of an array dynamically, where its structure allows that."""
+    whole = [m == n for m, n in zip(sizes, x.shape, strict=True)]
+
+    def read(x: Any) -> Any:
+        given = zip(sizes, whole, x.shape, strict=True)
+        return jax.lax.dynamic_slice(x, places, [n if flag else m for m, flag, n in given])
+
+    if whole[-2:] != [True, False]:
+        return x.window_at(whole, read)
+    turned = _window_at(_turned(x), _last_two(places), _last_two(sizes))
+    return NotImplemented if turned is NotImplemented else _turned(turned)
+
+
+def _last_two(entries: Sequence[Any]) -> list[Any]:
+    """The last two entries exchanged."""
+    return [*entries[:-2], entries[-1], entries[-2]]
+
+
+def _turned(x: Any) -> Any:
+    """The last two axes exchanged, along either of which the codes of an array may be packed."""
+    return transposed(x, tuple(_last_two(range(x.ndim))))
 
 
 def _moved(ndim: int, axis: int) -> tuple[int, ...]:
@@ -152,11 +179,8 @@ def _dynamic_update_slice(x: Any, update: Any, *starts: Any) -> Any:
     places = [place(start) for start in starts]
     whole = [m == n for m, n in zip(update.shape, x.shape, strict=True)]
     if isinstance(x, Structured) and whole[-2:] == [True, False]:
-        # The last two axes exchanged, where the codes of such an array may be packed.
-        order = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
-        given = [transposed(array, order) for array in (x, update)]
-        y = _dynamic_update_slice(*given, *[places[axis] for axis in order])
-        return NotImplemented if y is NotImplemented else transposed(y, order)
+        y = _dynamic_update_slice(_turned(x), _turned(update), *_last_two(places))
+        return NotImplemented if y is NotImplemented else _turned(y)
 
     def write(x: Any, update: Any) -> Any:
         return jax.lax.dynamic_update_slice(x, update, places)
