@@ -186,6 +186,7 @@ lazy.provide(
         "graphc.link.jax.implicit": "NAMESPACE bcoo bind call handled joined quantized_matmul "
         "straight_through where_now",
         "graphc.link.jax.implicit.automatic": "opened",
+        "graphc.link.jax.implicit.filtered": "combined",
         "graphc.link.jax.implicit.partition": "device_put partition_specs shardings",
         "graphc.link.jax.implicit.primitives": "primitive primitive_names",
     },

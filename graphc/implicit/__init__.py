@@ -30,6 +30,7 @@ from graphc.implicit.structures.block_diagonal import BlockDiagonal
 from graphc.implicit.structures.compressed import CSC, CSR
 from graphc.implicit.structures.coordinates import BCOO
 from graphc.implicit.structures.diagonal import Diagonal
+from graphc.implicit.structures.dora import DoRA
 from graphc.implicit.structures.fill import Fill
 from graphc.implicit.structures.identity import Identity
 from graphc.implicit.structures.kronecker import Kronecker
@@ -38,6 +39,7 @@ from graphc.implicit.structures.low_rank import LowRank
 from graphc.implicit.structures.one_hot import OneHot
 from graphc.implicit.structures.toeplitz import Toeplitz
 from graphc.implicit.structures.zeros import Ones, Zeros
+from graphc.implicit.training import combine, frozen, merge, trainable
 from graphc.implicit.trees import (
     Structure,
     flatten,
@@ -62,6 +64,7 @@ __all__ = [
     "ArrayReport",
     "BlockDiagonal",
     "Diagonal",
+    "DoRA",
     "Fill",
     "Identity",
     "ImplicitArray",
@@ -82,6 +85,7 @@ __all__ = [
     "TreeReport",
     "Zeros",
     "aux_field",
+    "combine",
     "dequantize",
     "device_put",
     "expanded",
@@ -89,6 +93,7 @@ __all__ = [
     "flatten",
     "flatten_one_implicit_layer",
     "flatten_with_path",
+    "frozen",
     "implicit",
     "implicit_depth",
     "is_array",
@@ -99,6 +104,7 @@ __all__ = [
     "materialize_nested",
     "materialized",
     "materializing",
+    "merge",
     "numpy_like",
     "partition_specs",
     "quantize",
@@ -107,6 +113,7 @@ __all__ = [
     "shardings",
     "ste",
     "structure",
+    "trainable",
     "tree_map",
     "tree_map_with_path",
     "unflatten",
