@@ -17,8 +17,10 @@ from graphc.implicit.policy import (
 from graphc.implicit.quantized import (
     NF4,
     AffineQuantized,
+    Microscaled,
     OneBit,
     Quantized,
+    ScaledQuantized,
     dequantize,
     quantize,
 )
@@ -70,10 +72,12 @@ __all__ = [
     "LoRA",
     "LowRank",
     "Materialization",
+    "Microscaled",
     "OneBit",
     "OneHot",
     "Ones",
     "Quantized",
+    "ScaledQuantized",
     "Straight",
     "StraightThrough",
     "Structure",

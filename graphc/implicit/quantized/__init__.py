@@ -5,17 +5,21 @@ from graphc.implicit.quantized.base import Quantized
 from graphc.implicit.quantized.coding import Coding
 from graphc.implicit.quantized.convert import dequantize, quantize
 from graphc.implicit.quantized.matmul import ExpertMatmul, QuantizedMatmul
+from graphc.implicit.quantized.microscaled import Microscaled
 from graphc.implicit.quantized.nf4 import NF4
 from graphc.implicit.quantized.one_bit import OneBit
+from graphc.implicit.quantized.scaled import ScaledQuantized
 
 __all__ = [
     "NF4",
     "AffineQuantized",
     "Coding",
     "ExpertMatmul",
+    "Microscaled",
     "OneBit",
     "Quantized",
     "QuantizedMatmul",
+    "ScaledQuantized",
     "dequantize",
     "quantize",
 ]
