@@ -17,10 +17,12 @@ from graphc.implicit.policy import (
 from graphc.implicit.quantized import (
     NF4,
     AffineQuantized,
+    ChannelScaled,
     Microscaled,
     OneBit,
     Quantized,
     ScaledQuantized,
+    calibrate,
     dequantize,
     quantize,
 )
@@ -63,6 +65,7 @@ __all__ = [
     "AffineQuantized",
     "ArrayReport",
     "BlockDiagonal",
+    "ChannelScaled",
     "Diagonal",
     "Fill",
     "Identity",
@@ -86,6 +89,7 @@ __all__ = [
     "TreeReport",
     "Zeros",
     "aux_field",
+    "calibrate",
     "dequantize",
     "device_put",
     "expanded",

@@ -143,6 +143,26 @@ def test_mlx_reads_microscaled_words(kind: str) -> None:
     np.testing.assert_allclose(found, np.asarray(q), rtol=1e-6)
 
 
+BOUNDS = {"float4_e2m1fn": 1 / 6, "mxfp4": 1 / 4, "mxfp8": 1 / 8, "nvfp4": 0.18}
+
+
+@pytest.mark.parametrize("kind", [*BOUNDS, "ternary", "float8_e4m3fn", "float8_e5m2"])
+def test_errors_are_within_the_stated_bounds(kind: str) -> None:
+    w = np.concatenate([matrix(40, 64), np.random.default_rng(1).uniform(-1, 1, (40, 64))])
+    q = quantize(w.astype("float32"), kind)
+    size = 64 if kind not in MICRO else q.coding.group_size
+    magnitudes = np.abs(w).reshape(80, -1, size)
+    largest = magnitudes.max(-1, keepdims=True)
+    mean = magnitudes.mean(-1, keepdims=True)
+    if kind in BOUNDS:
+        bound = BOUNDS[kind] * largest
+    elif kind == "ternary":
+        bound = np.maximum(mean / 2, magnitudes - mean)
+    else:
+        bound = magnitudes * (1 / 16 if kind == "float8_e4m3fn" else 1 / 8) + largest / 28672
+    assert (np.abs(np.asarray(q) - w).reshape(80, -1, size) <= bound * (1 + 1e-5)).all()
+
+
 CASES = [((40, 96), {}), ((300, 33), {"axis": -2}), ((50, 100), {"group_size": -1})]
 
 

@@ -2,6 +2,8 @@
 
 from graphc.implicit.quantized.affine import AffineQuantized
 from graphc.implicit.quantized.base import Quantized
+from graphc.implicit.quantized.calibration import calibrate
+from graphc.implicit.quantized.channel_scaled import ChannelScaled
 from graphc.implicit.quantized.coding import Coding
 from graphc.implicit.quantized.convert import dequantize, quantize
 from graphc.implicit.quantized.matmul import ExpertMatmul, QuantizedMatmul
@@ -13,6 +15,7 @@ from graphc.implicit.quantized.scaled import ScaledQuantized
 __all__ = [
     "NF4",
     "AffineQuantized",
+    "ChannelScaled",
     "Coding",
     "ExpertMatmul",
     "Microscaled",
@@ -20,6 +23,7 @@ __all__ = [
     "Quantized",
     "QuantizedMatmul",
     "ScaledQuantized",
+    "calibrate",
     "dequantize",
     "quantize",
 ]

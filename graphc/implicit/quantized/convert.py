@@ -21,7 +21,7 @@ from graphc.implicit.quantized.nf4 import NF4
 from graphc.implicit.quantized.one_bit import OneBit
 from graphc.implicit.quantized.scaled import ELEMENTS, ScaledQuantized
 from graphc.implicit.quantized.selection import Rules, Where, by_rules, chosen, is_array
-from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.implicit.treedef import Treedef, dtype_of, lengths_of
 from graphc.implicit.trees import tree_map
 from graphc.ir import dtype_name, is_complex, is_inexact
 
@@ -63,8 +63,28 @@ class Recipe(NamedTuple):
         """The coding of a packed axis of a length."""
         if n is None or self.group_size != -1:
             return self.cls.coding_of(group_size=self.group_size, **self.options)
-        units = _unit_of(self.cls, self.options)
+        units = self.cls.coding_of(group_size=WORD, **self.options).per_unit
         return self.cls.coding_of(group_size=max(1, -(-n // units)) * units, **self.options)
+
+    def built(
+        self, xp: Any, coding: Coding, x: Any, padding: int, shared: tuple[int, ...] = ()
+    ) -> Any:
+        """The quantized array of one whose packed axis is the last, of whole groups.
+
+        Args:
+            xp: The functions of the array's library.
+            coding: What the codes mean.
+            x: Floating numbers.
+            padding: So many zeros at the end are none of the array.
+            shared: Axes before the last, along which groups have equal scales.
+        """
+        build: Any = self.cls
+        settings: dict[str, Any] = {"transposed": self.axis == -2, "padding": padding}
+        settings |= self.options
+        if self.cls is Microscaled:
+            return build(*microscaled(xp, coding, x), **settings)
+        parts = encode(xp, coding, x, shared, padding)
+        return build(*parts, group_size=coding.group_size, **settings)
 
 
 SHOWN = 3
@@ -216,11 +236,6 @@ def _groups_of(
     return -1, tuple(channels)
 
 
-def _unit_of(cls: type[Quantized], options: Mapping[str, Any]) -> int:
-    """How many codes fill words: those of a unit, of which every kind has whole groups."""
-    return cls.coding_of(group_size=WORD, **options).per_unit
-
-
 def _class_of(kind: str) -> tuple[type[Quantized], dict[str, Any]]:
     if kind not in KINDS:
         problem = f"quantize(kind={kind!r})."
@@ -230,7 +245,7 @@ def _class_of(kind: str) -> tuple[type[Quantized], dict[str, Any]]:
 
 def _converted(x: Any, name: str, recipe: Recipe) -> Any:
     _check(x, name)
-    recipe, shared = _placed(recipe, len(lengths_of(x)), name)
+    recipe, shared = placed(recipe, len(lengths_of(x)), name)
     given, xp = x, numpy_like(x)
     if xp.name == "MLX":
         # Computed in NumPy's steps, which are MLX's own.
@@ -246,18 +261,16 @@ def _converted(x: Any, name: str, recipe: Recipe) -> Any:
     padding = 0 if n is None else -n % coding.group_size
     if padding:
         x = xp.concatenate([x, xp.zeros((*xp.shape_of(x)[:-1], padding), dtype_of(x))], -1)
-    is_micro = recipe.cls is Microscaled
-    parts = microscaled(xp, coding, x) if is_micro else encode(xp, coding, x, shared, padding)
+    made = recipe.built(xp, coding, x, padding, shared)
+    treedef, parts = Treedef.of(made)
     if xp.name == "NumPy":
         # NumPy keeps the order of a transpose in memory; MLX would copy such words at each product.
-        parts = tuple(map(np.ascontiguousarray, parts))
+        parts = [*map(np.ascontiguousarray, parts)]
     if given is not x and numpy_like(given).name == "MLX":
         xp, dtype = numpy_like(given), str(dtype_name(dtype_of(given)))
-        made = [type(given)(part) for part in parts]
-        parts = tuple([part if _is_code(part) else xp.cast(part, dtype) for part in made])
-    options = recipe.options if is_micro else {**recipe.options, "group_size": coding.group_size}
-    build: Any = recipe.cls
-    return build(*parts, transposed=transposed, padding=padding, **options)
+        parts = [type(given)(part) for part in parts]
+        parts = [part if _is_code(part) else xp.cast(part, dtype) for part in parts]
+    return treedef.build(parts)
 
 
 SHAPED = "Give it a shape, as by gt.matrix(shape=...) or gt.specify_shape."
@@ -267,7 +280,7 @@ def _is_code(part: Any) -> bool:
     return not is_inexact(dtype_name(dtype_of(part)))
 
 
-def _placed(recipe: Recipe, ndim: int, name: str) -> tuple[Recipe, tuple[int, ...]]:
+def placed(recipe: Recipe, ndim: int, name: str) -> tuple[Recipe, tuple[int, ...]]:
     """The recipe with the packed axis of channels, and the axes of scales that are alike."""
     channels = recipe.channel_axes
     if channels is None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphc.implicit.quantized.coding import FLOATS, LARGEST_OF, NORMAL_FLOATS, Coding
 from graphc.implicit.treedef import dtype_of
+from graphc.ir import dtype_name
 
 TINY = 1e-7
 """The least scale of a group: MLX's, so that a group of equal numbers has one."""
@@ -47,11 +48,26 @@ def coded(xp: Any, coding: Coding, x: Any, *parts: Any) -> Any:
         parts: The scales, and biases.
     """
     groups = coding.grouped(xp, x)
-    scales, *biases = [xp.expand_dims(part, -1) for part in parts]
+    codes, _ = nearest(xp, coding, groups, *[xp.expand_dims(part, -1) for part in parts])
+    return coding.packed(xp, xp.reshape(codes, xp.shape_of(x)))
+
+
+def parameters_of(xp: Any, coding: Coding, x: Any) -> list[Any]:
+    """The scales, and biases where there are any, of an array of whole groups."""
+    groups = _Groups(xp, coding, coding.grouped(xp, x), dtype_of(x), (), 0)
+    return [*ENCODERS[coding.kind](groups)[1:]]
+
+
+def nearest(xp: Any, coding: Coding, x: Any, scales: Any, *biases: Any) -> tuple[Any, Any]:
+    """The codes of numbers with scales of their own, and what these stand for."""
     for bias in biases:
-        groups = groups - bias
-    share = groups / xp.where(xp.equal(scales, 0), xp.ones_like(scales), scales)
-    return coding.packed(xp, xp.reshape(_nearest(xp, coding, share), xp.shape_of(x)))
+        x = x - bias
+    share = x / xp.where(xp.equal(scales, 0), xp.ones_like(scales), scales)
+    codes = _nearest(xp, coding, share)
+    values = coding.values(xp, codes, dtype_name(dtype_of(x))) * scales
+    for bias in biases:
+        values = values + bias
+    return codes, values
 
 
 def _nearest(xp: Any, coding: Coding, share: Any) -> Any:
@@ -60,8 +76,20 @@ def _nearest(xp: Any, coding: Coding, share: Any) -> Any:
         return float_codes(xp, coding.kind, share)
     if coding.kind == "affine":
         return xp.clip(xp.rint(share), 0, 2**coding.bits - 1)
+    if coding.kind == "1bit":
+        return xp.cast(share >= 0, dtype_of(share))
+    if coding.kind == "nf4":
+        return _normal_codes(xp, share)
     most = most_of(coding)
     return xp.clip(xp.rint(share), -most, most) + 2 ** (coding.bits - 1)
+
+
+def _normal_codes(xp: Any, share: Any) -> Any:
+    table = np.array(NORMAL_FLOATS, "float32")
+    codes = xp.zeros_like(share)
+    for middle in (table[1:] + table[:-1]) / 2:
+        codes = codes + xp.cast(share > float(middle), dtype_of(share))
+    return codes
 
 
 def most_of(coding: Coding) -> float:
@@ -148,12 +176,7 @@ def _normal_float(groups: _Groups) -> tuple[Any, ...]:
     """The nearest of 16 numbers times the largest magnitude of each group."""
     xp = groups.xp
     largest = _rounded(xp, groups.largest(), groups.dtype)
-    share = _shares(groups, largest)
-    table = np.array(NORMAL_FLOATS, "float32")
-    codes = xp.zeros_like(share)
-    for middle in (table[1:] + table[:-1]) / 2:
-        codes = codes + xp.cast(share > float(middle), dtype_of(share))
-    return codes, largest
+    return _normal_codes(xp, _shares(groups, largest)), largest
 
 
 def _sign(groups: _Groups) -> tuple[Any, ...]:
