@@ -147,6 +147,7 @@ lazy.provide(
     names={"graphc.compile.streams": "RandomStream SharedGenerator default_rng shared_rng"},
 )
 lazy.provide("graphc.tensor.core.tensor", names={"graphc.compile.evaluate": "evaluate"})
+lazy.provide("graphc.implicit.quantized.calibration", names={"graphc.compile.function": "function"})
 lazy.provide(
     "graphc.compile.function",
     names={"graphc.draw.show": "repr_html show", "graphc.export.model": "Programs export"},

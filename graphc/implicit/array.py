@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar, Self, TypeVar
@@ -286,7 +286,10 @@ class ImplicitArray(Operators, ABC):
     def __repr__(self) -> str:
         names = field_names_of(type(self))
         parts = [_described(getattr(self, name)) for name in names.parts]
-        parts += [f"{name}={getattr(self, name)!r}" for name in names.static]
+        static = [each for each in fields(type(self)) if each.name in names.static]
+        given = [(each, getattr(self, each.name)) for each in static]
+        # With repr=False it is shown where it is not the default.
+        parts += [f"{each.name}={x!r}" for each, x in given if each.repr or x != each.default]
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
