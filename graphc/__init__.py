@@ -171,7 +171,10 @@ lazy.provide(
 )
 lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
 
-lazy.provide("graphc.export.model", names={"graphc.link.jax.exported": "exported"})
+lazy.provide(
+    "graphc.export.model",
+    names={"graphc.link.jax.exported": "exported", "graphc.link.mlx.exported": "programs"},
+)
 
 # These folders handle arrays of any library, and import none.
 lazy.provide(
