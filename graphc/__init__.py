@@ -173,7 +173,11 @@ lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
 
 lazy.provide(
     "graphc.export.model",
-    names={"graphc.link.jax.exported": "exported", "graphc.link.mlx.exported": "programs"},
+    names={
+        "graphc.link.jax.exported": "exported",
+        "graphc.link.mlx.exported": "programs",
+        "graphc.export.onnx.model": "export_onnx=export",
+    },
 )
 
 # These folders handle arrays of any library, and import none.

@@ -77,6 +77,9 @@ def export(
         licence: The terms on which others may use it.
         programs: The programs that go into it.
     """
+    if Path(path).suffix == ".onnx":
+        _export_onnx(spec, graph, path, dynamic, licence, programs)
+        return
     structure = structure_of(spec.outputs)
     writer = GraphWriter(lines=True)
     text, arrays = writer.written(graph)
@@ -104,24 +107,37 @@ def export(
         GRAPH: [text.encode()],
         ARRAYS: safetensors.chunks(arrays),
     }
-    if programs.backends:
-        held = [*graph.inputs[len(ins) :], *graph.leaves]
-        names = [writer.keys[x] for x in held]
-        shapes += [arrays[name].shape for name in names]
-        parts["runtime.py"] = [Path(runtime.__file__).read_bytes()]
-    if "JAX" in programs.backends:
-        parts[PROGRAM] = [_program(graph, held, shapes, programs)]
-        manifest["program"] = {"arrays": names, "platforms": programs.platforms}
-        manifest["program"] |= {"derivatives": programs.derivatives, "shapes": shapes}
-    if "MLX" in programs.backends:
-        manifest["mlx"], functions = _program_for_mlx(graph, held, shapes, spec.mode, programs)
-        manifest["mlx"]["arrays"] = names
-        parts |= {FUNCTION.format(i): [data] for i, data in enumerate(functions)}
+    held = [*graph.inputs[len(ins) :], *graph.leaves]
+    shapes += [arrays[writer.keys[x]].shape for x in held]
+    fields, files = _programs(graph, held, shapes, spec.mode, programs)
+    manifest |= {
+        name: {**entry, "arrays": [writer.keys[x] for x in held]} for name, entry in fields
+    }
+    parts |= files
     with Writer(path) as file:
         for name, chunks in parts.items():
             file.add(name, chunks, sum(map(len, chunks)))
         data = manifests.written({**manifest, "parts": {**file.sums}})
         file.add(MANIFEST, [data], len(data))
+
+
+def _programs(
+    graph: Graph, held: Sequence[Node], shapes: Sequence[Shape], mode: Mode, programs: Programs
+) -> tuple[list[tuple[str, dict[str, Any]]], dict[str, list[Any]]]:
+    """What the manifest says of each program, and the parts of the file that they make."""
+    fields: list[tuple[str, dict[str, Any]]] = []
+    parts: dict[str, list[Any]] = {}
+    if programs.backends:
+        parts["runtime.py"] = [Path(runtime.__file__).read_bytes()]
+    if "JAX" in programs.backends:
+        parts[PROGRAM] = [_program(graph, held, shapes, programs)]
+        how = {"platforms": programs.platforms, "derivatives": programs.derivatives}
+        fields.append(("program", {**how, "shapes": shapes}))
+    if "MLX" in programs.backends:
+        plans, functions = _program_for_mlx(graph, held, shapes, mode, programs)
+        fields.append(("mlx", plans))
+        parts |= {FUNCTION.format(i): [data] for i, data in enumerate(functions)}
+    return fields, parts
 
 
 def _function(
@@ -155,6 +171,32 @@ def _program_for_mlx(
         program, arguments, programs.lengths
     )
     return made
+
+
+def _export_onnx(
+    spec: FunctionSpec,
+    graph: Graph,
+    path: str | os.PathLike[str],
+    dynamic: Mapping[str, Shape] | None,
+    licence: str | None,
+    programs: Programs,
+) -> None:
+    """Write an ONNX model, which is one program for inference on all platforms."""
+    if programs != Programs():
+        raise ArgumentError(
+            f"{Path(path).name}: an ONNX model has no programs, platforms, derivatives or lengths.",
+            'Leave them out, or write "model.graphc".',
+        )
+    try:
+        written = provided(__name__, "export_onnx")
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("onnx"):
+            raise
+        raise ExportError(
+            "An ONNX model is written by the package onnx, which is not installed.",
+            "Install it: pip install 'graphc[onnx]'.",
+        ) from error
+    written(spec, graph, path, dynamic, licence)
 
 
 def _program(
