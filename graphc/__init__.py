@@ -143,6 +143,10 @@ lazy.provide(
     },
 )
 lazy.provide(
+    "graphc.tensor.linalg",
+    names={"graphc.implicit.sparse_cholesky": "SparseCholesky sparse_cholesky"},
+)
+lazy.provide(
     "graphc.random",
     names={"graphc.compile.streams": "RandomStream SharedGenerator default_rng shared_rng"},
 )

@@ -1,6 +1,10 @@
 """Arrays kept in structured form until an operation needs them whole."""
 
-from graphc.implicit import loops as loops, operations as operations  # enter handlers
+from graphc.implicit import (  # enter handlers
+    loops as loops,
+    operations as operations,
+    sparse_systems as sparse_systems,
+)
 from graphc.implicit.array import ImplicitArray, aux_field, fields_of, is_implicit, with_fields
 from graphc.implicit.expand import expanded
 from graphc.implicit.functions import implicit, materialize_handler, use_implicit
