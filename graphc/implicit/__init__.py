@@ -4,6 +4,7 @@ from graphc.implicit import (  # enter handlers
     loops as loops,
     operations as operations,
     sparse_systems as sparse_systems,
+    systems as systems,
 )
 from graphc.implicit.array import ImplicitArray, aux_field, fields_of, is_implicit, with_fields
 from graphc.implicit.expand import expanded

@@ -75,6 +75,22 @@ class ArrayNamespace:
         """``x[index]``."""
         return operator.getitem(x, index)
 
+    def solve(self, a: Any, b: Any) -> Any:
+        """Solve ``a @ x = b`` for matrices b; a singular a gives infinities or NaN."""
+        raise NotImplementedError
+
+    def inv(self, a: Any) -> Any:
+        """Return inverses of matrices."""
+        raise NotImplementedError
+
+    def det(self, a: Any) -> Any:
+        """Return determinants of matrices."""
+        raise NotImplementedError
+
+    def slogdet(self, a: Any) -> tuple[Any, Any]:
+        """Return the signs of determinants, and the logarithms of their magnitudes."""
+        raise NotImplementedError
+
 
 class _Symbolic(ArrayNamespace):
     name = "graphc"
@@ -112,6 +128,18 @@ class _Symbolic(ArrayNamespace):
 
     def getitem(self, x: Any, index: Any) -> Any:
         return as_tensor(x)[index]
+
+    def solve(self, a: Any, b: Any) -> Any:
+        return gt.linalg.solve(a, b, b_ndim=2)
+
+    def inv(self, a: Any) -> Any:
+        return gt.linalg.inv(a)
+
+    def det(self, a: Any) -> Any:
+        return gt.linalg.det(a)
+
+    def slogdet(self, a: Any) -> tuple[Any, Any]:
+        return gt.linalg.slogdet(a)
 
 
 def _pairs(axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -153,6 +181,21 @@ class _NumPy(ArrayNamespace):
         if has_implicit([x]):
             return _performed(SYMBOLIC.getitem, (x, index), {})
         return x[index]
+
+    # NumPy's raise where a matrix is singular; graphs give infinities and NaN, as JAX does.
+
+    def solve(self, a: Any, b: Any) -> Any:
+        return _performed(SYMBOLIC.solve, (a, b), {})
+
+    def inv(self, a: Any) -> Any:
+        return _performed(SYMBOLIC.inv, (a,), {})
+
+    def det(self, a: Any) -> Any:
+        return _performed(SYMBOLIC.det, (a,), {})
+
+    def slogdet(self, a: Any) -> tuple[Any, Any]:
+        sign, log = [_performed(lambda x, i=i: gt.linalg.slogdet(x)[i], (a,), {}) for i in (0, 1)]
+        return sign, log
 
 
 class _MLX(ArrayNamespace):

@@ -80,6 +80,32 @@ class Structured(ImplicitArray):
         """``x @ self`` for x ``(*batch, m, k)`` and self ``(*batch, k, n)``, of equal batches."""
         return NotImplemented
 
+    # Linear systems, of square matrices of floating numbers.
+
+    def solved(self, b: Any) -> Any:
+        """The x with ``self @ x = b``, for b ``(*batch, n, k)``, which is no implicit array.
+
+        A singular matrix gives infinities or NaN.
+        """
+        return NotImplemented
+
+    def inverted(self) -> Any:
+        """The inverse of each matrix."""
+        return NotImplemented
+
+    def slogdet(self) -> Any:
+        """The sign of each determinant, and the logarithm of its magnitude, ``(*batch,)`` both."""
+        return NotImplemented
+
+    def det(self) -> Any:
+        """The determinant of each matrix, ``(*batch,)``; by default of what ``slogdet`` gives."""
+        found = self.slogdet()
+        if found is NotImplemented:
+            return found
+        sign, log = found
+        xp = numpy_like(sign, log)
+        return xp.multiply(sign, xp.cast(xp.exp(log), dtype_of(sign)))
+
     # The same elements in other places.
 
     def swapped(self) -> Any:

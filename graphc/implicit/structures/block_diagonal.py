@@ -162,6 +162,55 @@ class BlockDiagonal(Stacked):
             return NotImplemented
         return BlockDiagonal(tuple([xp.matmul(a, b) for a, b in pairs]))
 
+    # Linear systems, where all blocks are square.
+
+    @property
+    def square_blocks(self) -> bool:
+        """Whether each block is known to have as many columns as rows."""
+        blocks = (self.blocks,) if self.stacked else self.blocks
+        return all(p == q and p for p, q in [lengths_of(x)[-2:] for x in blocks])
+
+    def solved(self, b: Any) -> Any:
+        if not self.square_blocks:
+            return NotImplemented
+        xp = numpy_like(self, b)
+        if not self.stacked:
+            parts, start = [], 0
+            for block in self.blocks:
+                stop = start + lengths_of(block)[-1]
+                parts.append(xp.solve(block, xp.getitem(b, (..., slice(start, stop), slice(None)))))
+                start = stop
+            return xp.concatenate(parts, -2)
+        *batch, n, k = xp.shape_of(b)
+        count, p = xp.shape_of(self.blocks)[-3:-1]
+        x = xp.solve(self.blocks, xp.reshape(b, (*batch, count, p, k)))
+        return xp.reshape(x, (*batch, n, k))
+
+    def inverted(self) -> Any:
+        if not self.square_blocks:
+            return NotImplemented
+        xp = self.xp
+        return self.fieldwise(lambda part, own: xp.inv(part))
+
+    def slogdet(self) -> Any:
+        if not self.square_blocks:
+            return NotImplemented
+        xp = self.xp
+        if self.stacked:
+            signs, logs = xp.slogdet(self.blocks)
+        else:
+            pairs = [xp.slogdet(block) for block in self.blocks]
+            signs, logs = [xp.stack(list(parts), -1) for parts in zip(*pairs, strict=True)]
+        return xp.prod(signs, -1), xp.sum(logs, -1)
+
+    def det(self) -> Any:
+        if not self.square_blocks:
+            return NotImplemented
+        xp = self.xp
+        if self.stacked:
+            return xp.prod(xp.det(self.blocks), -1)
+        return xp.prod(xp.stack([xp.det(block) for block in self.blocks], -1), -1)
+
     # The same elements in other places.
 
     def swapped(self) -> Any:

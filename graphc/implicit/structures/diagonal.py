@@ -43,6 +43,19 @@ class SquareDiagonal(Stacked):
             return x.weighted(self.entries, 1)
         return NotImplemented
 
+    def solved(self, b: Any) -> Any:
+        return numpy_like(self, b).divide(b, self.xp.expand_dims(self.entries, -1))
+
+    def inverted(self) -> Any:
+        return self.made(self.xp.reciprocal)
+
+    def slogdet(self) -> Any:
+        xp, entries = self.xp, self.entries
+        return xp.prod(xp.sign(entries), -1), xp.sum(xp.log(xp.abs(entries)), -1)
+
+    def det(self) -> Any:
+        return self.xp.prod(self.entries, -1)
+
     def swapped(self) -> Any:
         return self
 

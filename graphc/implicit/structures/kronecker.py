@@ -138,6 +138,42 @@ class Kronecker(Stacked):
         xp = numpy_like(self, x)
         return Kronecker(xp.matmul(x.left, self.left), xp.matmul(x.right, self.right))
 
+    # Linear systems, where both factors are square.
+
+    @property
+    def square_factors(self) -> bool:
+        """Whether each factor is known to have as many columns as rows."""
+        return all(p == q and p for p, q in [lengths_of(x)[-2:] for x in (self.left, self.right)])
+
+    def solved(self, b: Any) -> Any:
+        if not self.square_factors:
+            return NotImplemented
+        xp = numpy_like(self, b)
+        p, r = lengths_of(self.left)[-1], lengths_of(self.right)[-1]
+        *batch, _, k = xp.shape_of(b)
+        x = xp.solve(self.left, xp.reshape(b, (*batch, p, r * k)))
+        x = xp.swapaxes(xp.reshape(x, (*batch, p, r, k)), -3, -2)
+        x = xp.solve(self.right, xp.reshape(x, (*batch, r, p * k)))
+        x = xp.swapaxes(xp.reshape(x, (*batch, r, p, k)), -3, -2)
+        return xp.reshape(x, (*batch, p * r, k))
+
+    def inverted(self) -> Any:
+        """(A ⊗ B)⁻¹ = A⁻¹ ⊗ B⁻¹."""
+        if not self.square_factors:
+            return NotImplemented
+        xp = self.xp
+        return self.fieldwise(lambda part, own: xp.inv(part))
+
+    def slogdet(self) -> Any:
+        """The determinant is |A|ʳ |B|ᵖ for A of p rows and B of r."""
+        if not self.square_factors or self.dtype.kind == "c":
+            return NotImplemented
+        xp = self.xp
+        p, r = lengths_of(self.left)[-1], lengths_of(self.right)[-1]
+        (one, a), (two, b) = xp.slogdet(self.left), xp.slogdet(self.right)
+        signs = [s if n % 2 else s * s for s, n in ((one, r), (two, p))]
+        return signs[0] * signs[1], a * r + b * p
+
     # The same elements in other places.
 
     def swapped(self) -> Any:

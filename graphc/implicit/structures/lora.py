@@ -29,7 +29,7 @@ from graphc.implicit.structures.fill import spread, widened
 from graphc.implicit.structures.one_hot import OneHot
 from graphc.implicit.structures.stacked import kept, refuse, same_dtype
 from graphc.implicit.treedef import dtype_of, lengths_of
-from graphc.ir import TensorType, is_inexact
+from graphc.ir import Node, TensorType, is_inexact
 
 
 @dataclass(frozen=True, repr=False)
@@ -233,6 +233,49 @@ class LoRA(Factored):
             low = xp.multiply(low, spread(xp, self.scale, self.ndim))
         return xp.add(through, xp.matmul(low, self.b))
 
+    # Linear systems, where the base is implicit: one of the base, and one of rank rows.
+
+    def _update_solved(self, xp: Any, *sides: Any) -> tuple[Any, Any, tuple[Any, ...]]:
+        """Solutions of the base for the scaled ``a`` and other sides.
+
+        Returns:
+            ``base⁻¹ a``; ``1 + b base⁻¹ a``, whose determinant times the base's is that of the
+            sum; and the solutions for the other sides.
+        """
+        a, b = self.factors(xp)
+        together = xp.solve(self.base, xp.concatenate([a, *sides], -1) if sides else a)
+        rank = xp.shape_of(a)[-1]
+        through = xp.getitem(together, (..., slice(None, rank))) if sides else together
+        rest = (xp.getitem(together, (..., slice(rank, None))),) if sides else ()
+        inner = xp.matmul(b, through)
+        return through, xp.add(inner, xp.eye(rank, dtype=self.dtype)), rest
+
+    def solved(self, b: Any) -> Any:
+        """By Woodbury's identity; of a singular base NaN, of one near it few digits are left."""
+        if not _is_structured(self.base):
+            return NotImplemented
+        xp = numpy_like(self, b)
+        through, inner, (y,) = self._update_solved(xp, b)
+        return xp.subtract(y, xp.matmul(through, xp.solve(inner, xp.matmul(self.b, y))))
+
+    def inverted(self) -> Any:
+        if not _is_structured(self.base):
+            return NotImplemented
+        xp = self.xp
+        through, inner, _ = self._update_solved(xp)
+        inverse = xp.inv(self.base)
+        right = xp.solve(inner, xp.matmul(self.b, inverse))
+        return LoRA(inverse, xp.negative(through), right)
+
+    def slogdet(self) -> Any:
+        """By the matrix determinant lemma; of a singular base NaN."""
+        if not _is_structured(self.base):
+            return NotImplemented
+        xp = self.xp
+        _, inner, _ = self._update_solved(xp)
+        (one, base), (two, rest) = xp.slogdet(self.base), xp.slogdet(inner)
+        return xp.multiply(one, two), xp.add(base, rest)
+
     # The same elements in other places.
 
     def swapped(self) -> Any:
@@ -335,6 +378,15 @@ class LoRA(Factored):
     def batch_summed(self, axes: tuple[int, ...]) -> Any:
         xp = self.xp
         return LoRA(kept(xp, "sum", self.base, axes), *summed(xp, *self.factors(xp), axes))
+
+
+def _is_structured(x: Any) -> bool:
+    """Whether an array is implicit, or a symbolic one is made of an implicit one, as transposed."""
+    while not is_implicit(x):
+        if not isinstance(x, Node) or not x.inputs:
+            return False
+        x = x.array if hasattr(x, "array") else x.inputs[0]
+    return True
 
 
 def _like(base: Any, x: np.ndarray[Any, Any]) -> Any:

@@ -13,6 +13,7 @@ from jax.extend.core import JaxprEqn
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, spread, unflatten
 from graphc.link.jax.implicit.interpreter import inline, materialized_for, rule, used_results
 from graphc.link.jax.implicit.partition import can_shard, field_shardings
+from graphc.link.jax.implicit.systems import by_structure
 from graphc.link.jax.implicit.transform import RequestedResults, closed, transformed
 
 
@@ -42,6 +43,9 @@ RESULTS = ("out_shardings", "out_layouts")
 @rule("jit", "pjit")
 def jit(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run a compiled function; its name, shardings and donations are kept."""
+    found = by_structure(eqn, operands)
+    if found is not None:
+        return list(found)
     leaves, kinds = flatten(operands)
     used = used_results(eqn)
     inner = transformed(eqn.params["jaxpr"], kinds, RequestedResults.of(eqn)).report()

@@ -47,6 +47,19 @@ class JaxNamespace(ArrayNamespace):
     def getitem(self, x: Any, index: Any) -> Any:
         return _getitem(x, index)
 
+    def solve(self, a: Any, b: Any) -> Any:
+        return _solve(a, b)
+
+    def inv(self, a: Any) -> Any:
+        return _inv(a)
+
+    def det(self, a: Any) -> Any:
+        return _det(a)
+
+    def slogdet(self, a: Any) -> tuple[Any, Any]:
+        sign, log = _slogdet(a)
+        return sign, log
+
     def implicit(self, f: Callable[..., Any]) -> Callable[..., Any]:
         """Let a JAX function take implicit arrays."""
         run: Callable[..., Any] = implicit(f)
@@ -81,6 +94,10 @@ _dot_general = _run_through(jax.lax.dot_general)
 _cast = _run_through(jax.lax.convert_element_type)
 _segment_sum = _run_through(jax.ops.segment_sum)
 _getitem = _run_through(operator.getitem)
+_solve = _run_through(jnp.linalg.solve)
+_inv = _run_through(jnp.linalg.inv)
+_det = _run_through(jnp.linalg.det)
+_slogdet = _run_through(jnp.linalg.slogdet)
 
 NAMESPACE = JaxNamespace()
 
