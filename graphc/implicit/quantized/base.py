@@ -30,6 +30,7 @@ class Quantized(Stacked):
     """
 
     keeps_shardings: ClassVar[bool] = True
+    frozen_fields: ClassVar[tuple[str, ...] | None] = None  # all of them
 
     if TYPE_CHECKING:
         # Fields of each kind, which has its own between them.
