@@ -193,11 +193,17 @@ def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     rows, scale = rounded_rows(NAMESPACE, x)
     # A code is 128 more than its number: its highest bit is the other one.
     bytes_ = lax.bitcast_convert_type(packed ^ jnp.uint32(0x80808080), jnp.int8)
-    shape = (-1, scales.shape[1], coding.group_size)
-    a, b = rows.astype(jnp.int8).reshape(shape), bytes_.reshape(shape)
-    numbers = (((2,), (2,)), ((1,), (1,)))
-    sums = lax.dot_general(a, b, numbers, preferred_element_type=jnp.int32)
-    return (sums.astype(x.dtype) * scales.T[:, None]).sum(0) * scale
+    m, (n, groups) = rows.shape[0], scales.shape
+    # A single row XLA multiplies with a wide copy of the matrix.
+    a = jnp.pad(rows.astype(jnp.int8), [(0, int(m == 1)), (0, 0)])
+    b = bytes_.reshape(n, -1)
+
+    def add(y: Any, i: Any) -> Any:
+        some = [_taken(part, i, coding.group_size, 1) for part in (a, b)]
+        sums = lax.dot_general(*some, (((1,), (1,)), ((), ())), preferred_element_type=jnp.int32)
+        return y + sums[:m].astype(x.dtype) * scales[:, i], None
+
+    return lax.scan(add, _zeros((m, n), x), jnp.arange(groups))[0] * scale
 
 
 def _way(coding: Coding, transposed: bool, x: Any, scales: Any) -> Callable[..., Any]:
