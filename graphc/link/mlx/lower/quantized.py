@@ -19,6 +19,7 @@ import numpy as np
 from graphc.implicit.namespace import MLX
 from graphc.implicit.quantized import ExpertMatmul, QuantizedMatmul
 from graphc.implicit.quantized.coding import WORD, Coding, regrouped, table_of
+from graphc.implicit.quantized.matmul import rounded_rows
 from graphc.ir import Node, is_integer
 from graphc.link.mlx.backend import WIDE, backend
 from graphc.link.mlx.lower.arrays.index import settled
@@ -54,6 +55,8 @@ def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> A
     shape = (*x.shape[:-1], n)
     if 0 in (*shape, x.shape[-1]):
         return mx.zeros(shape, x.dtype)
+    if coding.kind == "w8a8":
+        return _by_integers(coding, x, packed, *parts)
     coding, *affine = _as_affine(*regrouped(MLX, coding, *parts))
     on_cpu = mx.default_device().type == mx.cpu
     if _has_kernel(coding, x) and not (op.transposed and on_cpu):
@@ -102,12 +105,32 @@ def expert_matmul(op: ExpertMatmul, x: Any, packed: Any, *parts: Any) -> Any:
     )
 
 
+EXACT = 1024
+"""So many products of integers of 8 bits have a sum that float32 holds exactly."""
+
+
+def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
+    """Multiply rounded rows by the codes of w's columns. MLX multiplies floating numbers alone."""
+    rows, scale = rounded_rows(MLX, x)
+    codes = packed.view(mx.uint8).astype(mx.float32) - 2 ** (BYTE - 1)
+    y: Any = 0
+    for group in range(scales.shape[-1]):
+        start, stop = group * coding.group_size, (group + 1) * coding.group_size
+        total: Any = 0
+        for first in range(start, stop, EXACT):
+            some = (..., slice(first, min(first + EXACT, stop)))
+            sums = rows[some].astype(mx.float32) @ mx.swapaxes(codes[some], -1, -2)
+            total = total + sums.astype(mx.int32)
+        y = y + total.astype(x.dtype) * mx.expand_dims(scales[..., group], -2)
+    return y * scale
+
+
 def _as_affine(coding: Coding, *parts: Any) -> tuple[Any, ...]:
     """Codes that count in steps, with the bias of each group.
 
     A sign is a code of one bit, of two magnitudes and a bias of minus one.
     """
-    if coding.kind not in {"1bit", "integer", "ternary"}:
+    if coding.kind not in {"1bit", "integer", "ternary", "w8a8"}:
         return coding, *parts
     (scales,) = parts
     affine = replace(coding, kind="affine")
