@@ -21,7 +21,7 @@ SMALL = 32
 """Triangles up to this size are inverted as they are, larger ones by their halves."""
 
 MANY = 800
-"""From so many rows of all fronts of a batch on, the first, second, ... rows are computed at once."""
+"""Where the fronts of a batch have so many rows together, their i-th rows are computed at once."""
 
 
 def _turned(x: Array) -> Array:
