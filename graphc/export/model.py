@@ -105,10 +105,12 @@ def export(
         held = [*graph.inputs[len(ins) :], *graph.leaves]
         names = [writer.keys[x] for x in held]
         shapes += [arrays[name].shape for name in names]
-        parts[PROGRAM] = [_program(graph, held, shapes, programs)]
+        program, conditions = _program(graph, held, shapes, programs)
+        parts[PROGRAM] = [program]
         parts["runtime.py"] = [Path(runtime.__file__).read_bytes()]
         manifest["program"] = {"arrays": names, "platforms": programs.platforms}
         manifest["program"] |= {"derivatives": programs.derivatives, "shapes": shapes}
+        manifest["program"] |= {"conditions": conditions}
     with Writer(path) as file:
         for name, chunks in parts.items():
             file.add(name, chunks, sum(map(len, chunks)))
@@ -118,7 +120,7 @@ def export(
 
 def _program(
     graph: Graph, held: Sequence[Node], shapes: Sequence[Shape], programs: Programs
-) -> bytes:
+) -> tuple[bytes, list[str]]:
     """The program of a graph, as a function of its arguments and of all arrays that it holds."""
     count = len(graph.inputs) - sum(map(is_shared, held))
     given = [*graph.inputs[:count], *held]
@@ -132,7 +134,7 @@ def _program(
             "Make it a Python number before the function is compiled, or leave out programs=.",
         )
     arguments = [(x.type.dtype, dims) for x, dims in zip(inputs, shapes, strict=True)]
-    found: bytes = provided(__name__, "exported")(
+    found: tuple[bytes, list[str]] = provided(__name__, "exported")(
         program.bound, arguments, programs.platforms, programs.derivatives
     )
     return found

@@ -323,8 +323,16 @@ class Model:
         """
         import jax  # noqa: PLC0415
 
-        with jax.enable_x64(True):
-            return self.exported.call(*arrays)
+        try:
+            with jax.enable_x64(True):
+                return self.exported.call(*arrays)
+        except ValueError as error:
+            conditions = self.manifest["program"].get("conditions")
+            if not conditions:
+                raise
+            # JAX does not say which condition on lengths an argument fails.
+            needed = " and ".join(conditions)
+            raise ValueError(f"the program needs {needed}: {error}") from error
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the results for values of the inputs, and keep the new state.

@@ -84,6 +84,8 @@ def test_it_runs_without_graphc_and_keeps_its_state(file: Path, tmp_path: Path) 
 
 X, Q = gt.matrix("x", dtype="float64"), gt.matrix("q", dtype="float64")
 W = np.linspace(-1, 1, 6).reshape(3, 2)
+SQUARE = gt.as_tensor(np.linspace(-0.5, 0.5, 9).reshape(3, 3))
+N = X.shape[0]
 ANY_LENGTH: dict[str, Any] = {
     "a layer": gt.tanh(X @ gt.as_tensor(W) + np.array([0.5, -0.5])),
     "means": (X - X.mean(0)) ** 2,
@@ -91,11 +93,38 @@ ANY_LENGTH: dict[str, Any] = {
     "a reshape": X.reshape((-1,)) ** 3,
     "attention": (gt.softmax(X @ Q.T, axis=-1) @ Q) ** 2,
     "a factorisation": gt.linalg.cholesky(X.T @ X / X.shape[0] + gt.eye(3)),
+    "slices": (X[1:] - X[:-1]) ** 3 * X[::-1][:-1] + X[:1].sum() * X[-1],
+    "updates": X[1:].inc(X[:-1] ** 2)[0].set(X[-1] ** 2)[::2] ** 2,
+    "counting": (gt.arange(1, N + 1)[:, None] * X) ** 2 / N,
+    "the shorter half": X[: N // 2] ** 3 - X[N - N // 2 :] ** 2,
+    "a loop": graphc.scan(lambda row, h: gt.tanh(h @ SQUARE + row), X, gt.zeros(3)) ** 2,
+    "a loop with taps, backwards": graphc.scan(
+        lambda now, then, h: gt.sin(h * now) + then,
+        {"input": X, "taps": [0, -1]},
+        gt.ones(3),
+        go_backwards=True,
+    ),
+    "a loop of as many steps": graphc.scan(lambda h: gt.sin(h + X[0]), None, X[-1], n_steps=N),
+    "a loop in a loop": graphc.map(
+        lambda row: graphc.scan(lambda other, h: gt.tanh(h * row + other), X, row)[-1], X
+    ),
+    "a loop until": graphc.scan(
+        lambda row, h: (gt.tanh(h) + row, graphc.until(h.sum() > 4)), X, gt.ones(3)
+    )[-1],
+    "a recurrence": graphc.scan(lambda row, h: 0.5 * h + row, X, gt.zeros(3)) ** 2,
 }
 
 
+LEFT = {"means", "a reshape", "the shorter half", "a loop in a loop", "a loop until"}
+LEFT |= {"a loop of as many steps", "attention"}
+"""To the exhaustive tests: others have the same operations."""
+
+
 @pytest.mark.whole
-@pytest.mark.parametrize("name", ANY_LENGTH)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=[pytest.mark.exhaustive] if x in LEFT else []) for x in ANY_LENGTH],
+)
 def test_one_program_takes_every_length_and_is_differentiated_twice(name: str, file: Path) -> None:
     y = ANY_LENGTH[name].mean()
     names = {"x": ("n", 3), "q": ("m", 3)}
@@ -128,8 +157,10 @@ def test_one_program_takes_every_length_and_is_differentiated_twice(name: str, f
 
 def test_a_length_that_is_to_be_known_is_named_with_its_line(file: Path) -> None:
     x = gt.vector("x")
-    with pytest.raises(ExportError, match=r"JAX cannot write the program: x\[1:\]") as caught:
-        graphc.function([x], x[1:] - x[:-1]).export(file, programs=("JAX",))
+    with pytest.raises(
+        ExportError, match=r"JAX cannot write the program: fft needs.* not _0_0"
+    ) as caught:
+        graphc.function([x], abs(gt.fft.fft(x))).export(file, programs=("JAX",))
     assert 'dynamic={"x": (10, None)}' in str(caught.value)
     assert "test_program.py" in str(caught.value)
     assert not file.exists()
@@ -138,6 +169,18 @@ def test_a_length_that_is_to_be_known_is_named_with_its_line(file: Path) -> None
         graphc.function([n], gt.zeros(n)).export(file, programs=("JAX",))
     with pytest.raises(ArgumentError, match="programs="):
         graphc.function([x], x * 2).export(file, programs=("MLX",))
+
+
+def test_lengths_that_give_no_result_are_refused_when_it_is_called(file: Path) -> None:
+    x, y = gt.vectors("x", "y")
+    f = graphc.function([x, y], x[2] * x + y)
+    f.export(file, programs=("JAX",))
+    model = runtime.load(file)
+    assert model.manifest["program"]["conditions"] == ["_0_0 >= 3", "_1_0 == _0_0"]
+    assert np.asarray(model([1.0, 2.0, 3.0], [1.0, 0.0, 0.0])).tolist() == [4.0, 6.0, 9.0]
+    for wrong in (([1.0], [1.0]), ([1.0, 2.0, 3.0], [1.0])):
+        with pytest.raises(ValueError, match=r"_0_0 >= 3.*_1_0 == _0_0"):
+            model(*wrong)
 
 
 def test_a_file_without_a_program_says_so(file: Path) -> None:

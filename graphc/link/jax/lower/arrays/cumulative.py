@@ -8,6 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.export import is_symbolic_dim
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
@@ -42,8 +43,27 @@ def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
         return then[0] * first[0], then[0] * first[1] + then[1]
 
     steps = tuple(lax.convert_element_type(x, wide) for x in (a, b))
+    if is_symbolic_dim(a.shape[op.axis]):
+        return lax.convert_element_type(_one_by_one(op, *steps), b.dtype)
     y = lax.associative_scan(joined, steps, reverse=op.reverse, axis=op.axis)[1]
     return lax.convert_element_type(y, b.dtype)
+
+
+def _one_by_one(op: Recurrence, a: Any, b: Any) -> Any:
+    """Compute it element after element, as a tree of them has a length that is known."""
+    n = a.shape[op.axis]
+    last = jnp.asarray(n) - 1
+
+    def body(i: Any, y: Any) -> Any:
+        at = last - i if op.reverse else i
+        before = jnp.clip(at + 1 if op.reverse else at - 1, 0, last)
+        y_before, a_i, b_i = (
+            lax.dynamic_index_in_dim(x, k, op.axis) for x, k in ((y, before), (a, at), (b, at))
+        )
+        new = a_i * y_before + b_i
+        return lax.dynamic_update_index_in_dim(y, new, at, op.axis)
+
+    return lax.fori_loop(1, jnp.asarray(n), body, b)
 
 
 @rule(Cumulative)
