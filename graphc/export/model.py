@@ -21,6 +21,7 @@ from graphc.compile.specification import FunctionSpec
 from graphc.errors import ArgumentError, DTypeError, ExportError, FormatError
 from graphc.export import manifest as manifests, runtime, safetensors
 from graphc.export.archive import Writer
+from graphc.export.examples import EXAMPLES, ModelVerification, recorded, verified
 from graphc.export.manifest import Shape, described, named_lengths, structure_of
 from graphc.export.read import GraphReader
 from graphc.export.runtime import ARRAYS, MANIFEST, PROGRAM, filled, opened
@@ -43,19 +44,31 @@ class Programs:
     Attributes:
         backends: ``("JAX",)`` or nothing.
         platforms: What the program is to run on.
-        derivatives: How often it can be differentiated.
+        derivatives: How often it can be differentiated; ``"grad"`` is once.
     """
 
     backends: Sequence[str] = ()
     platforms: Sequence[str] | None = None
-    derivatives: int = 0
+    derivatives: int | str = 0
 
     def __post_init__(self) -> None:
+        if self.order is None:
+            raise ArgumentError(
+                f"derivatives={self.derivatives!r}: expected a number of times, or 'grad' for 1.",
+                "A program has derivatives in reverse, by jax.grad and jax.vjp. For others, export "
+                "a function of them: graphc.pushforward, graphc.hessian.",
+            )
         if {*self.backends} - {"JAX"}:
             raise ArgumentError(f"programs={self.backends!r}: expected ('JAX',) or nothing.")
 
+    @property
+    def order(self) -> int | None:
+        """How often it can be differentiated; None where the words do not say."""
+        n = {"grad": 1}.get(str(self.derivatives), self.derivatives)
+        return n if isinstance(n, int) and n >= 0 else None
 
-def export(
+
+def export(  # noqa: PLR0913 (each of them is one choice)
     spec: FunctionSpec,
     graph: Graph,
     path: str | os.PathLike[str],
@@ -63,6 +76,7 @@ def export(
     dynamic: Mapping[str, Shape] | None,
     licence: str | None,
     programs: Programs,
+    calls: Sequence[Sequence[Any]] = (),
 ) -> None:
     """Write a function to a file; ``Function.export`` says how.
 
@@ -73,6 +87,7 @@ def export(
         dynamic: For inputs by name, names of unknown lengths.
         licence: The terms on which others may use it.
         programs: The programs that go into it.
+        calls: The values of the graph's inputs in calls to record.
     """
     structure = structure_of(spec.outputs)
     writer = GraphWriter(lines=True)
@@ -109,8 +124,11 @@ def export(
         parts[PROGRAM] = [program]
         parts["runtime.py"] = [Path(runtime.__file__).read_bytes()]
         manifest["program"] = {"arrays": names, "platforms": programs.platforms}
-        manifest["program"] |= {"derivatives": programs.derivatives, "shapes": shapes}
+        manifest["program"] |= {"derivatives": programs.order, "shapes": shapes}
         manifest["program"] |= {"conditions": conditions}
+    if calls:
+        parts[EXAMPLES] = recorded(graph, calls, len(ins))
+        manifest["examples"] = len(calls)
     with Writer(path) as file:
         for name, chunks in parts.items():
             file.add(name, chunks, sum(map(len, chunks)))
@@ -135,7 +153,7 @@ def _program(
         )
     arguments = [(x.type.dtype, dims) for x, dims in zip(inputs, shapes, strict=True)]
     found: tuple[bytes, list[str]] = provided(__name__, "exported")(
-        program.bound, arguments, programs.platforms, programs.derivatives
+        program.bound, arguments, programs.platforms, programs.order
     )
     return found
 
@@ -203,7 +221,7 @@ def load(
         manifest, arrays, parts = opened(path, verify=verify)
         reader = GraphReader(bytes(parts[GRAPH]).decode(), arrays, {})
         graph = reader.read()
-        return Loaded(Path(path).name, mode, manifest, graph, reader.keys, arrays)
+        return Loaded(Path(path), mode, manifest, graph, reader.keys, arrays)
     except FormatError as error:
         raise FormatError(f"{path}: {error.problem}", error.remedy) from None
     except DAMAGE as error:
@@ -230,7 +248,7 @@ class Loaded:
 
     def __init__(
         self,
-        name: str,
+        path: Path,
         mode: str | Mode | None,
         manifest: Mapping[str, Any],
         graph: Graph,
@@ -240,7 +258,8 @@ class Loaded:
         self.mode = mode
         self.manifest = manifest
         self.graph = graph
-        self._file = name
+        self._path = path
+        self._file = path.name
         self._keys = dict(keys)
         self._count = len(manifest["inputs"])
         self._ins = [
@@ -311,6 +330,41 @@ class Loaded:
         if self._called is None:
             self._called = self.function()
         return self._called(*args, **kwargs)
+
+    def verify(
+        self,
+        examples: Sequence[Mapping[str, Any] | Sequence[Any]] | None = None,
+        modes: Sequence[str | Mode] | None = None,
+    ) -> ModelVerification:
+        """Run calls on each backend, and by the programs in the file, and compare their results.
+
+        The function is taken as it is in the file, with the state that it has there: what
+        ``set_value`` changed since is not seen. Results are the same where they differ by no more
+        than the tolerance of their dtype, or than rounding the arguments changes them.
+
+        Args:
+            examples: Arguments of calls, each as a dict by name or a list, whose results are
+                compared with NumPy's; by default the calls and results that
+                ``f.export(..., examples=...)`` recorded.
+            modes: What runs them, such as ``("NUMPY", "JAX")``; by default all backends.
+
+        Returns:
+            A result that is true where everything that ran agrees. As text it is a table.
+
+        Raises:
+            ArgumentError: The file has no recorded calls, and none are given.
+
+        Example:
+            >>> import pathlib, tempfile, graphc, graphc.tensor as gt
+            >>> file = pathlib.Path(tempfile.mkdtemp()) / "model.graphc"
+            >>> x = gt.vector("x")
+            >>> graphc.function([x], x * 2).export(file, examples=[{"x": [1.0, 2.0]}])
+            >>> graphc.load(file).verify(modes=["NUMPY", "JAX"])
+            model.graphc: 1 recorded call
+              NUMPY            agrees   largest difference 0
+              JAX              agrees   largest difference 0
+        """
+        return verified(load(self._path, self.mode), self._path, examples, modes)
 
     def get_value(self, name: str) -> np.ndarray[Any, Any]:
         """Return a copy of the present value of a shared variable, or of another array.
