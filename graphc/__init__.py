@@ -179,6 +179,7 @@ lazy.provide(
     "graphc.export.model",
     names={
         "graphc.link.jax.exported": "exported",
+        "graphc.link.mlx.exported": "programs",
         "graphc.export.onnx.model": "export_onnx=export",
     },
 )

@@ -14,7 +14,7 @@ import numpy as np
 from graphc.compile.function import function
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.verify import agree, ambiguous_nodes, distance, sensitivity
-from graphc.errors import ArgumentError, GraphcError, VerificationError
+from graphc.errors import ArgumentError, FormatError, GraphcError, VerificationError
 from graphc.export import runtime, safetensors
 from graphc.export.runtime import Array, arrays_in, as_complex
 from graphc.ir import Graph, Node, flatten, paths, preview, replaced
@@ -133,7 +133,7 @@ def verified(
         examples: Arguments of calls; None for the recorded ones.
         modes: What runs them; all backends by default.
     """
-    manifest, arrays, parts = runtime.opened(path)
+    manifest, _, parts = runtime.opened(path)
     graph, count = model.graph, len(model.inputs)
     state = [x.get_value() for x in graph.inputs[count:]]
     calls: list[Call]
@@ -141,7 +141,12 @@ def verified(
         given = [arguments_of(model.function("NUMPY"), x) for x in examples]
         calls = [(values, results_of(graph, values)) for values in given]
     elif EXAMPLES in parts:
-        calls = _read(parts[EXAMPLES], graph, state, manifest)
+        try:
+            calls = _read(parts[EXAMPLES], graph, state, manifest)
+        except (LookupError, TypeError, ValueError) as error:
+            raise FormatError(
+                f"{path}: its recorded calls are damaged: {error}.", "Write it again with f.export."
+            ) from error
     else:
         raise ArgumentError(
             f"{Path(path).name} has no recorded calls to verify.",
@@ -149,8 +154,11 @@ def verified(
         )
     check = _Check(graph, _labels(model, manifest), calls)
     outcomes = [check.outcome(_name(x), partial(_by_mode, graph, x)) for x in modes or names()]
-    if "program" in manifest:
-        outcomes.append(check.outcome("program for JAX", partial(_by_program, path, arrays)))
+    outcomes += [
+        check.outcome(f"program for {name}", partial(_by_program, path, name, field))
+        for name, field in runtime.FIELDS.items()
+        if field in manifest
+    ]
     source = "recorded" if examples is None else "given"
     plural = "" if len(calls) == 1 else "s"
     return ModelVerification(f"{Path(path).name}: {len(calls)} {source} call{plural}", outcomes)
@@ -185,15 +193,10 @@ def _by_mode(graph: Graph, mode: str | Mode) -> Run:
     return lambda values: made(*values)
 
 
-def _by_program(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Run:
-    """The program of a file, which takes the state by name."""
-    import jax  # noqa: PLC0415 (for files with a program for it)
-
-    model = runtime.load(path)
-    platforms = model.manifest["program"]["platforms"]
-    if platforms and jax.default_backend() not in {*platforms, *("gpu",) * ("cuda" in platforms)}:
-        raise ArgumentError(f"it is for {', '.join(platforms)}.")
-    held = [arrays[name] for name in model.manifest["program"]["arrays"]]
+def _by_program(path: str | os.PathLike[str], name: str, field: str) -> Run:
+    """A program of a file, which takes the state by name."""
+    model = runtime.load(path, name)
+    held = [model.arrays[x] for x in model.manifest[field]["arrays"]]
     count = len(model.manifest["inputs"])
     return lambda values: model.program(*values[:count], *held)
 
@@ -231,8 +234,11 @@ class _Check:
         """The first result that differs by more than rounding, and both values."""
         for k, (y, wanted) in enumerate(zip(self.graph.outputs, expected, strict=True)):
 
-            def change(k: int = k, wanted: Array = wanted) -> Array:
-                return sensitivity(lambda xs: results_of(self.graph, xs)[k], values, wanted)
+            def change(k: int = k) -> Array:
+                def result(xs: Sequence[Array]) -> Array:
+                    return results_of(self.graph, xs)[k]
+
+                return sensitivity(result, values, result(values))
 
             if y not in self.ambiguous and not agree(y.type.dtype, found[k], wanted, change):
                 return f"{self.labels[k]}: {preview(found[k])}, expected {preview(wanted)}"

@@ -23,6 +23,7 @@ from graphc.link.mlx.arrays import (
     device_array,
     device_of,
     dtype_of,
+    end_of_kernel,
     host_array,
     name_of,
     own,
@@ -208,7 +209,7 @@ class MLXBackend(Backend):
         deciding = frozenset(needed(node))
         taken = _as_it_is if isinstance(node.op, CHECKED) else device_array
         if ends_kernel(node):
-            return lambda *values: mx.contiguous(compute(*map(device_array, values)))
+            return lambda *values: end_of_kernel(compute(*map(device_array, values)))
         if not deciding:
             return lambda *values: compute(*map(taken, values))
 

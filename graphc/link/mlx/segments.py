@@ -178,13 +178,13 @@ class Segment:
         known = [values[i] for i in self.known]
         key = tuple([key_of(x) for x in known])
         # Taken out and put at the end: another thread may do the same.
-        function = self.functions.pop(key, None) or self._made(known)
+        function = self.functions.pop(key, None) or self.made(known)
         bounded(self.functions, key, function)
         arrays = [device_array(values[i]) for i in self.arrays]
         for i, y in zip(self.results, function(*arrays), strict=True):
             values[i] = y
 
-    def _made(self, known: Sequence[Any]) -> CompiledFunction:
+    def made(self, known: Sequence[Any]) -> CompiledFunction:
         constants = {key_of(x): x for x in known}
         constants |= constants_of([step.node for step in self.steps])
         fixed = [*zip(self.known, known, strict=True), *self.program.constants]
