@@ -153,12 +153,14 @@ class Trace:
             compile another one.
         left: How many operations it may still have.
         fuses: Whether MLX makes kernels of several operations.
+        is_users: Whether the user's code has MLX trace it, and may batch and save it.
         lengths: Where it is saved for any lengths, what stands for them.
     """
 
     constants: Constants
     left: int = LIMIT
     fuses: bool = True
+    is_users: bool = False
     lengths: AnyLengths | None = None
 
     def spend(self, operations: int) -> None:
@@ -193,7 +195,7 @@ def tracing(trace: Trace | None) -> Iterator[None]:
 def contiguous(x: Any) -> Any:
     """The array with its elements in a row: a copy where they are not."""
     trace = _current.trace
-    if trace is None or trace.fuses or not x.ndim:
+    if trace is None or not x.ndim or (trace.fuses and not trace.is_users):
         return mx.contiguous(x)
     # MLX cannot save a program that has the operation itself.
     return mx.concatenate([x, x[:0]])
@@ -202,7 +204,16 @@ def contiguous(x: Any) -> Any:
 def end_of_kernel(x: Any) -> Any:
     """The array; MLX fuses what it is made of with nothing that follows."""
     trace = _current.trace
-    return mx.contiguous(x) if trace is None or trace.fuses else x
+    return contiguous(x) if trace is None or trace.fuses else x
+
+
+def is_traced(arrays: Iterable[Any]) -> bool:
+    """Whether MLX traces any of these, to compile, differentiate, batch or save a function."""
+    try:
+        mx.async_eval([x for x in arrays if isinstance(x, mx.array)])  # type: ignore[no-untyped-call]
+    except ValueError:
+        return True
+    return False
 
 
 def _any_lengths() -> AnyLengths | None:

@@ -163,6 +163,9 @@ def _elements(x: Any, n: int) -> list[Any]:
         return []
     if saves_any_length():
         return [mx.take(x, i, 0) for i in range(n)]
+    trace = current()
+    if trace is not None and trace.is_users:  # MLX cannot batch the operation below
+        return [mx.squeeze(x[i : i + 1], 0) for i in range(n)]
     shape = x.shape[1:]
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     flat = mx.reshape(contiguous(x), (-1,))
