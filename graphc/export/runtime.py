@@ -392,7 +392,7 @@ class JAXModel(Model):
         try:
             with jax.enable_x64(True):
                 return self.exported.call(*arrays)
-        except ValueError as error:
+        except Exception as error:
             conditions = self.manifest["program"].get("conditions")
             if not conditions:
                 raise

@@ -329,7 +329,7 @@ backend = MLXBackend(
         "fallback": ("numpy",),
         "float64": ("downcast",),
     },
-    gains=frozenset({"linear_recurrence", "work_before_loop"}),
+    gains=frozenset({"coupled_recurrence", "linear_recurrence", "work_before_loop"}),
     gaps=GAPS,
 )
 

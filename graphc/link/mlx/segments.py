@@ -30,6 +30,7 @@ from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
 from graphc.loop.subgraph import Subgraph
 from graphc.random.threefry import Threefry
+from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import Recurrence
 from graphc.tensor.core.elementwise import Elementwise
 
@@ -43,7 +44,7 @@ that MLX takes where it has the kernels already."""
 LARGE = 512
 """A loop of more operations than that, all its steps together, is not."""
 
-APART = (Switch, FlexOp, Subgraph)
+APART = (CoupledRecurrence, Switch, FlexOp, Subgraph)
 """Operations that are always run between segments: values decide what they do, or the user set them
 apart."""
 
