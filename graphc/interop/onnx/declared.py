@@ -64,13 +64,15 @@ def given_of(value: Any, declared: Any) -> Value:
     if isinstance(value, Wrapper):
         value = value.values
     if isinstance(value, Tensor):
-        if value.dtype != dtype:
+        if value.dtype != dtype or is_narrow(declared.type.tensor_type.elem_type):
             raise DTypeError(
                 f"onnx.load: givens: {value!r} stands for {declared.name!r} of {dtype}.",
                 f"Cast it: .astype({dtype!r}).",
             )
         return value
-    return Known.of(value, dtype)
+    known = Known.of(value, dtype)
+    known.is_narrow = is_narrow(declared.type.tensor_type.elem_type)
+    return known
 
 
 def output_of(value: Value, declared: Any) -> Any:
