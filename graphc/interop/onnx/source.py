@@ -27,7 +27,7 @@ except ImportError as error:
 OLDEST, NEWEST = 7, 28
 """The versions of ONNX's own operators that there are converters for."""
 
-DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+DAMAGE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What reading a damaged model raises."""
 
 NARROW = {"int4": "int8", "int2": "int8", "uint4": "uint8", "uint2": "uint8"}
