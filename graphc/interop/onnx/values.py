@@ -13,7 +13,6 @@ import graphc.tensor as gt
 from graphc.compile import shared as shared_variable
 from graphc.ir import DTYPES
 from graphc.tensor import Tensor
-from graphc.tensor.core.shape import length
 
 FEW = 64
 """Up to so many elements, an array is computed while the model is loaded."""
@@ -131,9 +130,3 @@ def axis_of(axis: int, ndim: int) -> int:
 def with_axes(x: Tensor, ndim: int, first: int) -> Tensor:
     """A vector, or an array, whose first axis stands at a place of ``ndim`` axes."""
     return gt.dimshuffle(x, [*["x"] * first, *range(x.ndim), *["x"] * (ndim - first - x.ndim)])
-
-
-def flattened(x: Tensor, axis: int) -> Tensor:
-    """A matrix: the axes before one, and those from it on."""
-    shape = [length(x, i) for i in range(x.ndim)]
-    return gt.reshape(x, (product(shape[:axis]), product(shape[axis:])))
