@@ -28,6 +28,18 @@ def share(initializers: Mapping[str, Known], shared: bool | Collection[str]) -> 
         initializers[name].is_shared = True
 
 
+def used(initializers: Mapping[str, Known], shared: bool | Collection[str]) -> dict[str, Tensor]:
+    """The initializers that the graph has as symbolic arrays."""
+    for name in () if isinstance(shared, bool) else shared:
+        if initializers[name].is_fixed:
+            raise ArgumentError(
+                f"onnx.load: shared: the elements of {name!r} decide what the graph is.",
+                "Leave it out: functions cannot update it.",
+            )
+    pairs = ((name, x.made) for name, x in initializers.items() if not x.is_fixed)
+    return {name: made for name, made in pairs if made is not None}
+
+
 def input_of(declared: Any) -> Tensor:
     """An input as a symbolic array."""
     dtype, lengths = _declared(declared)

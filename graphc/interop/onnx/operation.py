@@ -137,6 +137,7 @@ class Operation:
                 f"{what} {self.node.input[i]!r} must be numbers: where it is an input, give them, "
                 "givens={...}"
             )
+        value.is_fixed = True
         return value.array
 
     def numbers(self, i: int, what: str) -> list[int]:

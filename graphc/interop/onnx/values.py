@@ -34,6 +34,7 @@ class Known:
         name: The name of an initializer.
         is_shared: Whether it is a shared variable in the graph.
         is_narrow: Whether ONNX has it as integers of 2 or 4 bits.
+        is_fixed: Whether its elements decide what the graph is.
         made: The symbolic array, once it was asked for.
     """
 
@@ -42,6 +43,7 @@ class Known:
     name: str | None = None
     is_shared: bool = False
     is_narrow: bool = False
+    is_fixed: bool = False
     made: Tensor | None = field(default=None, repr=False)
 
     @classmethod

@@ -377,6 +377,44 @@ def trees() -> Case:
     return Case(model, {"x": normal(7, 3)})
 
 
+@case
+def attributes_of_opset_9() -> Case:
+    """Axes, bounds and lengths were attributes then, and a softmax went over all last axes."""
+    text = """
+    main (float[n, 2, 3] x) => (float[n, 1, 4] a, float[n, 2, 3] b, float[n, 2, 2] c,
+                                float[n, 2, 6] d, float[n, 2, 2] values, int64[n, 2, 2] places)
+    <float[3] scales = {1.0, 1.0, 2.0}>
+    {
+      b = Softmax(x)
+      d = Upsample <mode = "nearest"> (x, scales)
+      sliced = Slice <axes = [2], starts = [1], ends = [2147483647]> (x)
+      c = Clip <min = -0.5, max = 0.5> (sliced)
+      values, places = TopK <k = 2> (x)
+      total = ReduceSum <axes = [1, 2], keepdims = 0> (x)
+      row = Unsqueeze <axes = [1, 2]> (total)
+      wide = Pad <pads = [0, 0, 1, 0, 0, 2], value = 1.5> (row)
+      left, right = Split <axis = 2, split = [1, 3]> (wide)
+      a = Concat <axis = 2> (right, left)
+    }"""
+    return Case(parsed(text, opset=9), {"x": normal(2, 2, 3)})
+
+
+@case
+def resampled_images() -> Case:
+    text = """
+    main (float[n, 1, 6, 5] x) => (float[n, 1, 9, 5] a, float[n, 1, 12, 10] b, float[n, 1, 4, 3] c)
+    <float[4] up = {1.0, 1.0, 1.5, 1.0}, float[4] twice = {1.0, 1.0, 2.0, 2.0}>
+    {
+      a = Resize <mode = "nearest", nearest_mode = "floor"> (x, , up)
+      b = Resize <mode = "cubic", coordinate_transformation_mode = "align_corners"> (x, , twice)
+      n = Shape <end = 2> (x)
+      wanted = Concat <axis = 0> (n, small)
+      c = Resize <mode = "linear"> (x, , , wanted)
+    }"""
+    model = with_initializers(parsed(text), small=np.array([4, 3]))
+    return Case(model, {"x": normal(2, 1, 6, 5)})
+
+
 @pytest.mark.parametrize("mode", BACKENDS)
 @pytest.mark.parametrize("name", CASES)
 def test_a_model_computes_what_onnxruntime_does(name: str, mode: str) -> None:
@@ -491,6 +529,15 @@ def test_weights_stay_packed() -> None:
     (y,) = load(products_with_packed_codes().model).outputs.values()
     packed = [node for node in toposort([y]) if node.op.name == "AffineQuantized"]
     assert [node.type.shape for node in packed] == [(64, 16)]
+
+
+def test_what_decides_the_graph_is_no_shared_variable() -> None:
+    text = """
+    main (float[1, 4] x) => (float[1, 8] y) <float[2] scales = {1.0, 2.0}>
+    { y = Resize <mode = "nearest"> (x, , scales) }"""
+    assert not load(parsed(text), shared=True).shared
+    with pytest.raises(ArgumentError, match="'scales' decide what the graph is"):
+        load(parsed(text), shared=["scales"])
 
 
 # Files.

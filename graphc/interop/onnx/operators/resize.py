@@ -37,10 +37,18 @@ def _resize(op: Operation, x: Tensor, *_: Any) -> Tensor:
 @register("Upsample")
 def _upsample(op: Operation, x: Tensor, *_: Any) -> Tensor:
     scales = op["scales"] if op["scales"] is not None else op.known(1, "the scales").reshape(-1)
-    for axis, scale in enumerate(scales):
-        n = _static(x, axis)
-        x = _along(op, x, axis, float(scale), math.floor(n * float(scale)), None)
+    scales = [float(s) for s in scales]
+    for axis, size in enumerate(_scaled(x, range(x.ndim), scales)):
+        x = _along(op, x, axis, scales[axis], size, None)
     return x
+
+
+def _scaled(x: Tensor, axes: Sequence[int], scales: Sequence[float]) -> list[Any]:
+    """The new lengths of axes."""
+    return [
+        length(x, axis) if scale == 1 else math.floor(_static(x, axis) * scale)
+        for axis, scale in zip(axes, scales, strict=True)
+    ]
 
 
 def _static(x: Tensor, axis: int) -> int:
@@ -58,15 +66,14 @@ def _wanted(
     """The scale and the new length of each axis."""
     if of_sizes < 0 or not op.has(of_sizes):
         scales = [float(s) for s in op.known(of_scales, "the scales").reshape(-1)]
-        sizes: list[Any] = [
-            length(x, axis) if scale == 1 else math.floor(_static(x, axis) * scale)
-            for axis, scale in zip(axes, scales, strict=True)
-        ]
-        return scales, sizes
+        return scales, _scaled(x, axes, scales)
     sizes = op.entries(of_sizes)
-    if not all(isinstance(n, int) for n in sizes):
-        raise Refusal("the new lengths are computed")
-    scales = [n / _static(x, axis) for axis, n in zip(axes, sizes, strict=True)]
+    scales = []
+    for axis, n in zip(axes, sizes, strict=True):
+        is_same = n is length(x, axis)
+        if not is_same and not isinstance(n, int):
+            raise Refusal("the new lengths are computed")
+        scales.append(1.0 if is_same else n / _static(x, axis))
     policy = op.get("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
         scale = (min if policy == "not_larger" else max)(scales)
