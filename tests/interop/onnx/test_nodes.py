@@ -143,8 +143,8 @@ def one_of_each_operator() -> list[str]:
         operators = {node.op_type for node in case.model.graph.node}
         if reason(name) is None and len(operators) == 1:
             found.setdefault(operators.pop(), name)
-    # How many elements the results of these have is known in NumPy alone; OneHot's is a float.
-    dynamic = {"NonZero", "OneHot", "Unique"}
+    # How many elements the results of these have follows from values, floats in two of them.
+    dynamic = {"NonZero", "OneHot", "Range", "Unique"}
     return [name for operator, name in found.items() if operator not in dynamic]
 
 
