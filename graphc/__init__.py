@@ -171,7 +171,13 @@ lazy.provide(
 )
 lazy.provide("graphc.ir.graph", names={"graphc.draw.show": "repr_html"})
 
-lazy.provide("graphc.export.model", names={"graphc.link.jax.exported": "exported"})
+lazy.provide(
+    "graphc.export.model",
+    names={
+        "graphc.link.jax.exported": "exported",
+        "graphc.export.onnx.model": "export_onnx=export",
+    },
+)
 
 # These folders handle arrays of any library, and import none.
 lazy.provide(

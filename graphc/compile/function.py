@@ -586,10 +586,11 @@ class Function(Generic[Result]):
         """Write the function to a file, from which ``graphc.load`` makes it again.
 
         The file has the graph as text, the present values of shared variables and the captured
-        arrays. No code is in it. It is replaced when it is whole.
+        arrays. No code is in it. It is replaced when it is whole. A name that ends in ``.onnx``
+        makes an ONNX model instead, which other runtimes take for inference.
 
         Args:
-            path: The file, such as ``"model.graphc"``.
+            path: The file, such as ``"model.graphc"`` or ``"model.onnx"``.
             dynamic: For inputs by name: a name for each axis of unknown length, None for others,
                 ``{"x": ("n", None)}``. In a program, lengths of equal names are equal, and a number
                 in the place of a name is the length.
@@ -601,9 +602,9 @@ class Function(Generic[Result]):
 
         Raises:
             ExportError: An operation holds a Python function or is of a class of yours; the outputs
-                are in other containers than lists, and dicts with strings for keys; or JAX cannot
-                write the program, as where a length is to be known.
-            ArgumentError: ``dynamic`` does not fit the inputs.
+                are in other containers than lists, and dicts with strings for keys; JAX cannot
+                write the program, as where a length is to be known; or ONNX lacks an operation.
+            ArgumentError: ``dynamic`` does not fit the inputs, or an ONNX model has no such option.
 
         Example:
             >>> import pathlib, tempfile, graphc, graphc.tensor as gt

@@ -100,7 +100,7 @@ def lower_program(signature: Signature) -> LoweredProgram:
     mode = signature.mode
     backend = mode.backend
     leaves = signature.leaves()
-    graph = _blank(signature.graph, leaves)
+    graph = blank(signature.graph, leaves)
     graph = graph if backend.keeps_implicit else densified(graph)
     check_shardings(graph, mode.mesh_axes)
     graph, passes, failures = _prepared(graph, mode)
@@ -127,7 +127,7 @@ def lower_program(signature: Signature) -> LoweredProgram:
 def problems(signature: Signature) -> list[GraphcError]:
     """The errors that keep a graph from being compiled: all that the backend cannot do."""
     mode = signature.mode
-    graph = _blank(signature.graph, signature.leaves())
+    graph = blank(signature.graph, signature.leaves())
     graph = graph if mode.backend.keeps_implicit else densified(graph)
     found: list[GraphcError] = []
     try:
@@ -165,18 +165,18 @@ def _prepared(
     return inline(graph, backend) if failures else graph, passes, failures
 
 
-def _blank(graph: Graph, leaves: Sequence[Node]) -> Graph:
+def blank(graph: Graph, leaves: Sequence[Node]) -> Graph:
     """The graph without the user's variables, if some hold values, and without arrays."""
     if not leaves and all(type(x.op) is Input for x in graph.inputs):
         return graph
-    blank: dict[Node, Node] = {}
+    new: dict[Node, Node] = {}
     for x in graph.inputs:
         with derived_from(x.site):
-            blank[x] = Node.make(x.op.blank())  # type: ignore[attr-defined]
+            new[x] = Node.make(x.op.blank())  # type: ignore[attr-defined]
     for i, x in enumerate(leaves):
         with derived_from(x.site):
-            blank[x] = Node.make(Slot(i, x.type, x.name))
-    return Graph([blank[x] for x in graph.inputs], replaced(graph.outputs, blank))
+            new[x] = Node.make(Slot(i, x.type, x.name))
+    return Graph([new[x] for x in graph.inputs], replaced(graph.outputs, new))
 
 
 def _rewritten(graph: Graph, mode: Mode) -> tuple[Graph, tuple[PassReport, ...]]:

@@ -74,6 +74,9 @@ def export(
         licence: The terms on which others may use it.
         programs: The programs that go into it.
     """
+    if Path(path).suffix == ".onnx":
+        _export_onnx(spec, graph, path, dynamic, licence, programs)
+        return
     structure = structure_of(spec.outputs)
     writer = GraphWriter(lines=True)
     text, arrays = writer.written(graph)
@@ -114,6 +117,32 @@ def export(
             file.add(name, chunks, sum(map(len, chunks)))
         data = manifests.written({**manifest, "parts": {**file.sums}})
         file.add(MANIFEST, [data], len(data))
+
+
+def _export_onnx(
+    spec: FunctionSpec,
+    graph: Graph,
+    path: str | os.PathLike[str],
+    dynamic: Mapping[str, Shape] | None,
+    licence: str | None,
+    programs: Programs,
+) -> None:
+    """Write an ONNX model, which is one program for inference on all platforms."""
+    if programs != Programs():
+        raise ArgumentError(
+            f"{Path(path).name}: an ONNX model has no programs, platforms or derivatives.",
+            'Leave them out, or write "model.graphc".',
+        )
+    try:
+        written = provided(__name__, "export_onnx")
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("onnx"):
+            raise
+        raise ExportError(
+            "An ONNX model is written by the package onnx, which is not installed.",
+            "Install it: pip install 'graphc[onnx]'.",
+        ) from error
+    written(spec, graph, path, dynamic, licence)
 
 
 def _program(

@@ -14,8 +14,16 @@ from graphc.implicit.policy import (
     materialized,
     materializing,
 )
-from graphc.implicit.quantized import NF4, AffineQuantized, OneBit, Quantized, quantize
+from graphc.implicit.quantized import (
+    NF4,
+    AffineQuantized,
+    OneBit,
+    Quantized,
+    dequantize,
+    quantize,
+)
 from graphc.implicit.registry import register, unregister
+from graphc.implicit.sizes import ArrayReport, TreeReport, report
 from graphc.implicit.straight_through import Straight, StraightThrough, ste
 from graphc.implicit.structured import Structured
 from graphc.implicit.structures.block_diagonal import BlockDiagonal
@@ -51,6 +59,7 @@ __all__ = [
     "CSR",
     "NF4",
     "AffineQuantized",
+    "ArrayReport",
     "BlockDiagonal",
     "Diagonal",
     "Fill",
@@ -70,8 +79,10 @@ __all__ = [
     "Structure",
     "Structured",
     "Toeplitz",
+    "TreeReport",
     "Zeros",
     "aux_field",
+    "dequantize",
     "device_put",
     "expanded",
     "fields_of",
@@ -92,6 +103,7 @@ __all__ = [
     "partition_specs",
     "quantize",
     "register",
+    "report",
     "shardings",
     "ste",
     "structure",

@@ -18,6 +18,7 @@ import numpy as np
 from graphc.capture.import_hooks import when_imported
 from graphc.config import POLICIES
 from graphc.errors import ImplicitArrayError, MaterializeError
+from graphc.implicit import jax_arrays
 from graphc.implicit.operators import Operators
 from graphc.implicit.treedef import (
     NoArrayError,
@@ -276,16 +277,18 @@ class ImplicitArray(Operators, ABC):
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """Return the whole array as NumPy's: no policy forbids an explicit conversion.
+        """Return the whole array as NumPy's, as the policy allows.
 
-        A function of JAX that is given an implicit array converts it by this method, too: that is
-        not explicit, and the policy decides.
+        Functions of libraries call this, and may not know that an array becomes whole. The method
+        ``materialize`` says so, and no policy forbids it.
         """
         by_jax = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "jax"
         jax: Any = sys.modules.get("jax")
+        if jax and any(isinstance(x, jax.Array) for x in Treedef.of(self)[1]):
+            _ = jax_arrays.NAMESPACE  # what is imported first traces, which it cannot do below
         # Arrays that are captured where JAX traces have values.
         with jax.ensure_compile_time_eval() if jax else nullcontext():
-            return np.asarray((CONVERTED if by_jax else WHOLE)[0](self), dtype)
+            return np.asarray(CONVERTED[0](self, "JAX" if by_jax else "NumPy"), dtype)
 
     def __bool__(self) -> bool:
         raise ImplicitArrayError(
@@ -300,11 +303,8 @@ class ImplicitArray(Operators, ABC):
         return TENSOR[0](self)
 
 
-WHOLE: list[Callable[[ImplicitArray], Any]] = []
-"""The function that materializes an array and checks the result; set by ``policy.py``."""
-
-CONVERTED: list[Callable[[ImplicitArray], Any]] = []
-"""The function that makes an array whole for a function of JAX; set by ``policy.py``."""
+CONVERTED: list[Callable[[ImplicitArray, str], Any]] = []
+"""The function that makes an array whole for a library; set by ``policy.py``."""
 
 TENSOR: list[Callable[[ImplicitArray], Any]] = []
 """The function that turns an implicit array into a symbolic one; set by ``node.py``."""

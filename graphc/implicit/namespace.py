@@ -183,7 +183,9 @@ class _MLX(ArrayNamespace):
 
 
 def _of_mlx(x: Any) -> Any:
-    """Convert NumPy's dtype to MLX's; return anything else unchanged."""
+    """Convert NumPy's arrays and dtypes to MLX's; return anything else unchanged."""
+    if isinstance(x, np.ndarray):
+        return sys.modules["mlx.core"].array(x)
     if not isinstance(x, np.dtype):
         return x
     return getattr(sys.modules["mlx.core"], "bool_" if x.name == "bool" else x.name)

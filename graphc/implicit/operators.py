@@ -27,6 +27,9 @@ APPLY: list[Callable[..., Any]] = []
 KEEPING: list[Callable[..., Any]] = []
 """The same where no operand may become whole; set by ``policy.py``."""
 
+WHOLE: list[Callable[[Any], Any]] = []
+"""The function that materializes an array and checks the result; set by ``policy.py``."""
+
 
 class UnsupportedAttributeError(ImplicitArrayError, AttributeError):
     """An attribute of arrays that implicit arrays do not have."""
@@ -110,7 +113,7 @@ def _number(kind: Any) -> Callable[[Any], Any]:
                 f"{kind.__name__} of {self!r}, which has {self.size} elements.",
                 "Take one element.",
             )
-        return kind(np.asarray(self).item())
+        return kind(np.asarray(WHOLE[0](self)).item())
 
     return convert
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from graphc.ir import (
     unfolded,
 )
 from graphc.ir.sharding import MeshAxes, named
-from graphc.link.backend import Backend
 from graphc.loop.step import Formal
 from graphc.site import derived_from
 from graphc.tensor.arrays.reduce import Composite
@@ -35,7 +34,17 @@ from graphc.tensor.core.elementwise import Cast, Elementwise
 from graphc.tensor.core.specify import specify_shape
 
 
-def inline(graph: Graph, backend: Backend) -> Graph:
+class Lowerings(Protocol):
+    """What has lowerings of operations, as a backend does."""
+
+    def lowering(self, op: Op) -> Callable[..., Any] | None:
+        """The function that computes an operation; None where there is none."""
+
+    def has(self, node: Node) -> bool:
+        """Whether a named function is one operation here; what it is made of is taken otherwise."""
+
+
+def inline(graph: Graph, backend: Lowerings) -> Graph:
     """Named functions taken apart, but for those the backend has a lowering of its own for.
 
     So too in the graphs that operations hold.
@@ -60,7 +69,7 @@ def _endless(node: Node) -> InvalidGraphError:
     )
 
 
-def _inside(node: Node, backend: Backend) -> Node:
+def _inside(node: Node, backend: Lowerings) -> Node:
     graphs = node.op.graphs()
     taken_apart = [inline(graph, backend) for graph in graphs]
     if taken_apart == [*graphs]:
@@ -69,7 +78,7 @@ def _inside(node: Node, backend: Backend) -> Node:
         return Node.make(node.op.with_graphs(taken_apart), *node.inputs)
 
 
-def _definition(node: Node, backend: Backend) -> Callable[..., Node] | None:
+def _definition(node: Node, backend: Lowerings) -> Callable[..., Node] | None:
     """What gives the meaning of a named function without a lowering here; None for other nodes."""
     match node.op:
         case Elementwise(expand=made) as op:
@@ -81,7 +90,7 @@ def _definition(node: Node, backend: Backend) -> Callable[..., Node] | None:
     return None
 
 
-def _meaning(node: Node, backend: Backend) -> Node | None:
+def _meaning(node: Node, backend: Lowerings) -> Node | None:
     """The definition of a named function without a lowering here; None for all other nodes."""
     expand = _definition(node, backend)
     if expand is None:

@@ -3,7 +3,7 @@
 from graphc.implicit.quantized.affine import AffineQuantized
 from graphc.implicit.quantized.base import Quantized
 from graphc.implicit.quantized.coding import Coding
-from graphc.implicit.quantized.convert import quantize
+from graphc.implicit.quantized.convert import dequantize, quantize
 from graphc.implicit.quantized.matmul import ExpertMatmul, QuantizedMatmul
 from graphc.implicit.quantized.nf4 import NF4
 from graphc.implicit.quantized.one_bit import OneBit
@@ -16,5 +16,6 @@ __all__ = [
     "OneBit",
     "Quantized",
     "QuantizedMatmul",
+    "dequantize",
     "quantize",
 ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from graphc.implicit.array import ImplicitArray, fields_of, is_implicit, with_fields
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.quantized.coding import Coding
+from graphc.implicit.quantized.encode import encode
 from graphc.implicit.quantized.matmul import product
 from graphc.implicit.structures.stacked import Stacked, joint_dtype, refuse
 from graphc.implicit.treedef import Treedef, dtype_of, field_names_of, lengths_of
@@ -209,6 +210,33 @@ class Quantized(Stacked):
         along = -3 - axis if self.transposed else axis
         xp = self.xp
         return self.each(lambda *parts: xp.concatenate(parts, along), *others)
+
+    def window_at(self, whole: Sequence[bool], read: Callable[[Any], Any]) -> Any:
+        if self.transposed or not whole[-1]:
+            return NotImplemented
+        return with_fields(self, {name: read(part) for name, part in fields_of(self).items()})
+
+    def updated(self, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
+        if self.transposed or not whole[-1]:
+            return NotImplemented
+        if not is_implicit(value):
+            value = self.encoded(value)
+        elif Treedef.of(value)[0] != Treedef.of(self)[0]:
+            return NotImplemented
+        new = fields_of(value)
+        parts = {name: write(part, new[name]) for name, part in fields_of(self).items()}
+        return with_fields(self, parts)
+
+    def encoded(self, x: Any) -> Any:
+        """An array, whose last axis is packed, as codes of the same kind and dtype."""
+        xp, dtype, n = numpy_like(self, x), self.dtype, self.matrix[1]
+        x = x if dtype_of(x) == dtype else xp.cast(x, dtype_name(dtype))
+        lengths = xp.shape_of(x)
+        if not lengths or lengths[-1] != n:
+            x = xp.broadcast_to(x, (*lengths[:-1], n))
+        return with_fields(
+            self, dict(zip(fields_of(self), encode(xp, self.coding, x), strict=True))
+        )
 
     # Element by element.
 

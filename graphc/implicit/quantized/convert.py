@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable
-from fnmatch import fnmatchcase
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphc.errors import ImplicitArrayError
-from graphc.implicit.array import is_implicit
+from graphc.implicit.array import fields_of, is_implicit, with_fields
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.policy import materialize_nested
 from graphc.implicit.quantized.affine import AffineQuantized
 from graphc.implicit.quantized.base import Quantized
 from graphc.implicit.quantized.coding import GROUP_SIZES
 from graphc.implicit.quantized.encode import encode
 from graphc.implicit.quantized.nf4 import NF4
 from graphc.implicit.quantized.one_bit import OneBit
+from graphc.implicit.quantized.selection import Rules, Where, by_rules, chosen, is_array
 from graphc.implicit.treedef import dtype_of, lengths_of
-from graphc.implicit.trees import Path, is_array, tree_map_with_path
+from graphc.implicit.trees import tree_map
 from graphc.ir import dtype_name, is_complex, is_inexact
 
 KINDS: dict[str, tuple[type[Quantized], dict[str, Any]]] = {
@@ -32,14 +32,32 @@ KINDS: dict[str, tuple[type[Quantized], dict[str, Any]]] = {
 }
 """The class of each kind, and its static fields."""
 
-Where = Callable[[Path, Any], bool] | re.Pattern[str] | str | None
+
+class Recipe(NamedTuple):
+    """How an array is quantized.
+
+    Attributes:
+        cls: The class.
+        options: Its static fields, but for ``transposed``.
+        axis: The packed axis, -1 or -2.
+    """
+
+    cls: type[Quantized]
+    options: dict[str, Any]
+    axis: int
+
 
 SHOWN = 3
 """So many places are named in an error."""
 
 
 def quantize(
-    tree: Any, kind: str = "int4", *, where: Where = None, group_size: int = 64, axis: int = -1
+    tree: Any,
+    kind: str | Rules = "int4",
+    *,
+    where: Where = None,
+    group_size: int = 64,
+    axis: int = -1,
 ) -> Any:
     """An array, or the arrays of a tree, as packed codes of a few bits with a scale for each group.
 
@@ -47,7 +65,10 @@ def quantize(
         tree: A floating array with two axes or more, of NumPy, JAX or MLX, symbolic or traced; or a
             nested container of arrays. Implicit arrays in it stay as they are.
         kind: ``"int8"``, ``"int4"`` or ``"int2"`` (``AffineQuantized``), ``"nf4"`` (``NF4``) or
-            ``"1bit"`` (``OneBit``).
+            ``"1bit"`` (``OneBit``); or rules for a tree, a mapping whose keys are regular
+            expressions and whose values are a kind, a mapping of ``kind=``, ``group_size=`` and
+            ``axis=``, or None. The first that is found in an array's path, its keys joined by
+            ``/``, applies; None, and no rule at all, leave the array as it is.
         where: Which arrays of a tree: a function of a path, a tuple of keys, and an array; or a
             compiled regular expression, found anywhere in the path's keys joined by ``/``; or a
             pattern of the whole with ``*`` and ``?``. By default all floating ones of two axes or
@@ -63,7 +84,7 @@ def quantize(
     Raises:
         ImplicitArrayError: The axis's length is no multiple of ``group_size``; there is a NaN or an
             infinity (not looked for where the values are not known); no such kind or size; an array
-            that was requested cannot be quantized; ``where`` fits none.
+            that was requested cannot be quantized; ``where`` or a rule fits none.
 
     Example:
         >>> import numpy as np
@@ -72,32 +93,68 @@ def quantize(
         >>> quantize(tree, "int8", where="layers/*/w")["layers"][0]["w"]
         AffineQuantized(uint32[64, 32], float64[64, 2], float64[64, 2], bits=8, group_size=64,
          transposed=False)
+        >>> quantize(tree, {r"/w$": {"kind": "nf4", "axis": -2}})["layers"][0]["w"]
+        NF4(uint32[128, 8], float64[128, 1], group_size=64, transposed=True)
     """
-    cls, options = _class_of(kind)
-    options = {**options, "group_size": group_size}
-    cls.coding_of(**options)
-    if axis not in {-1, -2}:
-        raise _refuse(f"quantize(axis={axis}).", "Pack along one of the last two axes: -1 or -2.")
-    if _is_array(tree):
+    options = {"group_size": group_size, "axis": axis}
+    if isinstance(kind, Mapping):
+        if where is not None:
+            raise _refuse("quantize(rules, where=...).", "A rule says which arrays it is for.")
+        recipes = [(key, value and recipe_of(value, options)) for key, value in kind.items()]
+        return by_rules(tree, recipes, _converted)
+    recipe = recipe_of(kind, options)
+    if is_array(tree):
         if where is not None:
             raise _refuse("quantize(where=...) of an array.", "It chooses arrays of a tree.")
-        return _quantized(tree, "the array", cls, options, axis)
-    wanted, found = _chooser(where), 0
+        return _converted(tree, "the array", recipe)
+    return chosen(tree, where, lambda x, name: _converted(x, name, recipe))
 
-    def converted(path: Path, x: Any) -> Any:
-        nonlocal found
-        if is_implicit(x) or not _is_array(x) or not wanted(path, x):
-            return x
-        found += 1
-        return _quantized(x, f"the array at {_written(path)!r}", cls, options, axis)
 
-    made = tree_map_with_path(converted, tree)
-    if where is not None and not found:
+def dequantize(tree: Any) -> Any:
+    """A quantized array, or those of a tree, as whole arrays of the same library.
+
+    Args:
+        tree: An array, or a nested container. Quantized arrays nested in other implicit arrays, as
+            the base of a ``LoRA``, become whole there.
+
+    Returns:
+        What was given, with whole arrays in place of quantized ones.
+
+    Example:
+        >>> import numpy as np
+        >>> dequantize([quantize(np.ones((2, 64)), "int8"), np.zeros(1)])[0].shape
+        (2, 64)
+    """
+    return tree_map(_dequantized, tree)
+
+
+def _dequantized(x: Any) -> Any:
+    if isinstance(x, tuple):
+        return tuple(map(_dequantized, x))
+    if isinstance(x, Quantized):
+        return materialize_nested(x, full=True)
+    if not is_implicit(x):
+        return x
+    return with_fields(x, {name: _dequantized(part) for name, part in fields_of(x).items()})
+
+
+def recipe_of(kind: Any, options: Mapping[str, Any]) -> Recipe:
+    """The recipe of a kind, or of a mapping of options, with defaults for others."""
+    given = {"kind": kind} if isinstance(kind, str) else dict(kind)
+    given = {**options, **given}
+    unknown = given.keys() - {"kind", *options}
+    if unknown or "kind" not in given:
         raise _refuse(
-            f"quantize(where={where!r}) fits no array of the tree.",
-            "A pattern is compared with keys joined by '/', as layers/0/w.",
+            f"quantize: a rule {kind!r}.",
+            f"It is a kind, None, or a mapping of 'kind' and {', '.join(map(repr, options))}.",
         )
-    return made
+    axis = given.pop("axis")
+    cls, static = _class_of(given.pop("kind"))
+    static = {**static, **given}
+    cls.coding_of(**static)
+    if axis not in {-1, -2}:
+        raise _refuse(f"quantize(axis={axis}).", "Pack along one of the last two axes: -1 or -2.")
+    return Recipe(cls, static, axis)
 
 
 def _class_of(kind: str) -> tuple[type[Quantized], dict[str, Any]]:
@@ -107,26 +164,8 @@ def _class_of(kind: str) -> tuple[type[Quantized], dict[str, Any]]:
     return KINDS[kind]
 
 
-def _is_array(x: Any) -> bool:
-    return is_array(x) or numpy_like(x).name == "graphc"
-
-
-def _chooser(where: Where) -> Callable[[Path, Any], bool]:
-    match where:
-        case None:
-            return lambda path, x: len(lengths_of(x)) > 1 and is_inexact(dtype_name(dtype_of(x)))
-        case str():
-            return lambda path, x: fnmatchcase(_written(path), where)
-        case re.Pattern():
-            return lambda path, x: where.search(_written(path)) is not None
-    return where
-
-
-def _written(path: Path) -> str:
-    return "/".join(map(str, path))
-
-
-def _quantized(x: Any, name: str, cls: Any, options: dict[str, Any], axis: int) -> Any:
+def _converted(x: Any, name: str, recipe: Recipe) -> Any:
+    cls, options, axis = recipe
     _check(x, name, options["group_size"], axis)
     given, xp = x, numpy_like(x)
     if xp.name == "MLX":

@@ -24,7 +24,7 @@ from graphc.link.mlx.distributed import agree, noting
 from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.replay import Replayed
 from graphc.link.mlx.tiers import Tier
-from graphc.link.mlx.watch import watching
+from graphc.link.mlx.watch import Watch, watching
 from graphc.link.program import Program, Step
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
@@ -79,7 +79,10 @@ class CompiledFunction:
         shapes: Those of the arrays that it was traced for.
         run: Takes arrays and constants: fused by ``mx.compile``, or an operation at a time.
         exchanges: For shapes for which it has sums over processes, what these are of.
+        watch: Of the executable that it is all of, which opens a call only when MLX compiles.
     """
+
+    watch: Watch | None = None
 
     def __init__(
         self,
@@ -121,11 +124,12 @@ class CompiledFunction:
     def _results(self, arrays: Sequence[Any], trace: Trace | None) -> list[Any]:
         # Without a trace, it is called for known shapes too.
         shapes = tuple([x.shape for x in arrays])
-        watch = watching()
-        if watch is not None and shapes not in self.shapes:
-            watch.compiles()
+        given = arrays[: len(arrays) - len(self.keys)]
+        if shapes not in self.shapes:
+            call = watching() if self.watch is None else self.watch.open(given)
+            if call is not None:
+                call.compiles()
         with tracing(trace), noting() as exchanges:
-            given = arrays[: len(arrays) - len(self.keys)]
             found = [device_array(y) for y in self.function(*given)]
         if exchanges:
             self.exchanges[shapes] = "; ".join(exchanges)

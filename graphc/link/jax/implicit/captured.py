@@ -18,6 +18,7 @@ from graphc.capture import Stripped, lift, rebuild
 from graphc.errors import ArgumentError
 from graphc.implicit.array import is_implicit
 from graphc.implicit.policy import ConversionError, arguments_only
+from graphc.link.jax.implicit.modules import modules_in, with_modules
 from graphc.link.jax.implicit.trace import called
 
 
@@ -40,6 +41,8 @@ _lifted: WeakKeyDictionary[Any, LiftedFunction] = WeakKeyDictionary()
 
 def call(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Call a function; its results are nested as it returns them, and may be implicit."""
+    if modules := modules_in(function, args, kwargs):
+        return with_modules(modules, function, args, kwargs)
     names = _captured(function) if _has_implicit((args, kwargs)) else []
     if names or _lifted_of(function) is not None:
         # What handlers make of two implicit arrays is known where both are arguments.

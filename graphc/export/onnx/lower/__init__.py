@@ -1,0 +1,1 @@
+"""What each operation is in ONNX, a file for each subject."""

@@ -1,0 +1,74 @@
+"""Running sums, products and extremes, and linear recurrences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import graphc.tensor as gt
+from graphc.export.onnx.builder import Complex, constant, emit
+from graphc.export.onnx.lowering import by_graph, onnx
+from graphc.loop import scan
+from graphc.tensor.arrays.cumulative import CumMax, CumMin, CumProd, CumSum, Recurrence
+
+COMBINE = {CumMax: gt.maximum, CumMin: gt.minimum, CumProd: gt.multiply}
+
+
+@onnx.lower(CumSum)
+def cumsum(op: CumSum, x: Any) -> Any:
+    """Part by part; of bool, whether any is true."""
+    if isinstance(x, Complex):
+        return Complex(cumsum(op, x.re), cumsum(op, x.im))
+    if x.dtype == "bool":
+        return cumsum(op, x.cast("int32")) > 0
+    return emit("CumSum", x, constant(op.axis, "int64"), reverse=int(op.reverse))
+
+
+@onnx.lower(CumProd)
+def cumprod(op: CumProd, x: Any) -> Any:
+    """By ONNX's operation, but for complex numbers."""
+    if isinstance(x, Complex):
+        return step_by_step(op, x)
+    return emit("CumProd", x, constant(op.axis, "int64"), reverse=int(op.reverse))
+
+
+@onnx.lower(CumMax, CumMin)
+@by_graph
+def step_by_step(op: Any, x: Any) -> Any:
+    """In a loop."""
+    rows = gt.moveaxis(x, op.axis, 0)
+    combine = COMBINE[type(op)]
+    rows = rows[::-1] if op.reverse else rows
+
+    def step(row: Any, y: Any) -> Any:
+        return combine(y, row)
+
+    # The first row twice is itself, but for products, which begin with 1.
+    first = gt.ones_like(_first(rows)) if type(op) is CumProd else _first(rows)
+    y = scan(step, rows, first)
+    return gt.moveaxis(y[::-1] if op.reverse else y, 0, op.axis)
+
+
+def _first(rows: Any) -> Any:
+    """The first row; zeros where there is none."""
+    first = gt.sum(rows[:1], 0) if rows.dtype != "bool" else gt.any(rows[:1], 0)
+    return gt.cast(first, rows.dtype)
+
+
+@onnx.lower(Recurrence)
+@by_graph
+def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
+    """In a loop; half-width floats in float32."""
+    wide = "float32" if b.dtype in {"float16", "bfloat16"} else b.dtype
+    factors, terms = (gt.moveaxis(gt.cast(x, wide), op.axis, 0) for x in (a, b))
+    if op.reverse:
+        factors, terms = factors[::-1], terms[::-1]
+    # What the first factor multiplies is 0, and may not become NaN.
+    factors = factors[1:]
+    begun = terms[:1]
+
+    def step(factor: Any, term: Any, y: Any) -> Any:
+        return y * factor + term
+
+    rest = scan(step, [factors, terms[1:]], _first(terms))
+    y = gt.concatenate([begun, rest])
+    return gt.cast(gt.moveaxis(y[::-1] if op.reverse else y, 0, op.axis), b.dtype)

@@ -1,0 +1,60 @@
+"""Diagonals, padding, and matrices with two equal triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import graphc.tensor as gt
+from graphc.export.onnx.builder import as_length, emit, vector
+from graphc.export.onnx.lowering import by_graph, by_parts, onnx
+from graphc.ir import is_complex
+from graphc.tensor.arrays.diagonal import Diagonal, FromDiagonal
+from graphc.tensor.linalg.mirror import Mirror
+from graphc.tensor.signal.pad import Pad
+
+
+@onnx.lower(Diagonal)
+@by_graph
+def diagonal(op: Diagonal, x: Any) -> Any:
+    """By the numbers of rows and columns."""
+    rows, columns = max(-op.offset, 0), max(op.offset, 0)
+    n, m = x.shape[-2:]
+    count = gt.maximum(gt.minimum(n - rows, m - columns), 0)
+    i = gt.arange(count)
+    return x[..., i + rows, i + columns]
+
+
+@onnx.lower(FromDiagonal)
+@by_graph
+def from_diagonal(op: FromDiagonal, v: Any, *symbolic: Any) -> Any:
+    """Each row has the element of its number, where its column is."""
+    left = iter(symbolic)
+    n, m = (next(left) if size is None else size for size in op.shape)
+    rows, columns = max(-op.offset, 0), max(op.offset, 0)
+    i = gt.arange(v.shape[-1])
+    zeros = gt.zeros((*v.shape[:-1], n, m), v.dtype)
+    return zeros[..., i + rows, i + columns].set(v)
+
+
+@onnx.lower(Pad)
+@by_parts
+def pad(op: Pad, x: Any, value: Any, *symbolic: Any) -> Any:
+    """A number in front of and behind each axis."""
+    left = iter(symbolic)
+    widths = [as_length(next(left)) if n is None else n for n in op.widths]
+    number = emit("Reshape", value, vector([]))
+    return emit("Pad", x, vector([*widths[::2], *widths[1::2]]), number)
+
+
+@onnx.lower(Mirror)
+@by_graph
+def mirror(op: Mirror, x: Any) -> Any:
+    """One triangle, and its transpose in the place of the other."""
+    place = gt.arange(x.shape[-1])
+    below = place[:, None] - place[None, :]
+    own = below > 0 if op.lower else below < 0
+    other = gt.swapaxes(x, -1, -2)
+    middle = x
+    if op.conjugated and is_complex(x.dtype):
+        other, middle = gt.conj(other), gt.cast(gt.real(x), x.dtype)
+    return gt.where(own, x, gt.where(gt.equal(below, 0), middle, other))

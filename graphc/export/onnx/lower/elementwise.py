@@ -1,0 +1,132 @@
+"""Elementwise rows; dtypes are known, and ONNX broadcasts the operands itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import graphc.tensor as gt
+from graphc.export.onnx import complex as of_complex, real as of_real
+from graphc.export.onnx.builder import Complex, emit, full_like, where
+from graphc.export.onnx.lowering import by_graph, by_parts, onnx
+from graphc.grad.barriers import Barrier
+from graphc.ir import numpy_dtype
+from graphc.loop import scan, until
+from graphc.tensor.core.elementwise import ROWS, Cast, Where
+
+Function = Callable[..., Any]
+
+
+def _enter(name: str, real: Function) -> None:
+    compute = real if name in of_real.PRECISE else of_real.in_wide(real)
+    complexes = of_complex.TABLE.get(name)
+
+    @onnx.lower(ROWS[name])
+    def lowered(op: Any, *xs: Any) -> Any:
+        if isinstance(xs[0], Complex):
+            if complexes is None:
+                raise of_complex.lacking(op)
+            return complexes(*xs)
+        return compute(*xs)
+
+
+for _name, _real in of_real.TABLE.items():
+    _enter(_name, _real)
+
+
+@onnx.lower(ROWS["complex"])
+def from_parts(op: Any, a: Any, b: Any) -> Any:
+    """Of two real numbers."""
+    return of_complex.from_parts(a, b)
+
+
+@onnx.lower(ROWS["power"])
+def power(op: Any, a: Any, b: Any) -> Any:
+    """Of integers it takes several steps."""
+    if isinstance(a, Complex):
+        return of_complex.power(a, b)
+    if not a.is_float:
+        return whole_power(op, a, b)
+    return of_real.in_wide(lambda a, b: emit("Pow", a, b))(a, b)
+
+
+# Powers and divisors of integers, which take several steps.
+
+
+@by_graph
+def whole_power(op: Any, a: Any, b: Any) -> Any:
+    """By repeated squares, which wrap around as NumPy's do."""
+    a, b = gt.broadcast_arrays(a, b)
+
+    def halved(y: Any, square: Any, left: Any) -> Any:
+        y = gt.where(gt.equal(left & 1, 1), y * square, y)
+        left = left >> 1
+        return [y, square * square, left], until(gt.all(gt.equal(left, 0)))
+
+    start = [gt.ones_like(a), a, gt.maximum(b, 0)]
+    steps = 8 * numpy_dtype(a.dtype).itemsize
+    y = scan(halved, outputs_info=start, n_steps=steps, return_list=True)[0][-1]
+    if a.dtype.startswith("u"):
+        return y
+    unit = gt.where(gt.equal(b & 1, 1), a, gt.ones_like(a))
+    unit = gt.where(gt.equal(gt.abs(a), 1), unit, 0)
+    return gt.where(b < 0, unit, y)
+
+
+@onnx.lower(ROWS["gcd"])
+@by_graph
+def gcd(op: Any, a: Any, b: Any) -> Any:
+    """The greatest common divisor, by Euclid's algorithm."""
+    own = a.dtype
+    a, b = gt.broadcast_arrays(*map(unsigned, (a, b)))
+
+    def step(a: Any, b: Any) -> Any:
+        rest = a % b
+        return [gt.where(gt.equal(b, 0), a, b), rest], until(gt.all(gt.equal(rest, 0)))
+
+    # Fibonacci's numbers take the most steps: 93 of them are below 2**64.
+    both = scan(step, outputs_info=[a, b], n_steps=94, return_list=True)
+    return gt.cast(both[0][-1], own)
+
+
+def unsigned(x: Any) -> Any:
+    """The magnitude of integers; of the lowest one, too."""
+    x = gt.abs(x)
+    return x if x.dtype.startswith("u") else gt.cast(x, f"u{x.dtype}")
+
+
+@onnx.lower(ROWS["lcm"])
+@by_graph
+def lcm(op: Any, a: Any, b: Any) -> Any:
+    """The least common multiple; of 0 it is 0."""
+    own = a.dtype
+    a, b = map(unsigned, (a, b))
+    divisor = gt.gcd(a, b)
+    return gt.cast(a // gt.maximum(divisor, 1) * b, own)
+
+
+@onnx.lower(Cast)
+def cast(op: Cast, x: Any) -> Any:
+    """Anything to bool asks whether it is not zero."""
+    if isinstance(x, Complex):
+        return of_complex.cast(x, op.dtype)
+    if op.dtype.startswith("complex"):
+        part = "float32" if op.dtype == "complex64" else "float64"
+        re = x.cast(part)
+        return Complex(re, full_like(re, 0))
+    if op.dtype == "bool" and x.is_float:
+        return ~x.equals(0)
+    return x.cast(op.dtype)
+
+
+@onnx.lower(Where)
+@by_parts
+def select(op: Where, condition: Any, a: Any, b: Any) -> Any:
+    """A selection; the three broadcast."""
+    return where(condition, a, b)
+
+
+@onnx.lower(Barrier)
+def barrier(op: Barrier, x: Any) -> Any:
+    """Derivatives are taken before."""
+    return x

@@ -1,0 +1,212 @@
+"""Compiled functions as ONNX models, for inference by other runtimes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+import graphc
+from graphc.compile.arguments import MISSING, In
+from graphc.compile.guard import without_checks
+from graphc.compile.pipeline import blank
+from graphc.compile.specification import FunctionSpec
+from graphc.errors import ArgumentError
+from graphc.export.manifest import Shape, named_lengths, structure_of
+from graphc.export.onnx import protos
+from graphc.export.onnx.builder import Builder, Complex, Value, building, constant, emit, unsqueezed
+from graphc.export.onnx.lowering import check, evaluated, load
+from graphc.implicit.expand import densified
+from graphc.ir import Graph, Leaf, TensorType, flatten, is_complex, real_dtype
+from graphc.link import as_numpy
+from graphc.link.legalize import inline, without
+from graphc.rewrite import optimize
+from graphc.tensor.core.sharding import Shard
+
+LARGEST = 2**30
+"""The size of arrays, in bytes, from which on they go into a file of their own: a message of
+ONNX's format has 2 GiB at most."""
+
+
+def export(
+    spec: FunctionSpec,
+    graph: Graph,
+    path: str | os.PathLike[str],
+    dynamic: Mapping[str, Shape] | None,
+    licence: str | None,
+) -> None:
+    """Write a function as an ONNX model; ``Function.export`` says how.
+
+    Args:
+        spec: Its specification.
+        graph: Its requested graph.
+        path: The file.
+        dynamic: For inputs by name, names of unknown lengths.
+        licence: The terms on which others may use it.
+    """
+    model = model_of(spec, graph, dynamic)
+    if licence is not None:
+        helper.set_model_props(model, {"licence": licence})
+    file = Path(path)
+    size = sum(len(x.raw_data) for x in model.graph.initializer)
+    if size < LARGEST:
+        onnx.checker.check_model(model, full_check=True)
+        onnx.save_model(model, file)
+    else:
+        data = f"{file.name}.data"
+        file.with_name(data).unlink(missing_ok=True)
+        onnx.save_model(model, file, save_as_external_data=True, location=data)
+        onnx.checker.check_model(file)
+
+
+def model_of(
+    spec: FunctionSpec, graph: Graph, dynamic: Mapping[str, Shape] | None = None
+) -> onnx.ModelProto:
+    """A function as a model.
+
+    Raises:
+        ArgumentError: ``dynamic`` does not fit the inputs.
+        ExportError: ONNX has nothing for an operation.
+    """
+    with building() as builder:
+        made = _Model(builder, spec, graph, dict(dynamic or {}))
+        made.check_names()
+        nodes = made.graph()
+    opset = helper.make_opsetid("", protos.OPSET)
+    return helper.make_model(
+        nodes,
+        ir_version=protos.IR_VERSION,
+        opset_imports=[opset],
+        producer_name="graphc",
+        producer_version=graphc.__version__,
+    )
+
+
+def prepared(graph: Graph) -> Graph:
+    """A graph rewritten, in terms of what has a lowering here."""
+    lowerings = load()
+    graph = densified(without(without_checks(graph), Shard))
+    return inline(optimize(graph).graph, lowerings)
+
+
+class _Model:
+    """A function, while it becomes a graph of ONNX."""
+
+    def __init__(
+        self, builder: Builder, spec: FunctionSpec, graph: Graph, dynamic: dict[str, Shape]
+    ) -> None:
+        self.builder = builder
+        self.spec = spec
+        self.requested = graph
+        self.dynamic = dynamic
+        self.ins: list[In] = flatten(spec.inputs)
+        self.inputs: list[Any] = []
+
+    def check_names(self) -> None:
+        """Raise where lengths are named of an input that is not there."""
+        known = {x.label for x in self.ins}
+        unknown = [name for name in self.dynamic if name not in known]
+        if unknown:
+            raise ArgumentError(f"dynamic: the function has no input {unknown[0]!r}.")
+
+    def graph(self) -> onnx.GraphProto:
+        """The graph."""
+        leaves = [x for x in self.requested.canonical() if isinstance(x.op, Leaf)]
+        graph = prepared(blank(self.requested, leaves))
+        check(graph)
+        values = [self._argument(i, x) for i, x in enumerate(self.ins)]
+        values += [self._shared(x) for x in self.requested.inputs[len(self.ins) :]]
+        slots = {x: leaves[x.op.place] for x in graph.leaves}  # type: ignore[attr-defined]
+        held = {x: self._leaf(leaf) for x, leaf in slots.items()}
+        inner = Graph([*graph.inputs, *held], graph.outputs)
+        found = evaluated(inner, [*values, *held.values()])
+        outputs = [
+            self._result(name, y, node.type)
+            for name, y, node in zip(self._names(), found, self.requested.outputs, strict=True)
+        ]
+        return protos.graph(
+            self.spec.name or "graphc",
+            self.builder.scopes[0].nodes,
+            self.inputs,
+            outputs,
+            list(self.builder.initializers.values()),
+        )
+
+    def _argument(self, place: int, x: In) -> Any:
+        """An input; where it has a default value, that is an initializer of its name."""
+        type = x.variable.type
+        label = x.label or f"x{place}"
+        dims = named_lengths(str(label), type, self.dynamic.get(x.label) if x.label else None)
+        value = None if x.value is MISSING else np.asarray(x.value, type.numpy_dtype)
+        return self._input(str(label), type, dims, value)
+
+    def _shared(self, x: Any) -> Any:
+        """A shared variable: an initializer, and where it is updated an input with a default."""
+        array = as_numpy(x.get_value(borrow=True))
+        name = x.name or "shared"
+        if any(x is updated for updated, _ in self.spec.updates):
+            return self._input(name, x.type, x.type.shape, array)
+        return self._held(array, name)
+
+    def _input(self, name: str, type: TensorType, dims: Shape, value: Any) -> Any:
+        name = self.builder.name(name)
+        if value is not None:
+            self.builder.initializers[name] = protos.tensor(name, in_pairs(value))
+        dims, dtype = [*dims], type.dtype
+        if is_complex(dtype):
+            dims, dtype = [*dims, 2], real_dtype(dtype)
+        self.inputs.append(protos.value_info(name, dtype, dims))
+        return _of_pairs(Value(name, dtype), type)
+
+    def _leaf(self, leaf: Any) -> Any:
+        return self._held(leaf.op.array, leaf.name or "array")
+
+    def _held(self, array: Any, name: str) -> Any:
+        array = as_numpy(array)
+        type = TensorType(array.dtype, array.shape)
+        return _of_pairs(self.builder.initializer(name, in_pairs(array)), type)
+
+    def _result(self, name: str, y: Any, type: TensorType) -> Any:
+        dims: list[Any] = [*type.shape]
+        if isinstance(y, Complex):
+            parts = [unsqueezed(part, [-1]) for part in (y.re, y.im)]
+            y = emit("Concat", *parts, axis=-1)
+            dims.append(2)
+        y = self.builder.result(y, name)
+        return protos.value_info(y.name, y.dtype, dims)
+
+    def _names(self) -> Iterator[str]:
+        """A name for each result, and for each new value of a shared variable."""
+        yield from _paths(structure_of(self.spec.outputs), "")
+        for x, _ in self.spec.updates:
+            yield f"new_{x.name or 'shared'}"
+
+
+def _paths(structure: Any, path: str) -> Iterator[str]:
+    """The names of results, by where they stand."""
+    if isinstance(structure, dict | list):
+        items = structure.items() if isinstance(structure, dict) else enumerate(structure)
+        for key, part in items:
+            whole = path or ("" if isinstance(structure, dict) else "output")
+            yield from _paths(part, f"{whole}.{key}" if whole else str(key))
+    elif structure is not None:
+        yield path or "output"
+
+
+def in_pairs(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Complex numbers as pairs of real ones, along one more axis; others as they are."""
+    if array.dtype.kind != "c":
+        return array
+    return np.stack([array.real, array.imag], -1)
+
+
+def _of_pairs(x: Value, type: TensorType) -> Any:
+    if not is_complex(type.dtype):
+        return x.typed(type)
+    places = [emit("Gather", x, constant(i, "int64"), axis=type.ndim) for i in range(2)]
+    return Complex(*places).typed(type)

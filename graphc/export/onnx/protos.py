@@ -1,0 +1,77 @@
+"""ONNX's messages, written by the ``onnx`` package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+from graphc.ir import dtype_name
+
+__all__ = ["GraphProto", "NodeProto", "graph", "node", "tensor", "value_info"]
+
+OPSET = 26
+"""The version of ONNX's operations: ``BitCast`` and ``CumProd`` came with it."""
+
+IR_VERSION = 13
+"""The version of the file format that has this opset."""
+
+CODES = {
+    "bool": TensorProto.BOOL,
+    "int8": TensorProto.INT8,
+    "int16": TensorProto.INT16,
+    "int32": TensorProto.INT32,
+    "int64": TensorProto.INT64,
+    "uint8": TensorProto.UINT8,
+    "uint16": TensorProto.UINT16,
+    "uint32": TensorProto.UINT32,
+    "uint64": TensorProto.UINT64,
+    "float16": TensorProto.FLOAT16,
+    "bfloat16": TensorProto.BFLOAT16,
+    "float32": TensorProto.FLOAT,
+    "float64": TensorProto.DOUBLE,
+}
+"""ONNX's numbers of dtypes."""
+
+
+def tensor(name: str, array: np.ndarray[Any, Any]) -> TensorProto:
+    """An array."""
+    code = CODES[dtype_name(array.dtype)]
+    data = np.ascontiguousarray(array).tobytes()
+    return helper.make_tensor(name, code, array.shape, data, raw=True)
+
+
+def value_info(name: str, dtype: str, shape: Sequence[str | int | None] | None) -> ValueInfoProto:
+    """A name with the dtype and, where it is known, the shape of the array that has it."""
+    return helper.make_tensor_value_info(name, CODES[dtype], shape)
+
+
+def node(
+    op: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    attributes: Mapping[str, Any],
+    domain: str = "",
+) -> NodeProto:
+    """An operation on arrays that have names, giving names to its results."""
+    made = NodeProto(op_type=op, domain=domain, input=inputs, output=outputs)
+    made.attribute.extend(_attribute(name, value) for name, value in attributes.items())
+    return made
+
+
+def _attribute(name: str, value: Any) -> AttributeProto:
+    kind = AttributeProto.INTS if value == [] else None
+    return helper.make_attribute(name, value, attr_type=kind)
+
+
+def graph(
+    name: str,
+    nodes: Sequence[NodeProto],
+    inputs: Sequence[ValueInfoProto],
+    outputs: Sequence[ValueInfoProto],
+    initializers: Sequence[TensorProto] = (),
+) -> GraphProto:
+    """A graph."""
+    return helper.make_graph(nodes, name, inputs, outputs, initializers)
