@@ -84,7 +84,7 @@ class Known:
             entries = [gt.as_tensor(x, dtype=self.dtype) for x in self.array.flat]
             return gt.reshape(gt.stack(entries), self.array.shape)
         if self.is_shared:
-            return shared_variable(self.array, name=self.name)
+            return shared_variable(self.array, self.name, shape=self.array.shape)
         return gt.constant(self.array, self.name, self.dtype)
 
 

@@ -48,8 +48,8 @@ REFUSED = {
     "opsets 1 to 6": r"test_not_[234]d",
     "Scan of opset 8": r"scan_sum",
     "branches of other ranks": r"affine_grid_3d_align_corners",
-    "no operation or converter": r"bitcast|col2im|deform_conv|gridsample|melweight|nonmaxsup"
-    r"|roialign|tree_ensemble_(single|set)",
+    "no operation or converter": r"bitcast_(2d_|scalar_)?(float|int.._to_float|bool)|col2im"
+    r"|deform_conv|gridsample|melweight|nonmaxsup|roialign|tree_ensemble_(single|set)",
 }
 """The cases that are refused: why, and a pattern of their names."""
 
