@@ -49,12 +49,16 @@ def indices(x: Any) -> Any:
     return gt.set_subtensor(x[:, [0, 3]], 1.0), gt.concatenate([x[:, ::-2], x[:, :1]], axis=1)
 
 
+def moved(x: Any) -> Any:
+    return gt.roll(x, 2, axis=0), gt.max(x[:0], axis=0, initial=-np.inf)
+
+
 def gradient(x: Any) -> Any:
     return graphc.grad((layer(x) ** 2).sum(), x)
 
 
 FUNCTIONS = (
-    recurrence, reversed_recurrence, stopped, branch, layer, windows, indices, gradient
+    recurrence, reversed_recurrence, stopped, branch, layer, windows, indices, moved, gradient
 )  # fmt: skip
 
 

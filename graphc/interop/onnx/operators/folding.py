@@ -113,6 +113,10 @@ def _not(x: Any) -> Any:
     return gt.logical_not(x) if isinstance(x, Tensor) else not x
 
 
+def _no_zero(x: Known) -> bool:
+    return all(isinstance(n, Tensor) or bool(n) for n in x.array.flat)
+
+
 _mod = _elementwise(np.mod, operator.mod)
 FOLDS.update(
     {
@@ -125,7 +129,7 @@ FOLDS.update(
         "Less": _elementwise(np.less, operator.lt),
         "LessOrEqual": _elementwise(np.less_equal, operator.le),
         "Mod": lambda op, a, b: (
-            _mod(op, a, b) if not op["fmod"] and is_integer(a.dtype) and np.all(b.array) else None
+            _mod(op, a, b) if not op["fmod"] and is_integer(a.dtype) and _no_zero(b) else None
         ),
         "Mul": _elementwise(np.multiply, operator.mul),
         "Neg": _elementwise(np.negative, operator.neg),
