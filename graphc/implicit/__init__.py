@@ -1,6 +1,10 @@
 """Arrays kept in structured form until an operation needs them whole."""
 
-from graphc.implicit import loops as loops, operations as operations  # enter handlers
+from graphc.implicit import (  # enter handlers
+    loops as loops,
+    operations as operations,
+    sparse_systems as sparse_systems,
+)
 from graphc.implicit.array import ImplicitArray, aux_field, fields_of, is_implicit, with_fields
 from graphc.implicit.expand import expanded
 from graphc.implicit.functions import implicit, materialize_handler, use_implicit
@@ -17,8 +21,12 @@ from graphc.implicit.policy import (
 from graphc.implicit.quantized import (
     NF4,
     AffineQuantized,
+    ChannelScaled,
+    Microscaled,
     OneBit,
     Quantized,
+    ScaledQuantized,
+    calibrate,
     dequantize,
     quantize,
 )
@@ -30,6 +38,7 @@ from graphc.implicit.structures.block_diagonal import BlockDiagonal
 from graphc.implicit.structures.compressed import CSC, CSR
 from graphc.implicit.structures.coordinates import BCOO
 from graphc.implicit.structures.diagonal import Diagonal
+from graphc.implicit.structures.dora import DoRA
 from graphc.implicit.structures.fill import Fill
 from graphc.implicit.structures.identity import Identity
 from graphc.implicit.structures.kronecker import Kronecker
@@ -38,6 +47,7 @@ from graphc.implicit.structures.low_rank import LowRank
 from graphc.implicit.structures.one_hot import OneHot
 from graphc.implicit.structures.toeplitz import Toeplitz
 from graphc.implicit.structures.zeros import Ones, Zeros
+from graphc.implicit.training import combine, frozen, merge, trainable
 from graphc.implicit.trees import (
     Structure,
     flatten,
@@ -61,7 +71,9 @@ __all__ = [
     "AffineQuantized",
     "ArrayReport",
     "BlockDiagonal",
+    "ChannelScaled",
     "Diagonal",
+    "DoRA",
     "Fill",
     "Identity",
     "ImplicitArray",
@@ -70,10 +82,12 @@ __all__ = [
     "LoRA",
     "LowRank",
     "Materialization",
+    "Microscaled",
     "OneBit",
     "OneHot",
     "Ones",
     "Quantized",
+    "ScaledQuantized",
     "Straight",
     "StraightThrough",
     "Structure",
@@ -82,6 +96,8 @@ __all__ = [
     "TreeReport",
     "Zeros",
     "aux_field",
+    "calibrate",
+    "combine",
     "dequantize",
     "device_put",
     "expanded",
@@ -89,6 +105,7 @@ __all__ = [
     "flatten",
     "flatten_one_implicit_layer",
     "flatten_with_path",
+    "frozen",
     "implicit",
     "implicit_depth",
     "is_array",
@@ -99,6 +116,7 @@ __all__ = [
     "materialize_nested",
     "materialized",
     "materializing",
+    "merge",
     "numpy_like",
     "partition_specs",
     "quantize",
@@ -107,6 +125,7 @@ __all__ = [
     "shardings",
     "ste",
     "structure",
+    "trainable",
     "tree_map",
     "tree_map_with_path",
     "unflatten",

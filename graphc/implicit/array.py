@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar, Self, TypeVar
@@ -69,6 +69,17 @@ def is_implicit(x: Any) -> bool:
     return isinstance(x, ImplicitArray)
 
 
+def is_whole(x: Any) -> bool:
+    """Return whether an object is an implicit array with all its arrays.
+
+    In one that is part of a filtered tree, None stands in the place of others.
+    """
+    if not is_implicit(x):
+        return False
+    required = [getattr(x, name) for name in field_names_of(type(x)).required]
+    return all(is_whole(part) if is_implicit(part) else part is not None for part in required)
+
+
 def fields_of(x: ImplicitArray) -> dict[str, Any]:
     """Return the fields that hold arrays, by name.
 
@@ -118,6 +129,7 @@ class ImplicitArray(Operators, ABC):
         stands_aside: Whether operations are those of the array in its field ``array``: its default
             handler goes before all handlers and passes that array on, and that array's class is
             reported and has the policy.
+        frozen_fields: The fields that ``trainable`` leaves out, by name; None for all.
         keeps_shardings: Whether handlers take fields as they are sharded over explicit axes of a
             mesh of JAX's; for others those axes are automatic, and XLA shards what they compute.
 
@@ -136,6 +148,7 @@ class ImplicitArray(Operators, ABC):
 
     materialize_policy: ClassVar[str | None] = None
     materialize_through: ClassVar[bool] = True
+    frozen_fields: ClassVar[tuple[str, ...] | None] = ()
     stands_aside: ClassVar[bool] = False
     keeps_shardings: ClassVar[bool] = False
     __graphc_implicit__: ClassVar[bool] = True
@@ -273,7 +286,10 @@ class ImplicitArray(Operators, ABC):
     def __repr__(self) -> str:
         names = field_names_of(type(self))
         parts = [_described(getattr(self, name)) for name in names.parts]
-        parts += [f"{name}={getattr(self, name)!r}" for name in names.static]
+        static = [each for each in fields(type(self)) if each.name in names.static]
+        given = [(each, getattr(self, each.name)) for each in static]
+        # With repr=False it is shown where it is not the default.
+        parts += [f"{each.name}={x!r}" for each, x in given if each.repr or x != each.default]
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:

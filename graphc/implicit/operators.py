@@ -141,6 +141,8 @@ class Operators:
         return APPLY[0]("swapaxes", self, -1, -2)
 
     def __getitem__(self, index: Any) -> Any:
+        if index is Ellipsis:  # as Flax reads a variable
+            return self
         return APPLY[0]("getitem", self, index)
 
     def reshape(self, *shape: Any) -> Any:

@@ -66,7 +66,10 @@ class TreeReport:
         return sum(x.dense_nbytes for x in self.arrays)
 
     def __str__(self) -> str:
-        rows = [("path", "shape", "kind", "bytes", "bits", "of dense", "error", "largest error")]
+        rows: list[Sequence[str]] = []
+        rows.append(
+            ("path", "shape", "kind", "bytes", "bits", "of dense", "error", "largest error")
+        )
         for x in self.arrays:
             shape = "x".join(map(str, x.shape)) or "scalar"
             sizes = _sizes(x.nbytes, x.dense_nbytes)
@@ -105,7 +108,7 @@ def report(tree: Any, reference: Any = None) -> TreeReport:
         w      64x128  NF4 group_size=64  5120   5.00   7.8%
         total                             6144          9.2%
     """
-    pairs = tree if reference is None else tree_map(lambda x, y: _Pair(x, y), tree, reference)
+    pairs = tree if reference is None else tree_map(_Pair, tree, reference)
     found = [_reported(path, x) for path, x in flatten_with_path(pairs)[0]]
     return TreeReport(tuple(row for row in found if row is not None))
 
@@ -133,7 +136,14 @@ def _kind(x: Any) -> str:
     if not isinstance(x, ImplicitArray):
         return dtype_name(dtype_of(x))
     static = [(name, getattr(x, name)) for name in field_names_of(type(x)).static]
-    return " ".join([type(x).__name__, *(f"{name}={value}" for name, value in static if value)])
+    return " ".join(
+        [type(x).__name__, *(f"{name}={value}" for name, value in static if _is_told(name, value))]
+    )
+
+
+def _is_told(name: str, value: Any) -> bool:
+    """Whether a static field is shown: what says how the elements lie is not."""
+    return bool(value) and not isinstance(value, bool) and name != "padding"
 
 
 def _errors(x: Any, reference: Any) -> tuple[float | None, float | None]:
@@ -154,7 +164,8 @@ def _numbers(x: Any) -> np.ndarray[Any, Any]:
     # NumPy does not read MLX's narrow numbers.
     narrow = is_inexact(dtype_name(dtype)) and dtype.itemsize < 4
     x = np.asarray(numpy_like(x).cast(x, "float32") if narrow else x)
-    return x if x.dtype.kind == "c" else x.astype("float64")
+    wide: np.ndarray[Any, Any] = x if x.dtype.kind == "c" else x.astype("float64")
+    return wide
 
 
 def _sizes(size: int, dense: int) -> tuple[str, str]:

@@ -43,7 +43,7 @@ def chosen(tree: Any, where: Where, convert: Callable[[Any, str], Any]) -> Any:
     Raises:
         ImplicitArrayError: ``where`` is given and fits none.
     """
-    wanted, found = _chooser(where), 0
+    wanted, found = chooser(where), 0
 
     def converted(path: Path, x: Any) -> Any:
         nonlocal found
@@ -119,7 +119,7 @@ def _called(path: Path) -> str:
     return f"the array at {written(path)!r}"
 
 
-def _chooser(where: Where) -> Callable[[Path, Any], bool]:
+def chooser(where: Where) -> Callable[[Path, Any], bool]:
     match where:
         case None:
             return lambda path, x: len(lengths_of(x)) > 1 and is_inexact(dtype_name(dtype_of(x)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from time import perf_counter
 from typing import Any
@@ -19,14 +20,19 @@ from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host
 from graphc.link.mlx.arrays import (
     DTYPES,
+    NotTraceableError,
+    Trace,
     array,
     device_array,
     device_of,
     dtype_of,
+    end_of_kernel,
     host_array,
+    is_traced,
     name_of,
     own,
     to_numpy,
+    tracing,
     untransformed,
 )
 from graphc.link.mlx.compiler import prepare_compiler
@@ -208,7 +214,7 @@ class MLXBackend(Backend):
         deciding = frozenset(needed(node))
         taken = _as_it_is if isinstance(node.op, CHECKED) else device_array
         if ends_kernel(node):
-            return lambda *values: mx.contiguous(compute(*map(device_array, values)))
+            return lambda *values: end_of_kernel(compute(*map(device_array, values)))
         if not deciding:
             return lambda *values: compute(*map(taken, values))
 
@@ -263,14 +269,21 @@ class MLXBackend(Backend):
         execute: Executable,
     ) -> Executable:
         """The program's segments, of which nothing is evaluated."""
-        # What a caller traces is fused where the caller has it fused, or when it is evaluated.
+        # What is not traced is evaluated by the caller, fused where the caller has it fused.
         fused = options.get("compile", True) is not False
         segments = Segments(program(), {**options, "compile": fused})
         known = frozenset(spec.static)
 
         def run(*arguments: Any) -> Sequence[Any]:
             pairs = enumerate(arguments)
-            return segments.run(*[to_numpy(x) if i in known else device_array(x) for i, x in pairs])
+            given = [to_numpy(x) if i in known else device_array(x) for i, x in pairs]
+            if is_traced(given):
+                with suppress(NotTraceableError), tracing(Trace({}, is_users=True)):
+                    return [device_array(y) for y in segments.program.trace(*given)]
+            try:
+                return segments.run(*given)
+            except (ValueError, OperationError) as error:
+                raise untransformed(error) from error.__cause__
 
         device = options.get("device") and device_of(options)
         return _on_device(run, device) if device else run
@@ -316,7 +329,7 @@ backend = MLXBackend(
         "fallback": ("numpy",),
         "float64": ("downcast",),
     },
-    gains=frozenset({"linear_recurrence", "work_before_loop"}),
+    gains=frozenset({"coupled_recurrence", "linear_recurrence", "work_before_loop"}),
     gaps=GAPS,
 )
 

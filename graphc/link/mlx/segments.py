@@ -30,6 +30,7 @@ from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
 from graphc.loop.subgraph import Subgraph
 from graphc.random.threefry import Threefry
+from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import Recurrence
 from graphc.tensor.core.elementwise import Elementwise
 
@@ -43,7 +44,7 @@ that MLX takes where it has the kernels already."""
 LARGE = 512
 """A loop of more operations than that, all its steps together, is not."""
 
-APART = (Switch, FlexOp, Subgraph)
+APART = (CoupledRecurrence, Switch, FlexOp, Subgraph)
 """Operations that are always run between segments: values decide what they do, or the user set them
 apart."""
 
@@ -178,13 +179,13 @@ class Segment:
         known = [values[i] for i in self.known]
         key = tuple([key_of(x) for x in known])
         # Taken out and put at the end: another thread may do the same.
-        function = self.functions.pop(key, None) or self._made(known)
+        function = self.functions.pop(key, None) or self.made(known)
         bounded(self.functions, key, function)
         arrays = [device_array(values[i]) for i in self.arrays]
         for i, y in zip(self.results, function(*arrays), strict=True):
             values[i] = y
 
-    def _made(self, known: Sequence[Any]) -> CompiledFunction:
+    def made(self, known: Sequence[Any]) -> CompiledFunction:
         constants = {key_of(x): x for x in known}
         constants |= constants_of([step.node for step in self.steps])
         fixed = [*zip(self.known, known, strict=True), *self.program.constants]
