@@ -14,7 +14,7 @@ __all__ = ["load"]
 
 
 def load(
-    model: str | os.PathLike[str] | bytes | Any,
+    model: str | os.PathLike[str] | Any,
     mode: str | Mode | None = None,
     *,
     shared: bool | Collection[str] = False,
@@ -23,7 +23,7 @@ def load(
     """An ONNX model as a graph of graphc's operations.
 
     The graph is compiled for every backend, differentiated, batched, rewritten, explained and
-    exported like any other. Opsets 9 to 28 are read, those of ``com.microsoft`` and ``ai.onnx.ml``
+    exported like any other. Opsets 7 to 28 are read, those of ``com.microsoft`` and ``ai.onnx.ml``
     as far as {doc}`interop` lists their operators. Functions of the model are written out, and so
     are operators that the standard defines by others. No code is run, whatever the file holds, and
     memory is taken for what it holds, not for what it says.
