@@ -18,7 +18,7 @@ def lacking(op: Op) -> ExportError:
     """The error of a function that is there of real numbers alone."""
     return ExportError(
         f"ONNX has nothing for {op.name} of complex numbers.",
-        "Write it by real and imaginary parts.",
+        "Write it by its real and imaginary parts.",
     )
 
 
