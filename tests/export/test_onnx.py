@@ -15,6 +15,7 @@ import pytest
 import graphc
 import graphc.tensor as gt
 from graphc.errors import ArgumentError, ExportError
+from graphc.implicit.quantized import quantize
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -213,3 +214,18 @@ def test_the_package_is_named_where_it_is_missing(
     f = graphc.function([], gt.constant(1.0))
     with pytest.raises(ExportError, match=r"pip install 'graphc\[onnx\]'"):
         f.export(path)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_quantised_weights_stay_packed(path: Path, bits: int) -> None:
+    rng = np.random.default_rng(0)
+    w = quantize(rng.normal(size=(6, 96)).astype("float32"), f"int{bits}", group_size=32)
+    x = gt.tensor("x", shape=(None, 96), dtype="float32")
+    f = graphc.function([x], [x @ w.T], "NUMPY")
+    value = rng.normal(size=(5, 96)).astype("float32")
+    model = session(f, path)
+    (y,) = model.run(None, {"x": value})
+    np.testing.assert_allclose(y, f(value)[0], 1e-4, 1e-4)
+    made = onnx.load(path).graph
+    assert "MatMulNBits" in {node.op_type for node in made.node}
+    assert max(len(x.raw_data) for x in made.initializer) <= 6 * 96 * bits // 8

@@ -144,6 +144,8 @@ class Builder:
     def __init__(self) -> None:
         self.initializers: dict[str, Any] = {}
         self.scopes = [Scope()]
+        self.domains: set[str] = set()
+        self.ops: set[str] = set()
         self._constants: dict[Any, Value] = {}
         self._names: dict[str, int] = {}
 
@@ -182,6 +184,8 @@ class Builder:
             if key in scope.known:
                 return scope.known[key]
         names = tuple(self.name(op.lower()) for _ in range(outputs))
+        self.domains.update({domain} - {""})
+        self.ops.add(op)
         self.scopes[-1].nodes.append(protos.node(op, inputs, names, attributes, domain))
         if key:
             self.scopes[-1].known[key] = names

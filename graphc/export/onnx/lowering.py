@@ -29,12 +29,21 @@ class Lowerings:
 
     def __init__(self) -> None:
         self.lowerings: dict[Any, Lowering] = {Pick: Pick.perform}
+        self.conditions: dict[Any, Callable[[Node], bool]] = {}
 
-    def lower(self, *ops: type[Op] | Elementwise) -> Callable[[F], F]:
-        """Enter the decorated function as the lowering of these operations."""
+    def lower(
+        self, *ops: type[Op] | Elementwise, when: Callable[[Node], bool] | None = None
+    ) -> Callable[[F], F]:
+        """Enter the decorated function as the lowering of these operations.
+
+        Args:
+            ops: Their classes, or rows.
+            when: Of named functions, whether one has it; others are taken apart.
+        """
 
         def enter(f: F) -> F:
             self.lowerings.update(dict.fromkeys(ops, f))
+            self.conditions.update(dict.fromkeys(ops, when) if when else {})
             return f
 
         return enter
@@ -47,7 +56,8 @@ class Lowerings:
 
     def has(self, node: Node) -> bool:
         """Whether a named function has a lowering; what it is made of is taken otherwise."""
-        return type(node.op) in self.lowerings
+        condition = self.conditions.get(type(node.op))
+        return type(node.op) in self.lowerings and (condition is None or condition(node))
 
 
 onnx = Lowerings()

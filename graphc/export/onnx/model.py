@@ -77,11 +77,13 @@ def model_of(
         made = _Model(builder, spec, graph, dict(dynamic or {}))
         made.check_names()
         nodes = made.graph()
-    opset = helper.make_opsetid("", protos.OPSET)
+    opset = max(n for n, (_, ops) in protos.VERSIONS.items() if not ops or ops & builder.ops)
+    opsets = [helper.make_opsetid("", opset)]
+    opsets += [helper.make_opsetid(domain, 1) for domain in sorted(builder.domains)]
     return helper.make_model(
         nodes,
-        ir_version=protos.IR_VERSION,
-        opset_imports=[opset],
+        ir_version=protos.VERSIONS[opset][0],
+        opset_imports=opsets,
         producer_name="graphc",
         producer_version=graphc.__version__,
     )

@@ -12,11 +12,8 @@ from graphc.ir import dtype_name
 
 __all__ = ["GraphProto", "NodeProto", "graph", "node", "tensor", "value_info"]
 
-OPSET = 26
-"""The version of ONNX's operations: ``BitCast`` and ``CumProd`` came with it."""
-
-IR_VERSION = 13
-"""The version of the file format that has this opset."""
+VERSIONS = {23: (11, frozenset[str]()), 26: (13, frozenset({"BitCast", "CumProd"}))}
+"""Versions of ONNX's operations: for each the file format that has it, and what came with it."""
 
 CODES = {
     "bool": TensorProto.BOOL,
