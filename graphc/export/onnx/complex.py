@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphc.errors import ExportError
+from graphc.export.onnx.bits import copysign
 from graphc.export.onnx.builder import Complex, Value, emit, full_like, where
-from graphc.export.onnx.real import TABLE as REAL, copysign, hypot
+from graphc.export.onnx.real import TABLE as REAL
+from graphc.export.onnx.transcendental import hypot
 from graphc.ir import Op, real_dtype
 
 Function = Callable[..., Any]

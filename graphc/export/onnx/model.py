@@ -131,13 +131,10 @@ class _Model:
             self._result(name, y, node.type)
             for name, y, node in zip(self._names(), found, self.requested.outputs, strict=True)
         ]
-        return protos.graph(
-            self.spec.name or "graphc",
-            self.builder.scopes[0].nodes,
-            self.inputs,
-            outputs,
-            list(self.builder.initializers.values()),
-        )
+        nodes, used = protos.needed(self.builder.scopes[0].nodes, [y.name for y in outputs])
+        used.update(x.name for x in self.inputs)
+        arrays = [x for name, x in self.builder.initializers.items() if name in used]
+        return protos.graph(self.spec.name or "graphc", nodes, self.inputs, outputs, arrays)
 
     def _argument(self, place: int, x: In) -> Any:
         """An input; where it has a default value, that is an initializer of its name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,18 @@ def node(
 def _attribute(name: str, value: Any) -> AttributeProto:
     kind = AttributeProto.INTS if value == [] else None
     return helper.make_attribute(name, value, attr_type=kind)
+
+
+def needed(nodes: Sequence[NodeProto], names: Iterable[str]) -> tuple[list[NodeProto], set[str]]:
+    """The nodes that results need, and all names that these read, also of what is around them."""
+    found, used = list[NodeProto](), set(names)
+    for made in reversed(nodes):
+        if not used.isdisjoint(made.output):
+            found.append(made)
+            used.update(made.input)
+            for body in (x.g for x in made.attribute if x.type == AttributeProto.GRAPH):
+                used |= needed(body.node, [y.name for y in body.output])[1]
+    return found[::-1], used
 
 
 def graph(
