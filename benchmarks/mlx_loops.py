@@ -162,7 +162,7 @@ def autoregression() -> Iterator[Line]:
     for steps in (1_000, 10_000):
         arguments = [mx.array(1.3), mx.array(-0.6), *random((steps,))]
         hands = {name: by(way) for name, way in ways(step, steps).items()}
-        yield beside(f"AR(2) + gradient, T = {steps:,}", f, hands, arguments, 1.1)
+        yield beside(f"AR(2) + gradient, T = {steps:,}", f, hands, arguments, 0.05)
 
 
 def network_by_graphc(mode: Any = MLX) -> Callable[..., Any]:

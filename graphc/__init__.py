@@ -143,10 +143,15 @@ lazy.provide(
     },
 )
 lazy.provide(
+    "graphc.tensor.linalg",
+    names={"graphc.implicit.sparse_cholesky": "SparseCholesky sparse_cholesky"},
+)
+lazy.provide(
     "graphc.random",
     names={"graphc.compile.streams": "RandomStream SharedGenerator default_rng shared_rng"},
 )
 lazy.provide("graphc.tensor.core.tensor", names={"graphc.compile.evaluate": "evaluate"})
+lazy.provide("graphc.implicit.quantized.calibration", names={"graphc.compile.function": "function"})
 lazy.provide(
     "graphc.compile.function",
     names={"graphc.draw.show": "repr_html show", "graphc.export.model": "Programs export"},
@@ -175,6 +180,7 @@ lazy.provide(
     "graphc.export.model",
     names={
         "graphc.link.jax.exported": "exported",
+        "graphc.link.mlx.exported": "programs",
         "graphc.export.onnx.model": "export_onnx=export",
     },
 )
@@ -186,6 +192,7 @@ lazy.provide(
         "graphc.link.jax.implicit": "NAMESPACE bcoo bind call handled joined quantized_matmul "
         "straight_through where_now",
         "graphc.link.jax.implicit.automatic": "opened",
+        "graphc.link.jax.implicit.filtered": "combined",
         "graphc.link.jax.implicit.partition": "device_put partition_specs shardings",
         "graphc.link.jax.implicit.primitives": "primitive primitive_names",
     },

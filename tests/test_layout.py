@@ -28,8 +28,8 @@ COMMON = {
     *("hlo.py", "collectives.py", "origins.py", "portable.py"),
     # Lengths that it does not know, what is on the host, what is compiled between that, as what.
     *("traced.py", "executables.py", "call_key.py", "specialized.py", "serialized.py", "jaxprs.py"),
-    # Programs that jax.export writes, whose lengths are symbols.
-    *("exported.py", "symbolic.py"),
+    # Programs that jax.export writes, whose lengths are symbols, and those that MLX saves.
+    *("exported.py", "symbolic.py", "lengths.py", "plans.py", "saved.py"),
     # Over a mesh of devices: what arrays vary over, explicit axes, and what XLA divides.
     *("varying.py", "explicit.py", "divided.py"),
     *("bounded.py", "counts.py", "buckets.py", "host.py", "segments.py", "kernels.py", "watch.py"),
@@ -43,7 +43,8 @@ EXPORTING = ("tensor/__init__.py", "tensor/fft.py", *PACKAGES)
 """Modules of the folder that users import names from."""
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "jax": ("link/jax", "export/runtime.py", "interop/pymc/chains.py"),
-    "mlx": ("link/mlx",),
+    "onnx": ("export/onnx", "interop/onnx"),
+    "mlx": ("link/mlx", "export/runtime.py"),
     "pymc": ("interop/pymc",),
     "pytensor": ("interop/pytensor",),
 }

@@ -18,12 +18,14 @@ from graphc.attention.mods import INDICES
 from graphc.attention.parts import Parts, compute_dtype
 from graphc.grad.forward import push
 from graphc.grad.reverse import cotangents
+from graphc.implicit.array import is_implicit
+from graphc.implicit.registry import register
 from graphc.ir import Check, Graph, Node, TensorType, TupleType, is_float, picks, replaced
 from graphc.loop.evaluate import evaluate
 from graphc.loop.step import stand_in
 from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.reduce import Composite
-from graphc.tensor.core.tensor import Tensor
+from graphc.tensor.core.tensor import Tensor, as_tensor
 
 T = TypeVar("T")
 
@@ -209,3 +211,20 @@ class FlexGradient(FlexOp):
     def expand(self, *inputs: Tensor) -> Node:
         """A loop over rows of blocks, each with all keys, whose gradients are summed."""
         return rows.gradient(self, inputs)
+
+
+@register(Flex)
+def _of_implicit_keys(*operands: Any, **parameters: Any) -> Any:
+    """Read keys and values that are implicit, as a quantized cache, as they are.
+
+    Rows are no longer than the queries, of which a step of a decoder has one.
+    """
+    q, k, v, *_ = operands
+    if is_implicit(q) or not (is_implicit(k) or is_implicit(v)):
+        return NotImplemented
+    op = Flex(**parameters)
+    rows, keys = op.block
+    queries = q.type.shape[2]
+    if queries is not None:
+        op = replace(op, block=(max(1, min(rows, queries)), keys))
+    return picks(op.expand(*map(as_tensor, operands)))

@@ -573,7 +573,7 @@ class Function(Generic[Result]):
         shown: Path = provided(__name__, "show")(self, path, limit=limit, browser=browser)
         return shown
 
-    def export(
+    def export(  # noqa: PLR0913 (each of them is one choice)
         self,
         path: str | Path,
         *,
@@ -582,6 +582,7 @@ class Function(Generic[Result]):
         programs: Sequence[str] = (),
         platforms: Sequence[str] | None = None,
         derivatives: int = 0,
+        lengths: Mapping[str, Sequence[int]] | None = None,
     ) -> None:
         """Write the function to a file, from which ``graphc.load`` makes it again.
 
@@ -596,15 +597,20 @@ class Function(Generic[Result]):
                 in the place of a name is the length.
             licence: The terms on which others may use it, for whoever reads the file.
             programs: ``("JAX",)`` adds a program that JAX runs without graphc, and the Python file
-                that loads it.
-            platforms: What that program is to run on, ``("cpu", "cuda")``; by default what JAX has.
-            derivatives: How many times it can be differentiated in reverse.
+                that loads it; ``("JAX", "MLX")`` one for MLX, too.
+            platforms: What JAX's program is to run on, ``("cpu", "cuda")``; by default what JAX
+                has. MLX's runs on the kind of device that it is written on.
+            derivatives: How many times JAX's program can be differentiated in reverse.
+            lengths: For names in ``dynamic``, the lengths that MLX's program takes, where it cannot
+                take all: ``{"n": (10, 20)}``.
 
         Raises:
             ExportError: An operation holds a Python function or is of a class of yours; the outputs
-                are in other containers than lists, and dicts with strings for keys; JAX cannot
-                write the program, as where a length is to be known; or ONNX lacks an operation.
-            ArgumentError: ``dynamic`` does not fit the inputs, or an ONNX model has no such option.
+                are in other containers than lists, and dicts with strings for keys; JAX or MLX
+                cannot write the program, as where a length is to be known; or ONNX lacks an
+                operation.
+            ArgumentError: ``dynamic`` does not fit the inputs, or ``lengths`` the names in it, or
+                an ONNX model has no such option.
 
         Example:
             >>> import pathlib, tempfile, graphc, graphc.tensor as gt
@@ -614,7 +620,7 @@ class Function(Generic[Result]):
             >>> graphc.load(file)
             model.graphc: (x: float64[n, ?]) -> (float64[?])
         """
-        chosen = provided(__name__, "Programs")(programs, platforms, derivatives)
+        chosen = provided(__name__, "Programs")(programs, platforms, derivatives, lengths or {})
         provided(__name__, "export")(
             self._spec, self.requested, path, dynamic=dynamic, licence=licence, programs=chosen
         )

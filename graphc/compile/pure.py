@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -221,6 +222,28 @@ class Pure:
         self._parameters = [*parameters, *[In(x) for x in inputs[signature.arguments :]]]
         self._backend, self._options = mode.backend, mode.options
         self._leaves = leaves
+        self._has_rules = True
+
+    @cached_property
+    def plain(self) -> Pure:
+        """The same function, of which the library derives and batches each operation itself.
+
+        ``mx.export_function`` saves it; it does not save functions with derivatives of their own.
+
+        Example:
+            >>> import graphc, graphc.tensor as gt, mlx.core as mx
+            >>> v = gt.vector("v", dtype="float32")
+            >>> f = graphc.function([v], (v**2).sum(), mode="MLX")
+            >>> import pathlib, tempfile
+            >>> file = str(pathlib.Path(tempfile.mkdtemp()) / "f.mlxfn")
+            >>> mx.export_function(file, f.pure.plain, mx.zeros(2))
+            >>> mx.import_function(file)(mx.array([1.0, 2.0]))[0].item()
+            5.0
+        """
+        found = copy(self)
+        found._title += ".pure"
+        found._has_rules = False
+        return found
 
     @cached_property
     def _held(self) -> list[Any]:
@@ -241,7 +264,7 @@ class Pure:
         return found if home is None else home.put(found, x.op.name)
 
     def __repr__(self) -> str:
-        return f"{self._title}.pure"
+        return f"{self._title}.{'pure' if self._has_rules else 'plain'}"
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """The outputs, or a pair of them and the new state.
@@ -287,7 +310,8 @@ class Pure:
         if values:
             program = program.fixed(values)
             arrays = [x for i, x in enumerate(arrays) if i not in values]
-        return program.bound(*arrays)  # type: ignore[no-any-return]
+        run = program.bound if self._has_rules else program.run
+        return run(*arrays)
 
     def _state_of(self, args: Sequence[Any]) -> Mapping[str, Any]:
         state = args[0] if args else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from graphc.compile.arguments import MISSING, In, goes_into, is_weak
 from graphc.compile.function import Function, function
 from graphc.compile.guard import without_checks
 from graphc.compile.mode import Mode, get_mode
+from graphc.compile.pipeline import Signature, lower_program
 from graphc.compile.pure import PureProgram
 from graphc.compile.shared import Shared
 from graphc.compile.specification import FunctionSpec
@@ -23,7 +24,7 @@ from graphc.export import manifest as manifests, runtime, safetensors
 from graphc.export.archive import Writer
 from graphc.export.manifest import Shape, described, named_lengths, structure_of
 from graphc.export.read import GraphReader
-from graphc.export.runtime import ARRAYS, MANIFEST, PROGRAM, filled, opened
+from graphc.export.runtime import ARRAYS, FUNCTION, MANIFEST, PROGRAM, filled, opened
 from graphc.export.write import GraphWriter
 from graphc.ir import Constant, Graph, Leaf, Node, TensorType, flatten, replaced
 from graphc.lazy import provided
@@ -41,18 +42,20 @@ class Programs:
     """Which programs go into a file, beside the graph; ``Function.export`` says what these are.
 
     Attributes:
-        backends: ``("JAX",)`` or nothing.
-        platforms: What the program is to run on.
-        derivatives: How often it can be differentiated.
+        backends: Some of ``("JAX", "MLX")``.
+        platforms: What the program for JAX is to run on.
+        derivatives: How often that can be differentiated.
+        lengths: For names of lengths, those that the program for MLX is to know.
     """
 
     backends: Sequence[str] = ()
     platforms: Sequence[str] | None = None
     derivatives: int = 0
+    lengths: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if {*self.backends} - {"JAX"}:
-            raise ArgumentError(f"programs={self.backends!r}: expected ('JAX',) or nothing.")
+        if {*self.backends} - {"JAX", "MLX"}:
+            raise ArgumentError(f"programs={self.backends!r}: expected some of ('JAX', 'MLX').")
 
 
 def export(
@@ -104,19 +107,70 @@ def export(
         GRAPH: [text.encode()],
         ARRAYS: safetensors.chunks(arrays),
     }
-    if programs.backends:
-        held = [*graph.inputs[len(ins) :], *graph.leaves]
-        names = [writer.keys[x] for x in held]
-        shapes += [arrays[name].shape for name in names]
-        parts[PROGRAM] = [_program(graph, held, shapes, programs)]
-        parts["runtime.py"] = [Path(runtime.__file__).read_bytes()]
-        manifest["program"] = {"arrays": names, "platforms": programs.platforms}
-        manifest["program"] |= {"derivatives": programs.derivatives, "shapes": shapes}
+    held = [*graph.inputs[len(ins) :], *graph.leaves]
+    shapes += [arrays[writer.keys[x]].shape for x in held]
+    fields, files = _programs(graph, held, shapes, spec.mode, programs)
+    manifest |= {
+        name: {**entry, "arrays": [writer.keys[x] for x in held]} for name, entry in fields
+    }
+    parts |= files
     with Writer(path) as file:
         for name, chunks in parts.items():
             file.add(name, chunks, sum(map(len, chunks)))
         data = manifests.written({**manifest, "parts": {**file.sums}})
         file.add(MANIFEST, [data], len(data))
+
+
+def _programs(
+    graph: Graph, held: Sequence[Node], shapes: Sequence[Shape], mode: Mode, programs: Programs
+) -> tuple[list[tuple[str, dict[str, Any]]], dict[str, list[Any]]]:
+    """What the manifest says of each program, and the parts of the file that they make."""
+    fields: list[tuple[str, dict[str, Any]]] = []
+    parts: dict[str, list[Any]] = {}
+    if programs.backends:
+        parts["runtime.py"] = [Path(runtime.__file__).read_bytes()]
+    if "JAX" in programs.backends:
+        parts[PROGRAM] = [_program(graph, held, shapes, programs)]
+        how = {"platforms": programs.platforms, "derivatives": programs.derivatives}
+        fields.append(("program", {**how, "shapes": shapes}))
+    if "MLX" in programs.backends:
+        plans, functions = _program_for_mlx(graph, held, shapes, mode, programs)
+        fields.append(("mlx", plans))
+        parts |= {FUNCTION.format(i): [data] for i, data in enumerate(functions)}
+    return fields, parts
+
+
+def _function(
+    graph: Graph, held: Sequence[Node], types: Sequence[TensorType] | None = None
+) -> tuple[list[Node], Sequence[Node]]:
+    """A graph as a function of its arguments, of these types, and of all arrays that it holds."""
+    count = len(graph.inputs) - sum(map(is_shared, held))
+    given = [*graph.inputs[:count], *held]
+    types = types or [x.type for x in given]
+    inputs = [Node.input(type, x.name) for type, x in zip(types, given, strict=True)]
+    return inputs, replaced(without_checks(graph).outputs, dict(zip(given, inputs, strict=True)))
+
+
+def _program_for_mlx(
+    graph: Graph, held: Sequence[Node], shapes: Sequence[Shape], mode: Mode, programs: Programs
+) -> tuple[dict[str, Any], list[bytes]]:
+    """The program of a graph for MLX: its plans, and the functions that they call."""
+    names = {n for shape in shapes for n in shape if isinstance(n, str)}
+    unknown = [name for name in programs.lengths if name not in names]
+    if unknown:
+        raise ArgumentError(f"lengths: no length has the name {unknown[0]!r} in dynamic=.")
+    known = [[n if isinstance(n, int) else None for n in shape] for shape in shapes]
+    given = [*graph.inputs[: len(shapes) - len(held)], *held]
+    types = [x.type.with_shape(tuple(dims)) for x, dims in zip(given, known, strict=True)]
+    inputs, outputs = _function(graph, held, types)
+    chosen = mode if mode.backend.name == "MLX" else get_mode("MLX")
+    signature = Signature(Graph(inputs, outputs), len(inputs), (), False, chosen.unchecked())
+    program = lower_program(signature).program
+    arguments = [(x.type.dtype, dims) for x, dims in zip(inputs, shapes, strict=True)]
+    made: tuple[dict[str, Any], list[bytes]] = provided(__name__, "programs")(
+        program, arguments, programs.lengths
+    )
+    return made
 
 
 def _export_onnx(
@@ -130,7 +184,7 @@ def _export_onnx(
     """Write an ONNX model, which is one program for inference on all platforms."""
     if programs != Programs():
         raise ArgumentError(
-            f"{Path(path).name}: an ONNX model has no programs, platforms or derivatives.",
+            f"{Path(path).name}: an ONNX model has no programs, platforms, derivatives or lengths.",
             'Leave them out, or write "model.graphc".',
         )
     try:
@@ -148,11 +202,8 @@ def _export_onnx(
 def _program(
     graph: Graph, held: Sequence[Node], shapes: Sequence[Shape], programs: Programs
 ) -> bytes:
-    """The program of a graph, as a function of its arguments and of all arrays that it holds."""
-    count = len(graph.inputs) - sum(map(is_shared, held))
-    given = [*graph.inputs[:count], *held]
-    inputs = [Node.input(x.type, x.name) for x in given]
-    outputs = replaced(without_checks(graph).outputs, dict(zip(given, inputs, strict=True)))
+    """The program of a graph for JAX."""
+    inputs, outputs = _function(graph, held)
     program = PureProgram(inputs, outputs, get_mode("JAX").unchecked())
     if program.static:
         raise ExportError(

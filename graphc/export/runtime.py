@@ -1,11 +1,13 @@
-"""Functions in files, read and run without graphc: needs NumPy, and JAX for calls.
+"""Functions in files, read and run without graphc: needs NumPy, and JAX or MLX for calls.
 
-``f.export(..., programs=("JAX",))`` puts a copy of this file into the file of the function::
+``f.export(..., programs=("JAX", "MLX"))`` puts a copy of this file into the file of the function::
 
     unzip model.graphc runtime.py
     python -c "import runtime; print(runtime.load('model.graphc')(x=[1.0, 2.0]))"
+    python -c "import runtime; print(runtime.load('model.graphc', 'MLX')(x=[1.0, 2.0]))"
 
-Nothing in such a file is executed but its program, by JAX.
+Nothing in such a file is executed but its programs, by JAX or MLX. MLX does not check what it
+reads: load a program for it only from those whom you would let run one.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ import json
 import mmap
 import os
 import struct
+import tempfile
 import zipfile
 import zlib
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from math import prod
@@ -28,6 +31,8 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 MANIFEST, ARRAYS, PROGRAM = "manifest.json", "arrays.safetensors", "program.jax"
+FUNCTION = "program.{}.mlxfn"
+"""The name of a function that MLX's program calls."""
 
 FORMAT = "graphc"
 VERSION = 1
@@ -279,52 +284,57 @@ def opened(
     return manifest, arrays, parts
 
 
-def load(path: str | os.PathLike[str], *, verify: bool = True) -> Model:
-    """Load a function that was exported with a program for JAX.
+def load(path: str | os.PathLike[str], backend: str | None = None, *, verify: bool = True) -> Model:
+    """Load a function that was exported with a program.
 
     Args:
         path: The file.
+        backend: What runs it, ``"JAX"`` or ``"MLX"``; by default the first of these for which the
+            file has a program.
         verify: Compare the checksum of the arrays too, for which they are read once.
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is no such file, is damaged, or has no program.
+        ValueError: It is no such file, is damaged, or has no program for that.
     """
-    return Model(path, verify=verify)
+    manifest, arrays, parts = opened(path, verify=verify)
+    there = [name for name, field in FIELDS.items() if field in manifest]
+    chosen = backend or next(iter(there), "JAX")
+    if chosen not in there:
+        has = f"it has one for {' and '.join(there)}" if there else "it has none"
+        raise ValueError(
+            f"{path} has no program for {chosen}, {has}: f.export(..., programs=({chosen!r},))"
+        )
+    return MODELS[chosen](manifest, arrays, parts)
+
+
+FIELDS = {"JAX": "program", "MLX": "mlx"}
+"""What the manifest says of each program."""
 
 
 class Model:
-    """A function from a file, run by JAX: it takes and returns what the exported one did.
+    """A function from a file: it takes and returns what the exported one did.
 
     Attributes:
         manifest: What the file says of itself.
         arrays: The present values of shared variables and captured arrays by name; may be changed.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, verify: bool = True) -> None:
-        self.manifest, self.arrays, parts = opened(path, verify=verify)
-        if PROGRAM not in parts or "program" not in self.manifest:
-            raise ValueError(f"{path} has no program for JAX: f.export(..., programs=('JAX',))")
-        self._data = parts[PROGRAM]
+    backend: str
 
-    @cached_property
-    def exported(self) -> Any:
-        """The program, as JAX loads it."""
-        from jax import export  # noqa: PLC0415 (not needed to read the manifest and arrays)
-
-        return export.deserialize(bytearray(self._data))
+    def __init__(
+        self,
+        manifest: dict[str, Any],
+        arrays: dict[str, Any],
+        parts: Mapping[str, memoryview],
+    ) -> None:
+        self.manifest = manifest
+        self.arrays = arrays
+        self.parts = parts
 
     def program(self, *arrays: Any) -> Any:
-        """Return results and new values for arguments and arrays; JAX may transform it.
-
-        The arrays that the function holds come after the arguments, in the order of
-        ``manifest["program"]["arrays"]``. Values of 64 bits need ``jax.enable_x64(True)`` around
-        what transforms it.
-        """
-        import jax  # noqa: PLC0415
-
-        with jax.enable_x64(True):
-            return self.exported.call(*arrays)
+        """Return results and new values for arguments and arrays, in the order of the manifest."""
+        raise NotImplementedError
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Return the results for values of the inputs, and keep the new state.
@@ -333,7 +343,8 @@ class Model:
             TypeError: An argument is missing, or there is none of that name.
         """
         given = self._arguments(args, kwargs)
-        found = self.program(*given, *[self.arrays[x] for x in self.manifest["program"]["arrays"]])
+        held = self.manifest[FIELDS[self.backend]]["arrays"]
+        found = self.program(*given, *[self.arrays[x] for x in held])
         updates = self.manifest["updates"]
         n = len(found) - len(updates)
         self.arrays.update(zip(updates, found[n:], strict=True))
@@ -353,3 +364,246 @@ class Model:
                 raise TypeError(f"the argument {entry['name']!r} is missing")
             found.append(np.asarray(value, _dtype(entry["dtype"])))
         return found
+
+
+class JAXModel(Model):
+    """A function that JAX runs."""
+
+    backend = "JAX"
+
+    @cached_property
+    def exported(self) -> Any:
+        """The program, as JAX loads it."""
+        from jax import export  # noqa: PLC0415 (not needed to read the manifest and arrays)
+
+        if PROGRAM not in self.parts:
+            raise ValueError(f"the file has no part {PROGRAM!r}")
+        return export.deserialize(bytearray(self.parts[PROGRAM]))
+
+    def program(self, *arrays: Any) -> Any:
+        """Return results and new values for arguments and arrays; JAX may transform it.
+
+        The arrays that the function holds come after the arguments, in the order of
+        ``manifest["program"]["arrays"]``. Values of 64 bits need ``jax.enable_x64(True)`` around
+        what transforms it.
+        """
+        import jax  # noqa: PLC0415
+
+        with jax.enable_x64(True):
+            return self.exported.call(*arrays)
+
+
+class MLXModel(Model):
+    """A function that MLX runs.
+
+    Its program is a plan: calls of functions that MLX saved, loops over such calls, and branches.
+    A step of it is ``[function, arguments, results, lengths]``, which are numbers of values and
+    names of lengths, or a dict: a loop has its ``"chunks"``, a function for each number of steps,
+    or the ``"body"`` of one step; a ``"switch"`` chooses among ``"branches"``.
+    """
+
+    backend = "MLX"
+
+    def program(self, *arrays: Any) -> Any:
+        """Return results and new values for arguments and arrays.
+
+        The arrays that the function holds come after the arguments, in the order of
+        ``manifest["mlx"]["arrays"]``. Where it has no loops that take many steps, MLX may transform
+        it, with derivatives of its own.
+
+        Raises:
+            ValueError: It is not for arguments of these shapes, or the file is damaged.
+        """
+        try:
+            given = [_mlx_array(x) for x in arrays]
+            plan, lengths = self._plan([x.shape for x in given])
+            return _Call(self._functions, lengths).results(plan, dict(enumerate(given)))
+        except (AttributeError, LookupError, TypeError) as error:
+            raise ValueError(f"its plan for MLX is damaged: {error!r}") from error
+
+    def _plan(self, shapes: Sequence[Sequence[int]]) -> tuple[Any, dict[str, int]]:
+        """The plan for arguments of these shapes, and their lengths by name."""
+        found = self.manifest["mlx"]
+        lengths: dict[str, int] = {}
+        names = [entry["name"] for entry in self.manifest["inputs"]] + found["arrays"]
+        for name, shape, wanted in zip(names, shapes, found["shapes"], strict=True):
+            pairs = zip(wanted, shape, strict=False)
+            known = [lengths.setdefault(m, n) if isinstance(m, str) else m for m, n in pairs]
+            if len(shape) != len(wanted) or known != [*shape]:
+                raise ValueError(f"the shape of {name!r} is {[*shape]}, not {known or wanted}")
+        for plan in found["programs"]:
+            if all(lengths[name] == n for name, n in plan["lengths"].items()):
+                if plan["steps"] is None or 0 in lengths.values():
+                    break
+                return plan, lengths
+        there = " or ".join(str(plan["lengths"] or "any but 0") for plan in found["programs"])
+        raise ValueError(f"the program is for the lengths {there}, not for {lengths}")
+
+    @cached_property
+    def _functions(self) -> _Functions:
+        return _Functions(self.parts, self.manifest["mlx"]["mlx"])
+
+
+class _Functions(dict[int, Any]):
+    """Functions by their numbers, as MLX reads them from a file when they are first called."""
+
+    def __init__(self, parts: Mapping[str, memoryview], version: str) -> None:
+        super().__init__()
+        self.parts = parts
+        self.version = version
+
+    def __missing__(self, number: int) -> Any:
+        import mlx.core as mx  # noqa: PLC0415
+
+        with tempfile.TemporaryDirectory(prefix="graphc-") as folder:
+            path = Path(folder, "function.mlxfn")
+            path.write_bytes(self.parts[FUNCTION.format(number)])
+            try:
+                self[number] = mx.import_function(str(path))
+            except (RuntimeError, ValueError) as error:
+                raise ValueError(f"not of MLX {self.version}, which wrote it: {error}") from error
+        return self[number]
+
+
+class _Call:
+    """A call of a plan, for lengths by name."""
+
+    def __init__(self, functions: Mapping[int, Any], lengths: Mapping[str, int]) -> None:
+        self.functions = functions
+        self.lengths = lengths
+
+    def results(self, plan: Any, values: dict[int, Any]) -> list[Any]:
+        """The results of a plan, whose values get their places among these."""
+        for step in plan["steps"]:
+            if isinstance(step, list):
+                number, arguments, results, names = step
+                found = self.called(number, names, [values[i] for i in arguments])
+            elif "switch" in step:
+                index, branches = int(values[step["switch"]].item()), step["branches"]
+                chosen = branches[min(max(index, 0), len(branches) - 1)]
+                found, results = self.results(chosen, values), step["results"]
+            else:
+                found, results = _Loop(self, step, values).results(), step["results"]
+            values.update(zip(results, found, strict=True))
+        return [values[i] for i in plan["results"]]
+
+    def called(self, number: int, names: Sequence[str], arrays: Sequence[Any]) -> Sequence[Any]:
+        """The results of a function, which may take lengths: as numbers, and as rows."""
+        import mlx.core as mx  # noqa: PLC0415
+
+        ns = [self.lengths[name] for name in names]
+        counts = [mx.array(n, mx.int64) for n in ns]
+        found: Sequence[Any] = self.functions[number](
+            *arrays, *counts, *[mx.zeros((n,), mx.bool_) for n in ns]
+        )
+        return found
+
+    def number(self, given: Any) -> Any:
+        """A number that may follow from a length: ``[k, name, c]`` is ``k n + c``."""
+        return (
+            given if not isinstance(given, list) else given[0] * self.lengths[given[1]] + given[2]
+        )
+
+
+class _Loop:
+    """A loop of a plan in a call.
+
+    Attributes:
+        steps: How long its rows are; None where it has none and ends by itself.
+        most: How many steps are done, unless it ends by itself before.
+    """
+
+    def __init__(self, call: _Call, entry: Any, values: dict[int, Any]) -> None:
+        self.call = call
+        self.entry = entry
+        self.values = values
+        self.steps = most = call.number(entry["steps"])
+        if entry["count"] is not None:
+            count = int(values[entry["count"]].item())
+            most = count if most is None else min(count, most)
+        self.most = most
+
+    def results(self) -> list[Any]:
+        """The carries, the stacked rows, and where it ends by itself how many steps it did."""
+        import mlx.core as mx  # noqa: PLC0415
+
+        entry = self.entry
+        carry = [self.values[i] for i in entry["carries"]]
+        xs = [self.values[i] for i in entry["sequences"]]
+        parts, walked, taken = [], 0, 0
+        for size in self.sizes():
+            first = self.most - walked - size if entry["reverse"] else walked
+            found = self.done(size, carry, [x[first : first + size] for x in xs])
+            carry = found[: len(carry)]
+            parts.append(found[len(carry) :])
+            walked += size
+            if entry["stops"]:
+                taken += int(found[-2].item())
+                if not found[-1].item():
+                    break
+            elif walked < self.most:
+                mx.async_eval(found)  # type: ignore[no-untyped-call]
+        return [*carry, *self.rows(parts, walked), *([mx.array(taken)] if entry["stops"] else [])]
+
+    def sizes(self) -> Iterator[int]:
+        """The numbers of steps in which it is done, large ones first."""
+        left = self.most
+        for size in sorted(map(int, self.entry.get("chunks", [1])), reverse=True):
+            while left is None or left >= size > 0:
+                yield size
+                left = None if left is None else left - size
+
+    def done(self, size: int, carry: Sequence[Any], elements: Sequence[Any]) -> list[Any]:
+        """The carries and rows of so many steps.
+
+        If it ends by itself, also how many of them counted, and whether more follow.
+        """
+        import mlx.core as mx  # noqa: PLC0415
+
+        if "chunks" in self.entry:
+            number, names = self.entry["chunks"][str(size)]
+            constants = [self.values[i] for i in self.entry["constants"]]
+            return [*self.call.called(number, names, [*carry, *elements, *constants])]
+        body = self.entry["body"]
+        given = [*carry, *[x[0] for x in elements]]
+        values = {**self.values, **dict(zip(body["inputs"], given, strict=True))}
+        found = self.call.results(body, values)
+        kept = len(carry)
+        rows = [mx.expand_dims(y, 0) for y in found[kept : kept + len(self.entry["rows"])]]
+        ends = [mx.array(1), mx.logical_not(found[-1])] if self.entry["stops"] else []
+        return [*found[:kept], *rows, *ends]
+
+    def rows(self, parts: Sequence[Sequence[Any]], walked: int) -> list[Any]:
+        """The rows of the steps that were done, between those that are zero for the others."""
+        import mlx.core as mx  # noqa: PLC0415
+
+        before = self.most - walked if self.entry["reverse"] else 0
+        stacked = []
+        for i, row in enumerate(self.entry["rows"]):
+            rest = [self.call.number(n) for n in row["shape"]]
+            dtype = getattr(mx, MLX_NAMES.get(row["dtype"], row["dtype"]))
+            found = [part[i] for part in (parts[::-1] if self.entry["reverse"] else parts)]
+            after = self.steps - walked - before
+            zeros = [mx.zeros([n, *rest], dtype) for n in (before, after)]
+            stacked.append(mx.concatenate([zeros[0], *found, zeros[1]]))
+        return stacked
+
+
+MLX_NAMES = {"bool": "bool_"}
+"""MLX's names of dtypes, where it has others."""
+
+
+def _mlx_array(value: Any) -> Any:
+    """An array of MLX's, of the same dtype."""
+    import mlx.core as mx  # noqa: PLC0415
+
+    if isinstance(value, mx.array):
+        return value
+    value = np.ascontiguousarray(value).reshape(np.shape(value))
+    dtype = getattr(mx, MLX_NAMES.get(value.dtype.name, value.dtype.name))
+    if value.dtype.name == "bfloat16":
+        return mx.array(value.view(np.uint16)).view(dtype)
+    return mx.array(value, dtype)
+
+
+MODELS: dict[str, Callable[..., Model]] = {"JAX": JAXModel, "MLX": MLXModel}

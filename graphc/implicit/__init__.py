@@ -1,6 +1,10 @@
 """Arrays kept in structured form until an operation needs them whole."""
 
-from graphc.implicit import loops as loops, operations as operations  # enter handlers
+from graphc.implicit import (  # enter handlers
+    loops as loops,
+    operations as operations,
+    sparse_systems as sparse_systems,
+)
 from graphc.implicit.array import ImplicitArray, aux_field, fields_of, is_implicit, with_fields
 from graphc.implicit.expand import expanded
 from graphc.implicit.functions import implicit, materialize_handler, use_implicit
@@ -14,14 +18,27 @@ from graphc.implicit.policy import (
     materialized,
     materializing,
 )
-from graphc.implicit.quantized import NF4, AffineQuantized, OneBit, Quantized, quantize
+from graphc.implicit.quantized import (
+    NF4,
+    AffineQuantized,
+    ChannelScaled,
+    Microscaled,
+    OneBit,
+    Quantized,
+    ScaledQuantized,
+    calibrate,
+    dequantize,
+    quantize,
+)
 from graphc.implicit.registry import register, unregister
+from graphc.implicit.sizes import ArrayReport, TreeReport, report
 from graphc.implicit.straight_through import Straight, StraightThrough, ste
 from graphc.implicit.structured import Structured
 from graphc.implicit.structures.block_diagonal import BlockDiagonal
 from graphc.implicit.structures.compressed import CSC, CSR
 from graphc.implicit.structures.coordinates import BCOO
 from graphc.implicit.structures.diagonal import Diagonal
+from graphc.implicit.structures.dora import DoRA
 from graphc.implicit.structures.fill import Fill
 from graphc.implicit.structures.identity import Identity
 from graphc.implicit.structures.kronecker import Kronecker
@@ -30,6 +47,7 @@ from graphc.implicit.structures.low_rank import LowRank
 from graphc.implicit.structures.one_hot import OneHot
 from graphc.implicit.structures.toeplitz import Toeplitz
 from graphc.implicit.structures.zeros import Ones, Zeros
+from graphc.implicit.training import combine, frozen, merge, trainable
 from graphc.implicit.trees import (
     Structure,
     flatten,
@@ -51,8 +69,11 @@ __all__ = [
     "CSR",
     "NF4",
     "AffineQuantized",
+    "ArrayReport",
     "BlockDiagonal",
+    "ChannelScaled",
     "Diagonal",
+    "DoRA",
     "Fill",
     "Identity",
     "ImplicitArray",
@@ -61,23 +82,30 @@ __all__ = [
     "LoRA",
     "LowRank",
     "Materialization",
+    "Microscaled",
     "OneBit",
     "OneHot",
     "Ones",
     "Quantized",
+    "ScaledQuantized",
     "Straight",
     "StraightThrough",
     "Structure",
     "Structured",
     "Toeplitz",
+    "TreeReport",
     "Zeros",
     "aux_field",
+    "calibrate",
+    "combine",
+    "dequantize",
     "device_put",
     "expanded",
     "fields_of",
     "flatten",
     "flatten_one_implicit_layer",
     "flatten_with_path",
+    "frozen",
     "implicit",
     "implicit_depth",
     "is_array",
@@ -88,13 +116,16 @@ __all__ = [
     "materialize_nested",
     "materialized",
     "materializing",
+    "merge",
     "numpy_like",
     "partition_specs",
     "quantize",
     "register",
+    "report",
     "shardings",
     "ste",
     "structure",
+    "trainable",
     "tree_map",
     "tree_map_with_path",
     "unflatten",

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from operator import attrgetter
 from typing import Any, ClassVar, Self, TypeVar
@@ -18,6 +18,7 @@ import numpy as np
 from graphc.capture.import_hooks import when_imported
 from graphc.config import POLICIES
 from graphc.errors import ImplicitArrayError, MaterializeError
+from graphc.implicit import jax_arrays
 from graphc.implicit.operators import Operators
 from graphc.implicit.treedef import (
     NoArrayError,
@@ -66,6 +67,17 @@ def is_implicit(x: Any) -> bool:
         (True, False)
     """
     return isinstance(x, ImplicitArray)
+
+
+def is_whole(x: Any) -> bool:
+    """Return whether an object is an implicit array with all its arrays.
+
+    In one that is part of a filtered tree, None stands in the place of others.
+    """
+    if not is_implicit(x):
+        return False
+    required = [getattr(x, name) for name in field_names_of(type(x)).required]
+    return all(is_whole(part) if is_implicit(part) else part is not None for part in required)
 
 
 def fields_of(x: ImplicitArray) -> dict[str, Any]:
@@ -117,6 +129,7 @@ class ImplicitArray(Operators, ABC):
         stands_aside: Whether operations are those of the array in its field ``array``: its default
             handler goes before all handlers and passes that array on, and that array's class is
             reported and has the policy.
+        frozen_fields: The fields that ``trainable`` leaves out, by name; None for all.
         keeps_shardings: Whether handlers take fields as they are sharded over explicit axes of a
             mesh of JAX's; for others those axes are automatic, and XLA shards what they compute.
 
@@ -135,6 +148,7 @@ class ImplicitArray(Operators, ABC):
 
     materialize_policy: ClassVar[str | None] = None
     materialize_through: ClassVar[bool] = True
+    frozen_fields: ClassVar[tuple[str, ...] | None] = ()
     stands_aside: ClassVar[bool] = False
     keeps_shardings: ClassVar[bool] = False
     __graphc_implicit__: ClassVar[bool] = True
@@ -272,20 +286,25 @@ class ImplicitArray(Operators, ABC):
     def __repr__(self) -> str:
         names = field_names_of(type(self))
         parts = [_described(getattr(self, name)) for name in names.parts]
-        parts += [f"{name}={getattr(self, name)!r}" for name in names.static]
+        static = [each for each in fields(type(self)) if each.name in names.static]
+        given = [(each, getattr(self, each.name)) for each in static]
+        # With repr=False it is shown where it is not the default.
+        parts += [f"{each.name}={x!r}" for each, x in given if each.repr or x != each.default]
         return f"{type(self).__name__}({', '.join(parts)})"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """Return the whole array as NumPy's: no policy forbids an explicit conversion.
+        """Return the whole array as NumPy's, as the policy allows.
 
-        A function of JAX that is given an implicit array converts it by this method, too: that is
-        not explicit, and the policy decides.
+        Functions of libraries call this, and may not know that an array becomes whole. The method
+        ``materialize`` says so, and no policy forbids it.
         """
         by_jax = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "jax"
         jax: Any = sys.modules.get("jax")
+        if jax and any(isinstance(x, jax.Array) for x in Treedef.of(self)[1]):
+            _ = jax_arrays.NAMESPACE  # what is imported first traces, which it cannot do below
         # Arrays that are captured where JAX traces have values.
         with jax.ensure_compile_time_eval() if jax else nullcontext():
-            return np.asarray((CONVERTED if by_jax else WHOLE)[0](self), dtype)
+            return np.asarray(CONVERTED[0](self, "JAX" if by_jax else "NumPy"), dtype)
 
     def __bool__(self) -> bool:
         raise ImplicitArrayError(
@@ -300,11 +319,8 @@ class ImplicitArray(Operators, ABC):
         return TENSOR[0](self)
 
 
-WHOLE: list[Callable[[ImplicitArray], Any]] = []
-"""The function that materializes an array and checks the result; set by ``policy.py``."""
-
-CONVERTED: list[Callable[[ImplicitArray], Any]] = []
-"""The function that makes an array whole for a function of JAX; set by ``policy.py``."""
+CONVERTED: list[Callable[[ImplicitArray, str], Any]] = []
+"""The function that makes an array whole for a library; set by ``policy.py``."""
 
 TENSOR: list[Callable[[ImplicitArray], Any]] = []
 """The function that turns an implicit array into a symbolic one; set by ``node.py``."""

@@ -36,6 +36,9 @@ def implicit(f: Any = None, *, materialize: str | None = None) -> Any:
     whole array, as the policy says. ``jit``, ``vmap`` and ``grad`` may go around it, too; when a
     compiled function is called, nothing of this is left.
 
+    Modules of ``flax.nnx``, ``f`` or among its arguments, may hold implicit arrays; what ``f``
+    changes in them stays changed.
+
     Within the function an implicit argument is an array of JAX's, which the trace follows: its
     fields are not seen. Implicit arrays that the function captures are made arguments, too, beside
     implicit arguments and where a function of JAX would not take them.

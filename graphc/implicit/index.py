@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -50,6 +50,11 @@ def split(x: Structured, sizes: Sequence[int], axis: int) -> Any:
     for starts[axis], stops[axis] in pairwise(accumulate(sizes, initial=0)):
         parts.append(_sliced(x, starts, stops, steps))
     return parts
+
+
+def updated(x: Any, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
+    """Replace a part of a structured array; see ``Structured.updated``."""
+    return x.updated(value, whole, write) if isinstance(x, Structured) else NotImplemented
 
 
 @structural

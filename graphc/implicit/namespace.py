@@ -54,6 +54,10 @@ class ArrayNamespace:
         """Return the lengths of an array; unknown ones are symbolic scalars."""
         return lengths_of(x)
 
+    def literal(self, x: np.ndarray[Any, Any]) -> Any:
+        """Return NumPy's array as one that is written into the program."""
+        return x
+
     def segment_sum(self, values: Any, ids: Any, n: int) -> Any:
         """Sum ``values`` along axis 0 by segment; ids out of range are ignored.
 
@@ -102,6 +106,9 @@ class _Symbolic(ArrayNamespace):
         lengths = self.shape_of(values)[1:]
         sums = TABLE["zeros"]((n + 1, *lengths), values.dtype)
         return TABLE["inc_subtensor"](sums[kept], values)[:n]
+
+    def literal(self, x: np.ndarray[Any, Any]) -> Any:
+        return gt.constant(x, bake=True)
 
     def getitem(self, x: Any, index: Any) -> Any:
         return as_tensor(x)[index]
@@ -183,7 +190,9 @@ class _MLX(ArrayNamespace):
 
 
 def _of_mlx(x: Any) -> Any:
-    """Convert NumPy's dtype to MLX's; return anything else unchanged."""
+    """Convert NumPy's arrays and dtypes to MLX's; return anything else unchanged."""
+    if isinstance(x, np.ndarray):
+        return sys.modules["mlx.core"].array(x)
     if not isinstance(x, np.dtype):
         return x
     return getattr(sys.modules["mlx.core"], "bool_" if x.name == "bool" else x.name)

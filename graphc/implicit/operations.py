@@ -21,7 +21,7 @@ from graphc.ir import Constant, Node, Op, numpy_dtype
 from graphc.tensor import Tensor
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.diagonal import Diagonal
-from graphc.tensor.arrays.index import Index
+from graphc.tensor.arrays.index import EVERYTHING, Index, IndexUpdate
 from graphc.tensor.arrays.join import Concatenate
 from graphc.tensor.arrays.reduce import (
     All,
@@ -138,6 +138,17 @@ def _length(x: ImplicitArray, *, axis: int) -> Any:
 def _index(x: Structured, *symbolic: Any, entries: Any) -> Any:
     places = [dense(place, "an index") for place in symbolic]
     return index.indexed(x, entries, places)
+
+
+@register(IndexUpdate)
+def _index_update(x: Any, value: Any, *symbolic: Any, entries: Any, accumulate: bool) -> Any:
+    places = [dense(place, "an index") for place in symbolic]
+    own = [entry for entry in entries if entry is not None]
+    if accumulate or len(own) < len(entries):
+        return NotImplemented
+    op = IndexUpdate(entries, accumulate=False)
+    whole = [entry == EVERYTHING for entry in own]
+    return index.updated(x, value, whole, lambda x, part: Tensor.make(op, x, part, *places))
 
 
 @register(Split)

@@ -27,6 +27,9 @@ APPLY: list[Callable[..., Any]] = []
 KEEPING: list[Callable[..., Any]] = []
 """The same where no operand may become whole; set by ``policy.py``."""
 
+WHOLE: list[Callable[[Any], Any]] = []
+"""The function that materializes an array and checks the result; set by ``policy.py``."""
+
 
 class UnsupportedAttributeError(ImplicitArrayError, AttributeError):
     """An attribute of arrays that implicit arrays do not have."""
@@ -110,7 +113,7 @@ def _number(kind: Any) -> Callable[[Any], Any]:
                 f"{kind.__name__} of {self!r}, which has {self.size} elements.",
                 "Take one element.",
             )
-        return kind(np.asarray(self).item())
+        return kind(np.asarray(WHOLE[0](self)).item())
 
     return convert
 
@@ -138,6 +141,8 @@ class Operators:
         return APPLY[0]("swapaxes", self, -1, -2)
 
     def __getitem__(self, index: Any) -> Any:
+        if index is Ellipsis:  # as Flax reads a variable
+            return self
         return APPLY[0]("getitem", self, index)
 
     def reshape(self, *shape: Any) -> Any:

@@ -12,9 +12,9 @@ from typing import Any
 
 from graphc.config import POLICIES, config
 from graphc.errors import ImplicitArrayError, MaterializeError, MaterializeWarning
-from graphc.implicit.array import CONVERTED, OPENING, WHOLE, ImplicitArray, opening
+from graphc.implicit.array import CONVERTED, OPENING, ImplicitArray, opening
 from graphc.implicit.namespace import apply, opened
-from graphc.implicit.operators import KEEPING
+from graphc.implicit.operators import KEEPING, WHOLE
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.site import frames_up, user_line
 
@@ -304,17 +304,25 @@ class ConversionError(TypeError):
     """A function of JAX was given an implicit array, which can be made an argument instead."""
 
 
-def converted(x: ImplicitArray) -> Any:
-    """Make an implicit array whole for a function of JAX, as the policy allows.
+def converted(x: ImplicitArray, library: str) -> Any:
+    """Make an implicit array whole for a library that converts it, as the policy allows.
+
+    Args:
+        x: The array.
+        library: ``"JAX"`` or ``"NumPy"``.
 
     Raises:
         ConversionError: It is to be an argument.
         MaterializeError: The policy forbids it.
     """
-    if _must_be_argument.get() and not OPENING.get():
-        raise ConversionError(f"A function of JAX was given {x!r}.")
-    remedy = "Call a function that graphc.implicit.implicit makes, with the array as an argument"
-    enforce_policy(x, "a conversion by JAX", remedy=remedy)
+    remedy = "Call its method materialize"
+    if library == "JAX":
+        if _must_be_argument.get() and not OPENING.get():
+            raise ConversionError(f"A function of JAX was given {x!r}.")
+        remedy = (
+            "Call a function that graphc.implicit.implicit makes, with the array as an argument"
+        )
+    enforce_policy(x, f"a conversion by {library}", remedy=remedy)
     return whole(x)
 
 

@@ -139,6 +139,27 @@ class Structured(ImplicitArray):
         """This one and others, all implicit, one after the other along an axis."""
         return NotImplemented
 
+    def window_at(self, whole: Sequence[bool], read: Callable[[Any], Any]) -> Any:
+        """A part whose place is known only when the program runs.
+
+        Args:
+            whole: For each axis, whether the part has all of it.
+            read: Gives the same part of an array like this one, but for the lengths of axes that
+                the part has all of.
+        """
+        return NotImplemented
+
+    def updated(self, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
+        """With a part of it replaced by a value of this one's dtype, which broadcasts to the part.
+
+        Args:
+            value: An array, or an implicit one.
+            whole: For each axis, whether the part has all of it.
+            write: ``write(x, value)`` replaces the same part of an array like this one, but for the
+                lengths of axes that the part has all of.
+        """
+        return NotImplemented
+
     # Element by element.
 
     def cast(self, dtype: Any) -> Any:

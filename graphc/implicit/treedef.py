@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any
 
@@ -21,10 +21,12 @@ class FieldNames:
     Attributes:
         parts: Names of fields that hold arrays.
         static: Names of fields that do not.
+        required: Names of fields that hold arrays and have no default value.
     """
 
     parts: tuple[str, ...]
     static: tuple[str, ...]
+    required: tuple[str, ...]
 
 
 @cache
@@ -41,9 +43,11 @@ def field_names_of(cls: Any) -> FieldNames:
             "Decorate it with @dataclass(frozen=True).",
         )
     named = fields(cls)
+    parts = [x for x in named if STATIC not in x.metadata]
     return FieldNames(
-        tuple(x.name for x in named if STATIC not in x.metadata),
+        tuple(x.name for x in parts),
         tuple(x.name for x in named if STATIC in x.metadata),
+        tuple(x.name for x in parts if x.default is MISSING and x.default_factory is MISSING),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -249,6 +250,32 @@ def test_mlx_may_differentiate_but_not_compile_what_needs_values() -> None:
     assert mx.grad(pure)(given).tolist() == [4.0, 6.0, 0.0]
     with pytest.raises(ArgumentError, match="Values are needed"):
         mx.compile(pure)(given)
+
+
+def test_mlx_transforms_loops_and_saves_them(tmp_path: Path) -> None:
+    m, w = gt.matrix("m", dtype="float64"), np.linspace(-1, 1, 9).reshape(3, 3)
+    h = graphc.scan(lambda a, h: gt.tanh(h @ w + a), m, gt.zeros(3, dtype="float64"))
+    y = (h[-1] ** 2).sum()
+    pure = graphc.function([m], y, uncompiled("MLX")).pure
+    f = graphc.function([m], [y, graphc.grad(y, m)], mode="NUMPY")
+    for n in (3, 40):  # written out, and in chunks where it is not traced
+        given = np.sin(np.arange(3.0 * n)).reshape(n, 3)
+        value, slope = f(given)
+        x = mx.array(given, mx.float64)
+        both = mx.stack([x, x])
+        path = str(tmp_path / f"{n}.mlxfn")
+        mx.export_function(path, pure.plain, x)
+        for found in (
+            pure(x),
+            mx.compile(lambda x: [pure(x)])(x)[0],
+            mx.vmap(pure)(both)[1],
+            mx.import_function(path)(x)[0],
+        ):
+            np.testing.assert_allclose(as_numpy(found), value, rtol=1e-10)
+        for found in (mx.grad(pure)(x), mx.vmap(mx.grad(pure))(both)[1], mx.grad(pure.plain)(x)):
+            np.testing.assert_allclose(as_numpy(found), slope, rtol=1e-9, atol=1e-12)
+    with pytest.raises(ArgumentError, match=r"mx.compile, mx.grad(.|\n)*graphc.grad"):
+        mx.grad(pure)(mx.zeros((9000, 3), mx.float64))
 
 
 # What it takes and gives, on every backend.

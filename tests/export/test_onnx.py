@@ -48,7 +48,7 @@ def test_a_batch_has_any_length(path: Path) -> None:
 
 def test_options_of_programs_are_refused(path: Path) -> None:
     f = graphc.function([], gt.constant(1.0))
-    with pytest.raises(ArgumentError, match="an ONNX model has no programs, platforms or deriv"):
+    with pytest.raises(ArgumentError, match="an ONNX model has no programs, platforms, deriv"):
         f.export(path, derivatives=1)
 
 

@@ -104,14 +104,14 @@ class Cases:
             assert_agree(y, wanted, what, scale=1.0 if is_inexact(made.dtype) else 0.0)
 
 
-def exported(case: Case) -> bool:
-    """Whether a case is exported; if it isn't, a gap says why."""
+def unexported(case: Case) -> list[Any]:
+    """The nodes that keep a case from being exported, of which a gap says why."""
     values = arrays(case, case.dtypes[0])
     xs = symbols(case, values)
     f = graphc.function(xs, case.symbolic(*xs), "NUMPY", on_unused_input="ignore")
     found = missing(prepared(f.requested))
     assert all(gap_of(x.op) in GAPS for x in found), found
-    return not found
+    return found
 
 
 @pytest.mark.whole
@@ -120,7 +120,7 @@ def exported(case: Case) -> bool:
 def test_an_operation_gives_what_numpy_gives(family: str, part: int) -> None:
     cases = Cases()
     for name, case in FAMILIES[family].items():
-        if exported(case):
+        if not unexported(case):
             for dtype in case.dtypes[::part]:
                 cases.add(name, case, dtype)
     if cases.outputs:
@@ -128,9 +128,11 @@ def test_an_operation_gives_what_numpy_gives(family: str, part: int) -> None:
 
 
 @pytest.mark.exhaustive
-def test_nine_cases_of_ten_are_exported() -> None:
-    found = [exported(case) for cases in FAMILIES.values() for case in cases.values()]
-    assert sum(found) >= 0.9 * len(found)
+def test_almost_all_cases_are_exported() -> None:
+    found = [unexported(case) for cases in FAMILIES.values() for case in cases.values()]
+    without_python = [nodes for nodes in found if not any(x.op.by_numpy for x in nodes)]
+    assert sum(not nodes for nodes in found) > 0.88 * len(found)
+    assert sum(not nodes for nodes in without_python) > 0.98 * len(without_python)
 
 
 def test_what_has_no_lowering_is_a_gap() -> None:

@@ -225,9 +225,9 @@ def test_numbers_that_are_none_are_named(bad: float, library: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"group_size": 64}, r"length 96 along axis -1.*\nTake group_size=32, or axis=-2"),
-        ({"group_size": 48}, "Groups of 48"),
-        ({"kind": "int3"}, r"kind='int3'.*\nTake one of 'int8'"),
+        ({"group_size": 44}, r"Groups of 44 .*\nTake a multiple of 8"),
+        ({"group_size": 0}, "Groups of 0"),
+        ({"kind": "int7"}, r"kind='int7'.*\nTake one of 'int8'"),
         ({"axis": 0}, "axis=0"),
         ({"where": "w"}, "of an array"),
     ],
@@ -237,9 +237,12 @@ def test_arguments_that_do_not_fit_say_what_would(arguments: Any, message: str) 
         quantize(np.ones((64, 96), "float32"), **arguments)
 
 
-def test_a_length_that_no_group_divides_is_to_be_padded() -> None:
-    with pytest.raises(ImplicitArrayError, match="Pad it, or leave the array out"):
-        quantize(np.ones((3, 100), "float32"))
+def test_a_last_group_that_is_shorter_is_padded() -> None:
+    w = matrix(np.random.default_rng(0), (3, 100))
+    q = quantize(w)
+    assert (q.shape, q.padding) == ((3, 100), 28)
+    error = np.abs(np.asarray(q) - w)
+    assert (error <= np.repeat(np.abs(q.scales), 64, 1)[:, :100]).all()
 
 
 @pytest.mark.parametrize("x", [np.ones(64), np.ones((2, 64), "int32"), np.ones((2, 64), complex)])
@@ -263,8 +266,8 @@ def fields(**changes: Any) -> dict[str, Any]:
         ({"biases": np.zeros((4, 1), "float32")}, r"biases of shape \(4, 1\)"),
         ({"biases": np.zeros((4, 2), "float64")}, "biases of dtype float64, scales of float32"),
         ({"scales": np.zeros((4, 2), "int32")}, "dtype int32"),
-        ({"bits": 3}, "codes of 3 bits"),
-        ({"group_size": 16}, "Groups of 16"),
+        ({"bits": 7}, "codes of 7 bits"),
+        ({"group_size": 12}, "Groups of 12"),
     ],
 )
 def test_fields_that_do_not_fit_each_other_are_refused(changes: Any, message: str) -> None:
@@ -305,8 +308,8 @@ def test_by_default_matrices_are_quantized_and_others_kept() -> None:
 
 
 def test_errors_in_a_tree_name_the_path() -> None:
-    with pytest.raises(ImplicitArrayError, match="the array at 'layers/0/w' has length 100"):
-        quantize({"layers": [{"w": np.ones((64, 100))}]})
+    with pytest.raises(ImplicitArrayError, match="the array at 'layers/0/w' has 1 elements"):
+        quantize({"layers": [{"w": np.diag([1, 2, np.nan])}]})
     with pytest.raises(ImplicitArrayError, match="fits no array"):
         quantize({"w": np.ones((64, 64))}, where="v")
     with pytest.raises(ImplicitArrayError, match="the array at 'b' is float64"):
@@ -330,8 +333,7 @@ def test_spec_has_the_shape_asked_for(cls: Any, transposed: bool) -> None:
     x = gt.implicit(cls, shape, "float32", name="w", group_size=32, transposed=transposed)
     assert x.type.shape == shape
     shape = (33, 64) if transposed else (64, 33)
-    with pytest.raises(ImplicitArrayError, match="packed axis has length 33"):
-        cls.spec(shape, "float32", transposed=transposed)
+    assert cls.spec(shape, "float32", transposed=transposed).shape == shape
 
 
 @pytest.mark.parametrize(

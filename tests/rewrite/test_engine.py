@@ -13,6 +13,7 @@ from graphc.rewrite import Equation, optimize
 from graphc.rewrite.engine import Chooser, Sweep
 from graphc.rewrite.rule import EquationRule, NodeRule
 from graphc.tensor import Tensor
+from tests.work import python_calls
 
 x, y = gt.vector("x"), gt.vector("y")
 
@@ -144,6 +145,18 @@ def test_chains_are_rewritten_in_linear_time(
         return sum(p.attempts for p in optimize(Graph([*v, *i], [y])).passes)
 
     assert attempts(2_000) < 10.5 * attempts(200) + 1000
+
+
+def test_sums_along_a_chain_search_little_of_it_for_masks() -> None:
+    def work(length: int) -> int:
+        y = m
+        for _ in range(length):
+            y = gt.exp(y - y.sum(axis=0))
+        return python_calls(lambda: optimize(Graph([m], [y])))
+
+    m = gt.matrix("m")
+    work(10)
+    assert work(800) < 9 * work(100)
 
 
 def test_a_sweep_over_normal_forms_tries_nothing() -> None:

@@ -13,6 +13,7 @@ from graphc.tensor.linalg.equations import DiscreteRiccati, Sylvester
 from graphc.tensor.linalg.expm import Expm
 from graphc.tensor.linalg.qr import PivotedQR, Reflectors
 from graphc.tensor.linalg.schur import QZ, MatrixSqrt, SchurForm
+from graphc.tensor.linalg.sparse.operations import SparseOperation
 from graphc.tensor.linalg.tridiagonal import FactorTridiagonal, SolveTridiagonalFactors
 
 
@@ -51,6 +52,11 @@ GAPS = (
         (DiscreteRiccati, Sylvester, Expm, Problem),
         "SciPy computes them",
         "Compute them before, and pass the results as inputs.",
+    ),
+    Gap(
+        (SparseOperation,),
+        "factors of sparse matrices, which NumPy computes",
+        "Use gt.linalg.solve and slogdet of dense matrices, if these are small enough.",
     ),
     Gap((Print,), "a model prints nothing", "Leave it out, or make it an output."),
 )

@@ -2,19 +2,28 @@
 
 from graphc.implicit.quantized.affine import AffineQuantized
 from graphc.implicit.quantized.base import Quantized
+from graphc.implicit.quantized.calibration import calibrate
+from graphc.implicit.quantized.channel_scaled import ChannelScaled
 from graphc.implicit.quantized.coding import Coding
-from graphc.implicit.quantized.convert import quantize
+from graphc.implicit.quantized.convert import dequantize, quantize
 from graphc.implicit.quantized.matmul import ExpertMatmul, QuantizedMatmul
+from graphc.implicit.quantized.microscaled import Microscaled
 from graphc.implicit.quantized.nf4 import NF4
 from graphc.implicit.quantized.one_bit import OneBit
+from graphc.implicit.quantized.scaled import ScaledQuantized
 
 __all__ = [
     "NF4",
     "AffineQuantized",
+    "ChannelScaled",
     "Coding",
     "ExpertMatmul",
+    "Microscaled",
     "OneBit",
     "Quantized",
     "QuantizedMatmul",
+    "ScaledQuantized",
+    "calibrate",
+    "dequantize",
     "quantize",
 ]

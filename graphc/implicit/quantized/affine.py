@@ -13,7 +13,7 @@ from graphc.implicit.quantized.coding import Coding, coding_for
 
 @dataclass(frozen=True, repr=False)
 class AffineQuantized(Quantized):
-    """``scales * codes + biases`` of codes of 2, 4 or 8 bits, in groups of neighbours.
+    """``scales * codes + biases`` of codes of 2 to 8 bits, in groups of neighbours.
 
     The fields are what ``mx.quantize`` gives, and ``mx.quantized_matmul`` and ``mx.gather_qmm`` run
     products under MLX. It takes ``bits / 8`` bytes an element, and two numbers a group.
@@ -29,10 +29,11 @@ class AffineQuantized(Quantized):
         scales: Steps, ``(*batch, rows, columns / group_size)``, of the array's dtype.
         biases: What the code 0 stands for, of the scales' shape and dtype.
         bits: The length of a code.
-        group_size: 32, 64 or 128 neighbours along the packed axis share a scale.
+        group_size: So many neighbours along the packed axis share a scale.
         transposed: Whether the packed axis is the last but one: the array is the transpose of
             ``(*batch, rows, columns)``. MLX's processor multiplies faster where it is not, its GPU
             where it is, and JAX's processor where it is and few rows are multiplied.
+        padding: So many elements at the end of the last group are none of the array.
 
     Example:
         >>> import numpy as np
@@ -52,6 +53,7 @@ class AffineQuantized(Quantized):
     bits: int = aux_field(default=4)
     group_size: int = aux_field(default=64)
     transposed: bool = aux_field(default=False)
+    padding: int = aux_field(default=0, repr=False)
 
     @classmethod
     def coding_of(cls, group_size: int = 64, *, bits: int = 4, **options: Any) -> Coding:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from graphc.implicit.array import ImplicitArray, fields_of, is_implicit, with_fields
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.quantized.coding import Coding
+from graphc.implicit.quantized.encode import encode
 from graphc.implicit.quantized.matmul import product
 from graphc.implicit.structures.stacked import Stacked, joint_dtype, refuse
 from graphc.implicit.treedef import Treedef, dtype_of, field_names_of, lengths_of
@@ -29,6 +30,7 @@ class Quantized(Stacked):
     """
 
     keeps_shardings: ClassVar[bool] = True
+    frozen_fields: ClassVar[tuple[str, ...] | None] = None  # all of them
 
     if TYPE_CHECKING:
         # Fields of each kind, which has its own between them.
@@ -38,6 +40,8 @@ class Quantized(Stacked):
         def scales(self) -> Any: ...
         @property
         def transposed(self) -> bool: ...
+        @property
+        def padding(self) -> int: ...
 
     @property
     def coding(self) -> Coding:
@@ -67,25 +71,25 @@ class Quantized(Stacked):
             options: Further static fields, such as ``group_size`` and ``bits``.
 
         Raises:
-            ImplicitArrayError: The packed axis is not of whole groups.
+            ImplicitArrayError: The options have no such codes.
         """
         coding = cls.coding_of(**options)
         *batch, n, m = shape
         rows, columns = (m, n) if transposed else (n, m)
-        if columns is not None and columns % coding.group_size:
-            raise refuse(
-                f"{cls.__name__} of shape {tuple(shape)}: the packed axis has length {columns}.",
-                f"Let it be a multiple of the group size, {coding.group_size}.",
-            )
-        words, groups = (
-            None if columns is None else columns // size
-            for size in (coding.per_word, coding.group_size)
-        )
-        scales = TensorType(dtype_name(dtype), (*batch, rows, groups))
-        parts = [scales] * (1 + coding.has_biases)
+        groups, padding = None, 0
+        if columns is not None:
+            groups = -(-columns // coding.group_size)
+            padding = groups * coding.group_size - columns
+        words = None if groups is None else groups * coding.words_per_group
         packed = TensorType("uint32", (*batch, rows, words))
+        parts = cls.parts_spec(coding, dtype_name(dtype), (*batch, rows, groups))
         made: Callable[..., Self] = cls
-        return made(packed, *parts, transposed=transposed, **options)
+        return made(packed, *parts, transposed=transposed, padding=padding, **options)
+
+    @classmethod
+    def parts_spec(cls, coding: Coding, dtype: str, groups: tuple[int | None, ...]) -> list[Any]:
+        """The types of the fields behind the words; groups have this shape."""
+        return [TensorType(dtype, groups)] * (1 + coding.has_biases)
 
     def check(self) -> None:
         parts = [(name, lengths_of(x), dtype_of(x)) for name, x in fields_of(self).items()]
@@ -95,13 +99,15 @@ class Quantized(Stacked):
         return dict.fromkeys(fields_of(self), 2)
 
     def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
-        own = (columns, rows) if self.transposed else (rows, columns)
+        rows, columns = (columns, rows) if self.transposed else (rows, columns)
+        # Shards of what is padded would be padded otherwise.
+        own = (rows, None if self.padding else columns)
         return dict.fromkeys(fields_of(self), own)
 
     @property
     def matrix(self) -> tuple[int | None, int | None]:
         rows, words = lengths_of(self.packed)[-2:]
-        columns = None if words is None else words * self.coding.per_word
+        columns = None if words is None else self.coding.columns_of(words) - self.padding
         return (columns, rows) if self.transposed else (rows, columns)
 
     @property
@@ -111,8 +117,28 @@ class Quantized(Stacked):
 
     def materialize(self) -> Any:
         xp = self.xp
-        y = self.coding.dense(xp, self.packed, self.scales, self.offsets)
+        y = self._cut(xp, self.coding.dense(xp, self.packed, *self.numbers))
         return xp.swapaxes(y, -1, -2) if self.transposed else y
+
+    def grouped(self) -> dict[str, Any]:
+        """The fields along whose last axis groups lie, by name."""
+        return fields_of(self)
+
+    @property
+    def numbers(self) -> tuple[Any, ...]:
+        """The scales, and biases where there are any, of the array's dtype."""
+        return (self.scales,) if self.offsets is None else (self.scales, self.offsets)
+
+    def _cut(self, xp: Any, x: Any) -> Any:
+        """An array whose last axis is packed, without what is padded."""
+        return xp.getitem(x, (..., slice(0, -self.padding))) if self.padding else x
+
+    def _padded(self, xp: Any, x: Any) -> Any:
+        """An array whose last axis is packed, with zeros in place of what is padded."""
+        if not self.padding:
+            return x
+        zeros = xp.zeros((*xp.shape_of(x)[:-1], self.padding), dtype_of(x))
+        return xp.concatenate([x, zeros], -1)
 
     # Products.
 
@@ -120,12 +146,19 @@ class Quantized(Stacked):
         if is_implicit(x):
             return NotImplemented
         xp = numpy_like(self, x)
-        dtype = joint_dtype(xp, x, self.scales)
+        dtype = joint_dtype(xp, x, self)
         if dtype.kind == "c":
             return NotImplemented
         wide = self.cast(dtype)
-        x = x if dtype_of(x) == dtype else xp.cast(x, dtype_name(dtype))
-        return product(self.coding, self.transposed, x, wide.packed, wide.scales, wide.offsets)
+        return wide.product_of(x if dtype_of(x) == dtype else xp.cast(x, dtype_name(dtype)))
+
+    def product_of(self, x: Any, numbers: tuple[Any, ...] | None = None) -> Any:
+        """The product of an array of this one's dtype, by scales that are given."""
+        if self.transposed:
+            x = self._padded(numpy_like(self, x), x)
+        numbers = self.numbers if numbers is None else numbers
+        y = product(self.coding, self.transposed, x, self.packed, *numbers)
+        return y if self.transposed else self._cut(numpy_like(y), y)
 
     def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
         if name != "sum":
@@ -146,7 +179,7 @@ class Quantized(Stacked):
 
     def reshaped(self, shape: tuple[int, ...]) -> Any:
         found = super().reshaped(shape)
-        if found is not NotImplemented or self.transposed or len(shape) < 2:
+        if found is not NotImplemented or self.transposed or self.padding or len(shape) < 2:
             return found
         last, coding = shape[-1], self.coding
         if last % coding.group_size or (not last and self.matrix[1]):
@@ -158,10 +191,10 @@ class Quantized(Stacked):
                 part,
                 (
                     *shape[:-1],
-                    last // (coding.per_word if name == "packed" else coding.group_size),
+                    last // coding.group_size * (coding.words_per_group if name == "packed" else 1),
                 ),
             )
-            for name, part in fields_of(self).items()
+            for name, part in self.grouped().items()
         }
         return with_fields(self, parts)
 
@@ -172,34 +205,37 @@ class Quantized(Stacked):
         coding, n = self.coding, self.matrix[1]
         size = coding.group_size
         start, stop = columns.start, max(columns.start, columns.stop)
+        padding = self.padding if stop == n else 0
+        stop += padding
         if columns != range(n or 0) and (columns.step != 1 or start % size or stop % size):
             return NotImplemented
         xp = self.xp
         some = slice(rows.start, rows.stop, rows.step)
 
-        def cut(part: Any, per: int) -> Any:
-            return xp.getitem(part, (..., some, slice(start // per, stop // per)))
+        def cut(part: Any, per_group: int) -> Any:
+            first, last = start // size * per_group, stop // size * per_group
+            return xp.getitem(part, (..., some, slice(first, last)))
 
         parts = {
-            name: cut(part, coding.per_word if name == "packed" else size)
-            for name, part in fields_of(self).items()
+            name: cut(part, coding.words_per_group if name == "packed" else 1)
+            for name, part in self.grouped().items()
         }
-        return with_fields(self, parts)
+        own: Any = with_fields(self, parts)
+        return own if padding == self.padding else replace(own, padding=padding)
 
     def matrix_rows(self, index: Any) -> Any:
         xp, coding = numpy_like(self, index), self.coding
         if not self.transposed:
-            parts = {name: xp.take(part, index, 0) for name, part in fields_of(self).items()}
+            parts = {name: xp.take(part, index, 0) for name, part in self.grouped().items()}
             return with_fields(self, parts).materialize()
         # One code of each row of words.
         place = xp.cast(index, "int32")
-        words = xp.take(self.packed, place // coding.per_word, 1)
-        shift = xp.cast((place % coding.per_word) * coding.bits, "uint32")
-        codes = coding.lowest(xp, xp.right_shift(words, shift))
+        code = coding.codes_at(xp, self.packed, place)
         group = place // coding.group_size
-        y = coding.values(xp, codes, dtype_name(self.dtype)) * xp.take(self.scales, group, 1)
-        if self.offsets is not None:
-            y = y + xp.take(self.offsets, group, 1)
+        scales, *biases = [xp.take(part, group, 1) for part in self.numbers]
+        y = coding.values(xp, code, dtype_name(self.dtype)) * scales
+        for bias in biases:
+            y = y + bias
         return xp.moveaxis(y, 0, -1)
 
     def matrix_joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
@@ -207,8 +243,37 @@ class Quantized(Stacked):
         if any(Treedef.of(x)[0] != treedef or x.dtype != self.dtype for x in others):
             return NotImplemented
         along = -3 - axis if self.transposed else axis
+        if along == -1 and self.padding:
+            return NotImplemented
         xp = self.xp
         return self.each(lambda *parts: xp.concatenate(parts, along), *others)
+
+    def window_at(self, whole: Sequence[bool], read: Callable[[Any], Any]) -> Any:
+        if self.transposed or not whole[-1]:
+            return NotImplemented
+        return with_fields(self, {name: read(part) for name, part in self.grouped().items()})
+
+    def updated(self, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
+        if self.transposed or not whole[-1]:
+            return NotImplemented
+        if not is_implicit(value):
+            value = self.encoded(value)
+        elif Treedef.of(value)[0] != Treedef.of(self)[0]:
+            return NotImplemented
+        new = value.grouped()
+        parts = {name: write(part, new[name]) for name, part in self.grouped().items()}
+        return with_fields(self, parts)
+
+    def encoded(self, x: Any) -> Any:
+        """An array, whose last axis is packed, as codes of the same kind and dtype."""
+        xp, dtype, n = numpy_like(self, x), self.dtype, self.matrix[1]
+        x = x if dtype_of(x) == dtype else xp.cast(x, dtype_name(dtype))
+        lengths = xp.shape_of(x)
+        if not lengths or lengths[-1] != n:
+            x = xp.broadcast_to(x, (*lengths[:-1], n))
+        return with_fields(
+            self, dict(zip(fields_of(self), encode(xp, self.coding, x), strict=True))
+        )
 
     # Element by element.
 
@@ -242,7 +307,7 @@ class Quantized(Stacked):
         return with_fields(self, {name: function(part) for name, part in parts.items()})
 
 
-def _fit(coding: Coding, packed: Sequence[int | None], groups: Sequence[int | None]) -> bool:
+def fit(coding: Coding, packed: Sequence[int | None], groups: Sequence[int | None]) -> bool:
     """Whether words of a shape and what their groups have go together, as far as is known."""
     if len(packed) < 2 or len(packed) != len(groups):
         return False
@@ -263,7 +328,7 @@ def _check(name: str, coding: Coding, parts: tuple[tuple[str, Any, Any], ...]) -
             "Packed codes are uint32 words; graphc.implicit.quantize makes them.",
         )
     for field, shape, kind in parts[1:]:
-        if not _fit(coding, packed, shape):
+        if not fit(coding, packed, shape):
             raise refuse(
                 f"{name}: packed codes of shape {packed} with {field} of shape {shape}.",
                 f"{coding.words_per_group} words of {coding.bits}-bit codes share one of the "

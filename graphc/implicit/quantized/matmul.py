@@ -58,7 +58,7 @@ class QuantizedMatmul(AxisComposite):
             problem = f"{self.name}({x!r}, {packed!r}, {parts[0]!r}): one dtype is wanted."
             raise DTypeError(problem, "Cast x, or the scales and biases.")
         rows, words = packed.shape[-2:]
-        columns = None if words is None else words * self.coding.per_word
+        columns = None if words is None else self.coding.columns_of(words)
         k, n = (columns, rows) if self.transposed else (rows, columns)
         if None not in (k, x.shape[-1]) and k != x.shape[-1]:
             raise ShapeError(
@@ -87,9 +87,10 @@ class QuantizedMatmul(AxisComposite):
         """Multiply a few rows of words at a time."""
         coding = self.coding
         *batch, rows, words = packed.shape
-        n = rows if self.transposed else words * coding.per_word
+        width = coding.columns_of(words)
+        n = rows if self.transposed else width
         y = np.zeros((*x.shape[:-1], n), x.dtype)
-        step = max(1, BLOCK // max(1, math.prod(batch) * words * coding.per_word))
+        step = max(1, BLOCK // max(1, math.prod(batch) * width))
         for start in range(0, rows, step):
             some = slice(start, start + step)
             block = coding.dense(NUMPY, *[part[..., some, :] for part in (packed, *parts)])

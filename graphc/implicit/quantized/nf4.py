@@ -23,8 +23,9 @@ class NF4(Quantized):
         packed: Words of uint32, ``(*batch, rows, columns / 8)``: the first code in the lowest bits.
         scales: The largest magnitudes, ``(*batch, rows, columns / group_size)``, of the array's
             dtype.
-        group_size: 32, 64 or 128 neighbours along the packed axis make a block.
+        group_size: So many neighbours along the packed axis make a block.
         transposed: Whether the packed axis is the last but one.
+        padding: So many elements at the end of the last group are none of the array.
 
     Source: Dettmers, Pagnoni, Holtzman & Zettlemoyer, QLoRA, NeurIPS 2023.
 
@@ -43,6 +44,7 @@ class NF4(Quantized):
     scales: Any
     group_size: int = aux_field(default=64)
     transposed: bool = aux_field(default=False)
+    padding: int = aux_field(default=0, repr=False)
 
     @classmethod
     def coding_of(cls, group_size: int = 64, **options: Any) -> Coding:

@@ -24,8 +24,9 @@ class OneBit(Quantized):
         packed: Words of uint32, ``(*batch, rows, columns / 32)``: the first sign in the lowest bit,
             1 for a positive number.
         scales: The magnitudes, ``(*batch, rows, columns / group_size)``, of the array's dtype.
-        group_size: 32, 64 or 128 neighbours along the packed axis share a magnitude.
+        group_size: So many neighbours along the packed axis share a magnitude.
         transposed: Whether the packed axis is the last but one.
+        padding: So many elements at the end of the last group are none of the array.
 
     Example:
         >>> import numpy as np
@@ -40,6 +41,7 @@ class OneBit(Quantized):
     scales: Any
     group_size: int = aux_field(default=64)
     transposed: bool = aux_field(default=False)
+    padding: int = aux_field(default=0, repr=False)
 
     @classmethod
     def coding_of(cls, group_size: int = 64, **options: Any) -> Coding:
@@ -55,4 +57,5 @@ class OneBit(Quantized):
             bits=1,
             group_size=self.group_size,
             transposed=self.transposed,
+            padding=self.padding,
         )

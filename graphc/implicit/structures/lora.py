@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -61,17 +61,29 @@ class LoRA(Factored):
     b: Any
     scale: Any = None
 
+    frozen_fields: ClassVar[tuple[str, ...] | None] = ("base", "scale")
+
     @classmethod
-    def of(cls, base: Any, rank: int, *, alpha: float | None = None, seed: Any = 0) -> Self:
+    def of(
+        cls,
+        base: Any,
+        rank: int,
+        *,
+        alpha: float | None = None,
+        rank_stabilized: bool = False,
+        seed: Any = 0,
+    ) -> Self:
         """The base with an update that is zero before it learns.
 
         ``a`` is drawn from the normal distribution with variance 1 / m, so that ``x @ a`` is as
-        large as x; ``b`` is zero; the scale is ``alpha / rank``.
+        large as x; ``b`` is zero; the scale is ``alpha / rank``. With ``rank_stabilized`` (rsLoRA)
+        it is ``alpha / sqrt(rank)``, with which updates of high rank learn as fast as others.
 
         Args:
             base: ``(*batch, m, n)``, floating: an array of any library, or implicit.
             rank: The rank of the update, at least 1.
-            alpha: Its strength, by default the rank, so that the scale is 1.
+            alpha: Its strength, by default what makes the scale 1.
+            rank_stabilized: Whether the scale falls by the root of the rank.
             seed: What ``numpy.random.default_rng`` takes: an integer, or a generator.
 
         Raises:
@@ -82,7 +94,8 @@ class LoRA(Factored):
             >>> LoRA.of(np.ones((4, 3), "float32"), 2, alpha=4).scale
             array(2., dtype=float32)
 
-        Source: Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, ICLR 2022.
+        Source: Hu et al., LoRA: Low-Rank Adaptation of Large Language Models, ICLR 2022;
+            Kalajdzievski, A Rank Stabilization Scaling Factor for Fine-Tuning with LoRA, 2023.
         """
         shape, dtype = lengths_of(base), dtype_of(base)
         if len(shape) < 2 or None in shape or not is_inexact(str(dtype)):
@@ -96,7 +109,8 @@ class LoRA(Factored):
         *batch, m, n = lengths
         draws = np.random.default_rng(seed).standard_normal((*batch, m, rank))
         a = (draws / math.sqrt(max(m, 1))).astype(dtype)
-        scale = np.full(batch, (rank if alpha is None else alpha) / rank, dtype)
+        divisor = math.sqrt(rank) if rank_stabilized else rank
+        scale = np.full(batch, (divisor if alpha is None else alpha) / divisor, dtype)
         fields = [a, np.zeros((*batch, rank, n), dtype), scale]
         return cls(base, *[_like(base, x) for x in fields])
 
@@ -167,6 +181,21 @@ class LoRA(Factored):
     def merged(self) -> Any:
         """The base with the update added, as a whole array; no policy forbids it."""
         return whole(self)
+
+    def unmerged(self, w: Any) -> LoRA:
+        """The same update of another base, such that the two together are ``w``.
+
+        Args:
+            w: ``(*batch, m, n)``, an array such as ``merged`` gives.
+
+        Example:
+            >>> import numpy as np
+            >>> lora = LoRA(np.eye(2), np.ones((2, 1)), np.ones((1, 2)))
+            >>> lora.unmerged(lora.merged()).base.tolist()
+            [[1.0, 0.0], [0.0, 1.0]]
+        """
+        xp = numpy_like(self, w)
+        return self.with_scale(xp.subtract(w, xp.matmul(*self.factors(xp))), self.scale)
 
     @property
     def more(self) -> Any:

@@ -75,7 +75,7 @@ class Ragged:
         return found
 
     def cut(self, lengths: Sequence[int] = ()) -> Any:
-        """Return the array in its own lengths, once these are known.
+        """Return the array in its own lengths, once these are known; NumPy's where it was cut.
 
         Args:
             lengths: Those of the call, which formulas are of.
@@ -91,9 +91,8 @@ class Ragged:
             return self.buffer
         if isinstance(self.buffer, jax.core.Tracer):
             return lax.slice(self.buffer, [0] * self.ndim, known)
-        # In NumPy, and by device_put, as JAX would compile a slice or a copy for each length.
-        part = np.asarray(self.buffer)[tuple([slice(n) for n in known])]
-        return jax.device_put(part, self.buffer.sharding if self.buffer.committed else None)
+        # JAX would compile a slice for each length.
+        return np.asarray(self.buffer)[tuple([slice(n) for n in known])]
 
     def filled(self, fill: Any, axes: Sequence[int] | None = None) -> Any:
         """The buffer with its unused elements along these axes, or all, being a number."""
@@ -103,6 +102,25 @@ class Ragged:
             return self.buffer
         other = lax.full(self.buffer.shape, fill, self.dtype)
         return lax.select(self.inside(axes), self.buffer, other)
+
+
+def in_own_lengths(results: Sequence[Any], lengths: Sequence[int] = ()) -> list[Any]:
+    """The results of a program, those in buffers cut: by NumPy, and put on the device together.
+
+    Args:
+        results: Arrays, and arrays in buffers.
+        lengths: Those of the call, which formulas are of.
+    """
+    found = [y.cut(lengths) if isinstance(y, Ragged) else y for y in results]
+    places = [i for i, y in enumerate(found) if isinstance(y, np.ndarray)]
+    if places:
+        buffers = [results[i].buffer for i in places]
+        targets = [x.sharding for x in buffers] if buffers[0].committed else None
+        # A call of device_put costs more than what it does for an array.
+        parts = jax.device_put([found[i] for i in places], targets)
+        for i, part in zip(places, parts, strict=True):
+            found[i] = part
+    return found
 
 
 def within(shape: Sequence[int], axis: int, count: Any) -> Any:

@@ -26,7 +26,7 @@ from graphc.ir import TensorType
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
-from graphc.link.jax.bounded import Guard, Ragged
+from graphc.link.jax.bounded import Guard, Ragged, in_own_lengths
 from graphc.link.jax.call_key import KnownArguments, settings
 from graphc.link.jax.counts import Count, length_formula
 from graphc.link.jax.executables import Executables, in_64_bits, on_device
@@ -225,7 +225,7 @@ class Bucketed:
         for check in checks:
             if not isinstance(check, Guard):
                 check.verify()
-        results = [y.cut(lengths) if isinstance(y, Ragged) else y for y in results]
+        results = in_own_lengths(results, lengths)
         return results[0] if self._spec.single else results
 
     def _bounds(self, axes: Sequence[Axis], lengths: Sequence[int]) -> dict[int, int]:

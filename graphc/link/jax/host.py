@@ -69,9 +69,11 @@ def _numbers(words: Any, shape: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, An
 
 
 def _sent(x: Any) -> Any:
-    """Convert a traced array to words."""
+    """Convert a traced array, or a constant of NumPy's, to words."""
     if not _is_wide(np.dtype(x.dtype)):
         return x
+    if isinstance(x, np.ndarray):
+        return _words(x)  # which JAX would narrow
     if x.dtype == np.complex128:
         parts = jnp.stack([lax.real(x), lax.imag(x)], -1)
         return lax.reshape(lax.bitcast_convert_type(parts, np.uint32), (*x.shape, 4))

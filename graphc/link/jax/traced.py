@@ -12,7 +12,7 @@ from jax import lax
 from graphc.implicit.policy import dense, materializing, policy_of, strictest
 from graphc.link.backend import Executable
 from graphc.link.call_spec import CallSpec
-from graphc.link.jax.bounded import Guard, LengthCheck, Ragged, checked, guarded
+from graphc.link.jax.bounded import Guard, LengthCheck, Ragged, checked, guarded, in_own_lengths
 from graphc.link.jax.counts import given_lengths, plain
 from graphc.link.jax.mesh import Layout, over
 from graphc.link.program import Program
@@ -95,7 +95,7 @@ class TracedProgram:
             results, pending = execute(*arguments)
             for check in pending:
                 check.verify()
-            results = [y.cut() if isinstance(y, Ragged) else y for y in results]
+            results = in_own_lengths(results)
             return results[0] if self.single else results
 
         return call

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import mlx.core as mx
 import numpy as np
@@ -123,6 +123,26 @@ LIMIT = 4096
 of operations in a row overflow the stack."""
 
 
+class Constants(Protocol):
+    """The arrays that stand for constants while MLX traces."""
+
+    def get(self, key: Any) -> Any:
+        """The array by the constant's key; None where none does."""
+
+
+class AnyLengths(Protocol):
+    """What stands for lengths that may be others when a program is run."""
+
+    def reshaped(self, x: Any, shape: Sequence[int]) -> Any:
+        """The elements in another shape."""
+
+    def repeated(self, x: Any, shape: Sequence[int]) -> Any:
+        """The array repeated to a shape."""
+
+    def are_in(self, shape: Sequence[int]) -> bool:
+        """Whether a shape has one of them, or what follows from one."""
+
+
 @dataclass
 class Trace:
     """The program that MLX is tracing.
@@ -133,11 +153,15 @@ class Trace:
             compile another one.
         left: How many operations it may still have.
         fuses: Whether MLX makes kernels of several operations.
+        is_users: Whether the user's code has MLX trace it, and may batch and save it.
+        lengths: Where it is saved for any lengths, what stands for them.
     """
 
-    constants: Mapping[Any, Any]
+    constants: Constants
     left: int = LIMIT
     fuses: bool = True
+    is_users: bool = False
+    lengths: AnyLengths | None = None
 
     def spend(self, operations: int) -> None:
         """Raise where the program would grow too long."""
@@ -171,7 +195,7 @@ def tracing(trace: Trace | None) -> Iterator[None]:
 def contiguous(x: Any) -> Any:
     """The array with its elements in a row: a copy where they are not."""
     trace = _current.trace
-    if trace is None or trace.fuses or not x.ndim:
+    if trace is None or not x.ndim or (trace.fuses and not trace.is_users):
         return mx.contiguous(x)
     # MLX cannot save a program that has the operation itself.
     return mx.concatenate([x, x[:0]])
@@ -180,7 +204,48 @@ def contiguous(x: Any) -> Any:
 def end_of_kernel(x: Any) -> Any:
     """The array; MLX fuses what it is made of with nothing that follows."""
     trace = _current.trace
-    return mx.contiguous(x) if trace is None or trace.fuses else x
+    return contiguous(x) if trace is None or trace.fuses else x
+
+
+def is_traced(arrays: Iterable[Any]) -> bool:
+    """Whether MLX traces any of these, to compile, differentiate, batch or save a function."""
+    try:
+        mx.async_eval([x for x in arrays if isinstance(x, mx.array)])  # type: ignore[no-untyped-call]
+    except ValueError:
+        return True
+    return False
+
+
+def _any_lengths() -> AnyLengths | None:
+    trace = _current.trace
+    return None if trace is None else trace.lengths
+
+
+def saves_any_length() -> bool:
+    """Whether MLX traces a program that is saved for any lengths."""
+    return _any_lengths() is not None
+
+
+def are_open(*lengths: int) -> bool:
+    """Whether any of these may be another when the program that MLX traces is run."""
+    found = _any_lengths()
+    return found is not None and found.are_in(lengths)
+
+
+def reshaped(x: Any, shape: Sequence[int]) -> Any:
+    """The elements in another shape."""
+    if x.shape == tuple(shape):
+        return x
+    lengths = _any_lengths()
+    return lengths.reshaped(x, shape) if lengths else mx.reshape(x, shape)
+
+
+def repeated_to(x: Any, shape: Sequence[int]) -> Any:
+    """The array repeated to a shape."""
+    if x.shape == tuple(shape):
+        return x
+    lengths = _any_lengths()
+    return lengths.repeated(x, shape) if lengths else mx.broadcast_to(x, shape)
 
 
 def own(found: Iterable[Any], arguments: Iterable[Any]) -> list[Any]:

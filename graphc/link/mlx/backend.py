@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from time import perf_counter
 from typing import Any
@@ -19,14 +20,19 @@ from graphc.link.compile_context import CompileContext
 from graphc.link.host import Host
 from graphc.link.mlx.arrays import (
     DTYPES,
+    NotTraceableError,
+    Trace,
     array,
     device_array,
     device_of,
     dtype_of,
+    end_of_kernel,
     host_array,
+    is_traced,
     name_of,
     own,
     to_numpy,
+    tracing,
     untransformed,
 )
 from graphc.link.mlx.compiler import prepare_compiler
@@ -37,7 +43,7 @@ from graphc.link.mlx.kernels import ends_kernel
 from graphc.link.mlx.pure import transformable
 from graphc.link.mlx.segments import Segments, driven_steps
 from graphc.link.mlx.tiers import TIERS, Tier, tier_of
-from graphc.link.mlx.watch import Call, Watch
+from graphc.link.mlx.watch import Watch
 from graphc.link.program import Program
 from graphc.link.transformable import Transformable
 from graphc.tensor.arrays.index import Index, IndexUpdate
@@ -78,51 +84,79 @@ def compile(
     made = program()
     tier = tier_of(options, made.graph.key, at_once=holds_sums(made.graph.nodes))
     segments = Segments(made, {**options, "compile": tier})
-    tiered = tier if isinstance(tier, Tier) else None
-    run = _running(segments, frozenset(spec.static))
-    device = options.get("device") and device_of(options)
-
-    # An operation of the user's may call the function that it is part of.
-    lock = threading.RLock()
     watch = Watch(spec, context, is_large=segments.is_large)
-
-    def execute(*arguments: Any) -> Any:
-        start = perf_counter()
-        arrays = [x if type(x) is mx.array else device_array(x) for x in arguments]
-        call = Call(watch, arguments)
-        with lock, call:
-            try:
-                # Unlike eval, async_eval also refuses what mx.grad traces.
-                mx.async_eval(arrays)  # type: ignore[no-untyped-call]
-                found = run(arrays, arguments)
-                mx.eval(found)
-            except (ValueError, OperationError) as error:
-                raise untransformed(error) from error.__cause__
-            except RuntimeError as error:
-                raise lost_process(error) from error.__cause__
-            if tiered and tiered.was_unfused:
-                tiered.after_call(perf_counter() - start)
-        call.record()
-        return found[0] if spec.single else found
-
+    run = _running(segments, watch)
+    execute = _execute(run, watch, tier if isinstance(tier, Tier) else None, single=spec.single)
+    device = options.get("device") and device_of(options)
     return _on_device(execute, device) if device else execute
 
 
-def _running(segments: Segments, known: frozenset[int]) -> Callable[..., Any]:
-    """What runs a program, given its arguments as arrays, and as they were given."""
+def _execute(
+    run: Callable[..., Any], watch: Watch, tier: Tier | None, *, single: bool
+) -> Executable:
+    """A call: what runs the program is called, and its results are evaluated."""
+    # An operation of the user's may call the function that it is part of.
+    lock = threading.RLock()
+    # A call of a small program takes 10 us: each name that is looked up in a module counts.
+    acquire, release, request, evaluate = lock.acquire, lock.release, mx.async_eval, mx.eval
+    calls = watch.calls
+
+    def execute(*arguments: Any) -> Any:
+        start = perf_counter() if tier else 0.0
+        call = None
+        acquire()
+        try:
+            # Unlike eval, async_eval also refuses what mx.grad traces.
+            request(*arguments)  # type: ignore[no-untyped-call]
+            found = run(*arguments)
+            evaluate(found)
+            if tier and tier.was_unfused:
+                tier.after_call(perf_counter() - start)
+        except (ValueError, OperationError) as error:
+            raise untransformed(error) from error.__cause__
+        except RuntimeError as error:
+            raise lost_process(error) from error.__cause__
+        finally:
+            if calls:
+                call = watch.close()
+            release()
+        if call is not None:
+            call.record()
+        return found[0] if single else found
+
+    return execute
+
+
+def _running(segments: Segments, watch: Watch) -> Callable[..., Any]:
+    """What runs a program, given its arguments."""
+    known = frozenset(watch.static)
     direct = None if known else segments.direct
     if direct is None:
 
-        def run(arrays: Sequence[Any], arguments: Sequence[Any]) -> Any:
+        def run(*arguments: Any) -> Any:
+            watch.open(arguments)
             pairs = enumerate(arguments)
             values = [to_numpy(x) if i in known else device_array(x) for i, x in pairs]
             return own(segments.run(*values), arguments)
 
         return run
     if holds_sums(segments.program.graph.nodes):
-        return lambda arrays, arguments: direct(*arrays)  # it agrees with other processes
-    constants = direct.constants
-    return lambda arrays, arguments: direct.run(*arrays, *constants)
+
+        def agreed(*arguments: Any) -> Any:
+            watch.open(arguments)
+            return direct(*map(device_array, arguments))  # it agrees with other processes
+
+        return agreed
+    direct.watch = watch
+    constants, kind = direct.constants, mx.array
+
+    def run_directly(*arrays: Any) -> Any:
+        for x in arrays:
+            if type(x) is not kind:
+                return direct.run(*map(device_array, arrays), *constants)
+        return direct.run(*arrays, *constants)
+
+    return run_directly
 
 
 def _on_device(execute: Executable, device: Any) -> Executable:
@@ -180,7 +214,7 @@ class MLXBackend(Backend):
         deciding = frozenset(needed(node))
         taken = _as_it_is if isinstance(node.op, CHECKED) else device_array
         if ends_kernel(node):
-            return lambda *values: mx.contiguous(compute(*map(device_array, values)))
+            return lambda *values: end_of_kernel(compute(*map(device_array, values)))
         if not deciding:
             return lambda *values: compute(*map(taken, values))
 
@@ -235,14 +269,21 @@ class MLXBackend(Backend):
         execute: Executable,
     ) -> Executable:
         """The program's segments, of which nothing is evaluated."""
-        # What a caller traces is fused where the caller has it fused, or when it is evaluated.
+        # What is not traced is evaluated by the caller, fused where the caller has it fused.
         fused = options.get("compile", True) is not False
         segments = Segments(program(), {**options, "compile": fused})
         known = frozenset(spec.static)
 
         def run(*arguments: Any) -> Sequence[Any]:
             pairs = enumerate(arguments)
-            return segments.run(*[to_numpy(x) if i in known else device_array(x) for i, x in pairs])
+            given = [to_numpy(x) if i in known else device_array(x) for i, x in pairs]
+            if is_traced(given):
+                with suppress(NotTraceableError), tracing(Trace({}, is_users=True)):
+                    return [device_array(y) for y in segments.program.trace(*given)]
+            try:
+                return segments.run(*given)
+            except (ValueError, OperationError) as error:
+                raise untransformed(error) from error.__cause__
 
         device = options.get("device") and device_of(options)
         return _on_device(run, device) if device else run
@@ -288,7 +329,7 @@ backend = MLXBackend(
         "fallback": ("numpy",),
         "float64": ("downcast",),
     },
-    gains=frozenset({"linear_recurrence", "work_before_loop"}),
+    gains=frozenset({"coupled_recurrence", "linear_recurrence", "work_before_loop"}),
     gaps=GAPS,
 )
 

@@ -24,12 +24,13 @@ from graphc.link.mlx.distributed import agree, noting
 from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.replay import Replayed
 from graphc.link.mlx.tiers import Tier
-from graphc.link.mlx.watch import watching
+from graphc.link.mlx.watch import Watch, watching
 from graphc.link.program import Program, Step
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
 from graphc.loop.subgraph import Subgraph
 from graphc.random.threefry import Threefry
+from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import Recurrence
 from graphc.tensor.core.elementwise import Elementwise
 
@@ -43,7 +44,7 @@ that MLX takes where it has the kernels already."""
 LARGE = 512
 """A loop of more operations than that, all its steps together, is not."""
 
-APART = (Switch, FlexOp, Subgraph)
+APART = (CoupledRecurrence, Switch, FlexOp, Subgraph)
 """Operations that are always run between segments: values decide what they do, or the user set them
 apart."""
 
@@ -79,7 +80,10 @@ class CompiledFunction:
         shapes: Those of the arrays that it was traced for.
         run: Takes arrays and constants: fused by ``mx.compile``, or an operation at a time.
         exchanges: For shapes for which it has sums over processes, what these are of.
+        watch: Of the executable that it is all of, which opens a call only when MLX compiles.
     """
+
+    watch: Watch | None = None
 
     def __init__(
         self,
@@ -121,11 +125,12 @@ class CompiledFunction:
     def _results(self, arrays: Sequence[Any], trace: Trace | None) -> list[Any]:
         # Without a trace, it is called for known shapes too.
         shapes = tuple([x.shape for x in arrays])
-        watch = watching()
-        if watch is not None and shapes not in self.shapes:
-            watch.compiles()
+        given = arrays[: len(arrays) - len(self.keys)]
+        if shapes not in self.shapes:
+            call = watching() if self.watch is None else self.watch.open(given)
+            if call is not None:
+                call.compiles()
         with tracing(trace), noting() as exchanges:
-            given = arrays[: len(arrays) - len(self.keys)]
             found = [device_array(y) for y in self.function(*given)]
         if exchanges:
             self.exchanges[shapes] = "; ".join(exchanges)
@@ -174,13 +179,13 @@ class Segment:
         known = [values[i] for i in self.known]
         key = tuple([key_of(x) for x in known])
         # Taken out and put at the end: another thread may do the same.
-        function = self.functions.pop(key, None) or self._made(known)
+        function = self.functions.pop(key, None) or self.made(known)
         bounded(self.functions, key, function)
         arrays = [device_array(values[i]) for i in self.arrays]
         for i, y in zip(self.results, function(*arrays), strict=True):
             values[i] = y
 
-    def _made(self, known: Sequence[Any]) -> CompiledFunction:
+    def made(self, known: Sequence[Any]) -> CompiledFunction:
         constants = {key_of(x): x for x in known}
         constants |= constants_of([step.node for step in self.steps])
         fixed = [*zip(self.known, known, strict=True), *self.program.constants]

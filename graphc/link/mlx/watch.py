@@ -37,6 +37,9 @@ class Watch:
         spec: How it is called.
         context: Where compilations are recorded.
         is_large: Whether compiling it may take seconds, which are then told.
+
+    Attributes:
+        calls: Those that are open, each within the one before it.
     """
 
     def __init__(self, spec: CallSpec, context: CompileContext, *, is_large: bool) -> None:
@@ -44,10 +47,25 @@ class Watch:
         self.is_large = is_large
         self.context = context
         self.is_new = True
+        self.calls: list[Call] = []
+
+    def open(self, arguments: Sequence[Any]) -> Call:
+        """A call of this executable, in this thread until it is closed."""
+        call = Call(self, arguments)
+        self.calls.append(call)
+        if self.is_new:
+            call.compiles()
+        return call
+
+    def close(self) -> Call:
+        """The last call that was opened, which is over."""
+        call = self.calls.pop()
+        call.close()
+        return call
 
 
 class Call:
-    """Entered, a call; within it there may be others, of the same executable too.
+    """A call; within it there may be others, of the same executable too.
 
     A call is recorded once, however many functions MLX compiles in it; the first call always is.
     """
@@ -59,14 +77,11 @@ class Call:
         self.arguments = arguments
         self.since: float | None = None
         self.stage: stage | None = None
-
-    def __enter__(self) -> None:
         self.outer = _current.call
         _current.call = self
-        if self.watch.is_new:
-            self.compiles()
 
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """It is over."""
         _current.call = self.outer
         if self.stage is not None:
             self.stage.__exit__()

@@ -91,6 +91,7 @@ backend = NumPyBackend(
     kinds=(np.ndarray,),
     eager=True,
     describe=lambda options: f"NumPy {np.__version__}, on the host",
+    gains=frozenset({"coupled_recurrence"}),
 )
 
 

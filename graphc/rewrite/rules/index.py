@@ -580,23 +580,26 @@ def before_mask(y: Node) -> tuple[Node, Node] | None:
     """A mask, and the array of which it takes y: a function of masked elements is y, too."""
     known: dict[Node, Node] = {}
     masks: set[Node] = set()
+    begun: set[Node] = set()
     stack = [y]
     while stack:
         x = stack[-1]
+        begun.add(x)
         mask = mask_of(x) if isinstance(x.op, Index) else None
-        waiting = [
-            a for a in x.inputs if a not in known and getattr(a.type, "ndim", -1) == y.type.ndim
-        ]
         if mask is not None:
             masks.add(mask)
             known[x] = x.inputs[0]
-        elif not isinstance(x.op, Elementwise | Cast | Where) or len(known) > MOST_FUNCTIONS:
+            stack.pop()
+            continue
+        if not isinstance(x.op, Elementwise | Cast | Where) or len(begun) > MOST_FUNCTIONS:
             return None
-        elif waiting:
+        waiting = [
+            a for a in x.inputs if a not in known and getattr(a.type, "ndim", -1) == y.type.ndim
+        ]
+        if waiting:
             stack += waiting
             continue
-        else:
-            known[x] = x.with_inputs([known.get(a, a) for a in x.inputs])
+        known[x] = x.with_inputs([known.get(a, a) for a in x.inputs])
         stack.pop()
     return (masks.pop(), known[y]) if len(masks) == 1 else None
 

@@ -9,7 +9,7 @@ from graphc.loop.loop import Loop
 from graphc.loop.trace import is_reversed, last_row
 from graphc.rewrite.loops.dependence import Results, result_of
 from graphc.rewrite.loops.hoist import early_rows, hoisted, hoisted_if_little
-from graphc.rewrite.loops.recurrences import known_carries, linear_carries
+from graphc.rewrite.loops.recurrences import coupled_carries, known_carries, linear_carries
 from graphc.rewrite.loops.sink import sums_after, work_after
 from graphc.rewrite.loops.unroll import results_of_no_step, results_of_one_step
 from graphc.rewrite.rule import rewrite, scalar_value
@@ -103,6 +103,15 @@ def linear_recurrence(node: Node, op: Pick) -> Node | None:
     NaN value stays so in steps that choose something else.
     """
     return result_of(node, linear_carries)
+
+
+@rewrite("specialize", Pick, beside=[Loop], optional=True)
+def coupled_recurrence(node: Node, op: Pick) -> Node | None:
+    """Scalars such as AR(2)'s, each a sum of products with those before, are one operation.
+
+    So are up to four of them. That pays where a step of a loop is a call from Python.
+    """
+    return result_of(node, coupled_carries)
 
 
 @rewrite("canonicalize", Index, beside=[Pick, Index])

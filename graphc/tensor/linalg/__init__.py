@@ -1,6 +1,8 @@
 """Linear algebra, as in ``numpy.linalg`` and ``scipy.linalg``."""
 
-from graphc.lazy import listing
+from typing import TYPE_CHECKING
+
+from graphc import lazy
 from graphc.tensor.arrays.diagonal import diagonal, trace
 from graphc.tensor.linalg.banded import solve_banded, solveh_banded
 from graphc.tensor.linalg.cholesky import cho_factor, cholesky
@@ -52,20 +54,24 @@ from graphc.tensor.linalg.triangular import solve_triangular
 from graphc.tensor.linalg.tridiagonal import tridiagonal_lu_factor, tridiagonal_lu_solve
 
 __all__ = [
-    "DotGeneral", "batched_dot", "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant",
-    "companion", "cond", "cross", "det", "dft", "diagonal", "dot", "eig", "eigh", "eigvals",
-    "eigvalsh", "expm", "fiedler", "hadamard", "hankel", "hilbert", "inner", "inv", "kron",
-    "leslie", "logdet", "lstsq", "lu", "lu_factor", "lu_solve", "matmul", "matrix_dot",
-    "matrix_inverse", "matrix_norm", "matrix_power", "matrix_rank", "matvec", "multi_dot", "norm",
-    "ordqz", "outer", "pascal", "pinv", "pivot_to_permutation", "polar", "qr", "qz", "schur",
-    "slogdet", "solve", "solve_banded", "solve_continuous_lyapunov", "solve_discrete_are",
-    "solve_discrete_lyapunov", "solve_sylvester", "solve_triangular", "solveh_banded", "sqrtm",
-    "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "toeplitz", "trace",
-    "tridiagonal_lu_factor", "tridiagonal_lu_solve", "vander", "vdot", "vecdot", "vecmat",
-    "vector_norm",
+    "DotGeneral", "SparseCholesky", "batched_dot", "block_diag", "cho_factor", "cho_solve",
+    "cholesky", "circulant", "companion", "cond", "cross", "det", "dft", "diagonal", "dot", "eig",
+    "eigh", "eigvals", "eigvalsh", "expm", "fiedler", "hadamard", "hankel", "hilbert", "inner",
+    "inv", "kron", "leslie", "logdet", "lstsq", "lu", "lu_factor", "lu_solve", "matmul",
+    "matrix_dot", "matrix_inverse", "matrix_norm", "matrix_power", "matrix_rank", "matvec",
+    "multi_dot", "norm", "ordqz", "outer", "pascal", "pinv", "pivot_to_permutation", "polar", "qr",
+    "qz", "schur", "slogdet", "solve", "solve_banded", "solve_continuous_lyapunov",
+    "solve_discrete_are", "solve_discrete_lyapunov", "solve_sylvester", "solve_triangular",
+    "solveh_banded", "sparse_cholesky", "sqrtm", "svd", "svdvals", "tensordot", "tensorinv",
+    "tensorsolve", "toeplitz", "trace", "tridiagonal_lu_factor", "tridiagonal_lu_solve", "vander",
+    "vdot", "vecdot", "vecmat", "vector_norm",
 ]  # fmt: skip
 
 
 matrix_inverse = inv
 
-__dir__ = listing(globals())  # without the files of the folder
+if TYPE_CHECKING:
+    from graphc.implicit.sparse_cholesky import SparseCholesky, sparse_cholesky
+else:
+    # Provided by a higher layer: it takes implicit arrays.
+    __getattr__, __dir__ = lazy.attributes(globals())

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
+from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import Recurrence
 from tests.contract.case import EMPTY, EVERY, FLOATING, NONE, REAL, Case, X
 
@@ -20,6 +21,17 @@ def _recurrence(a: Any, b: Any) -> Any:
 
 def _backwards(a: Any, b: Any) -> Any:
     return _recurrence(a[:, ::-1], b[:, ::-1])[:, ::-1]
+
+
+def _coupled(a: Any, b: Any) -> Any:
+    y = np.array(b)
+    for i in range(1, y.shape[-1]):
+        y[..., i] += np.einsum("pq...,q...->p...", a[..., i], y[..., i - 1])
+    return y
+
+
+def _backwards_coupled(a: Any, b: Any) -> Any:
+    return _coupled(a[..., ::-1], b[..., ::-1])[..., ::-1]
 
 
 INEXACT = (*FLOATING, "complex64", "complex128")
@@ -68,6 +80,15 @@ FAMILIES: dict[str, dict[str, Case]] = {
         ),
         "recurrence backwards": Case(
             lambda a, b: gt.Tensor.make(Recurrence(1, True), a, b), (X, X), INEXACT, _backwards
+        ),
+        # By a quarter, so that states do not grow by themselves.
+        "coupled recurrence": Case(
+            lambda a, b: gt.Tensor.make(CoupledRecurrence(), a / 4, b), ((2, 2, 40), (2, 40)),
+            INEXACT, lambda a, b: _coupled(a / 4, b),
+        ),
+        "coupled recurrence backwards": Case(
+            lambda a, b: gt.Tensor.make(CoupledRecurrence(True), a / 4, b),
+            ((3, 3, 2, 5), (3, 2, 5)), INEXACT, lambda a, b: _backwards_coupled(a / 4, b),
         ),
     },
 }  # fmt: skip

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import mlx.core as mx
 import numpy as np
 import pytest
 
 import graphc
 import graphc.tensor as gt
 from graphc.link.mlx.lower.arrays import cumulative
+from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import Recurrence
 from tests.contract.tolerance import assert_agree
 from tests.modes import uncompiled
@@ -89,3 +91,14 @@ def test_states_of_zero_stay_so_however_large_products_of_factors_are(reverse: b
         assert np.isfinite(by_mlx).all()
     made = graphc.function([x, h0], linear, uncompiled("MLX"))(np.array([1.0, np.inf] * 9), 0.0)
     assert np.isnan(np.asarray(made)[1:]).all()
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("shape", [(2, 0), (2, 1), (3, 50), (2, 4, 67)])
+def test_coupled_steps_joined_pairwise(shape: tuple[int, ...], reverse: bool) -> None:
+    # What GPUs run; on processors NumPy does.
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-0.5, 0.5, (shape[0], *shape)), rng.standard_normal(shape)
+    op = CoupledRecurrence(reverse)
+    found = cumulative.coupled_recurrence(op, *(mx.array(x.astype("float32")) for x in (a, b)))
+    np.testing.assert_allclose(np.array(found), op.perform(a, b), rtol=1e-4, atol=1e-5)

@@ -10,6 +10,7 @@ from graphc.ir import Graph, Node, toposort
 from graphc.loop.build import build
 from graphc.loop.loop import Loop
 from graphc.loop.step import LoopStep
+from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import CumProd, CumSum, Recurrence
 from graphc.tensor.arrays.reduce import Sum
 from graphc.tensor.linalg.dot import DotGeneral
@@ -60,6 +61,26 @@ fading = make(Recurrence(0), begun(gt.ones_like(w), whole), begun(w, ones))
 summed = over(x, [state + row], [state], [w], [state], BACK)
 grown = over(x, [state * row], [state], [w], [state])
 doubled = gt.tanh(state) * 2
+column, before_that = x[:, 0], gt.scalar()
+pair: Any = (PLAIN, rows, None, [scalar, scalar], [column])
+coupled = build(
+    *pair, LoopStep([total, before_that], [number], [total * number + before_that, total], [])
+)[0]
+squared = build(
+    *pair, LoopStep([total, before_that], [number], [total * before_that, total + number], [])
+)[0]
+each, each_one, each_none = (
+    gt.broadcast_to(y, (rows,)) for y in (column, gt.ones((rows,)), gt.zeros((rows,)))
+)
+one_first = gt.ones_like(scalar)
+step_factors = gt.stack(
+    [
+        gt.stack([begun(one_first, each), begun(one_first, each_one)]),
+        gt.stack([begun(one_first, each_one), begun(one_first, each_none)]),
+    ]
+)
+step_terms = gt.stack([begun(scalar, each_none)] * 2)
+together = make(CoupledRecurrence(), step_factors, step_terms)
 traced = over(x, [doubled + row], [doubled + row, (doubled + row) * row], [w], [state])
 back = over(x, [doubled], [doubled], [w], [state], BACK)
 stopped = build(
@@ -116,6 +137,7 @@ EXAMPLES: dict[str, list[Example]] = {
         (summed[0], make(CumSum(0, True), gt.concatenate([whole, gt.expand_dims(w, 0)]))[0]),
         (grown[0], make(CumProd(0), begun(w, whole))[-1]),
     ],
+    "coupled_recurrence": [(coupled, together[0][-1])],
     "last_row_of_loop": [
         (traced[1][-1], traced[0]),
         (traced[2][-1], traced[0] * x[-1]),
@@ -155,6 +177,7 @@ LEFT_ALONE: dict[str, list[Node]] = {
     ],
     "loop_of_known_carries": [faded[0], powers(n)[0]],
     "linear_recurrence": [over(x, [gt.tanh(state) + row], [], [w], [state])[0]],
+    "coupled_recurrence": [squared],
     "last_row_of_loop": [
         traced[1][0],
         traced[1][-2],

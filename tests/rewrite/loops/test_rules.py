@@ -178,7 +178,7 @@ CASES: dict[str, Callable[[Cell], Made]] = {
     )
 }
 
-EVERY = {"including": ["all", "linear_recurrence", "work_before_loop"]}
+EVERY = {"including": ["all", "coupled_recurrence", "linear_recurrence", "work_before_loop"]}
 
 
 def check_equal(before: Any, after: Any, values: Any) -> None:

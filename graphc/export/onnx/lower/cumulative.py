@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import graphc.tensor as gt
 from graphc.export.onnx.builder import Complex, constant, emit
 from graphc.export.onnx.lowering import by_graph, onnx
 from graphc.loop import scan
+from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import CumMax, CumMin, CumProd, CumSum, Recurrence
 
 COMBINE = {CumMax: gt.maximum, CumMin: gt.minimum, CumProd: gt.multiply}
@@ -58,8 +60,20 @@ def _first(rows: Any) -> Any:
 @by_graph
 def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
     """In a loop; half-width floats in float32."""
+    return _looped(op, a, b, op.axis, lambda factor, y: y * factor)
+
+
+@onnx.lower(CoupledRecurrence)
+@by_graph
+def coupled_recurrence(op: CoupledRecurrence, a: Any, b: Any) -> Any:
+    """The same with matrices; steps are along the last axis."""
+    return _looped(op, a, b, -1, lambda factor, y: gt.sum(factor * gt.expand_dims(y, 0), 1))
+
+
+def _looped(op: Any, a: Any, b: Any, axis: int, times: Callable[[Any, Any], Any]) -> Any:
+    """Steps along an axis, in a loop."""
     wide = "float32" if b.dtype in {"float16", "bfloat16"} else b.dtype
-    factors, terms = (gt.moveaxis(gt.cast(x, wide), op.axis, 0) for x in (a, b))
+    factors, terms = (gt.moveaxis(gt.cast(x, wide), axis, 0) for x in (a, b))
     if op.reverse:
         factors, terms = factors[::-1], terms[::-1]
     # What the first factor multiplies is 0, and may not become NaN.
@@ -67,8 +81,8 @@ def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
     begun = terms[:1]
 
     def step(factor: Any, term: Any, y: Any) -> Any:
-        return y * factor + term
+        return times(factor, y) + term
 
     rest = scan(step, [factors, terms[1:]], _first(terms))
     y = gt.concatenate([begun, rest])
-    return gt.cast(gt.moveaxis(y[::-1] if op.reverse else y, 0, op.axis), b.dtype)
+    return gt.cast(gt.moveaxis(y[::-1] if op.reverse else y, 0, axis), b.dtype)

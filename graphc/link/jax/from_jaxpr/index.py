@@ -11,8 +11,8 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.ir import Constant, is_inexact, is_integer
 from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
-from graphc.link.jax.from_jaxpr.shapes import length_of
 from graphc.tensor import Tensor
+from graphc.tensor.core.shape import length
 
 
 def _dynamic_slice(eqn: Equation, x: Tensor, *starts: Tensor) -> Tensor:
@@ -24,7 +24,7 @@ def _dynamic_slice(eqn: Equation, x: Tensor, *starts: Tensor) -> Tensor:
 
 def _part(x: Tensor, axis: int, start: Tensor, size: Any) -> Tensor:
     """Elements from a start on, which is moved to where there are so many."""
-    n = length_of(x, axis)
+    n = length(x, axis)
     if n is size or (isinstance(n, int) and n == size):
         return x
     where = (slice(None),) * axis
@@ -47,7 +47,7 @@ def _dynamic_update_slice(_: Equation, x: Tensor, update: Tensor, *starts: Tenso
         return update
     places: list[Any] = []
     for axis, start in enumerate(starts):
-        n, size = length_of(x, axis), length_of(update, axis)
+        n, size = length(x, axis), length(update, axis)
         if n is size or (isinstance(n, int) and n == size):
             places.append(slice(None))
             continue
@@ -68,7 +68,7 @@ def _open(places: Sequence[Any], x: Tensor) -> list[Any]:
     for axis, place in enumerate(places):
         if isinstance(place, slice):
             start, stop = place.start or 0, place.stop
-            place = gt.arange(start, length_of(x, axis) if stop is None else stop, dtype="int64")
+            place = gt.arange(start, length(x, axis) if stop is None else stop, dtype="int64")
         opened.append(gt.dimshuffle(place, [0 if i == axis else "x" for i in range(x.ndim)]))
     return opened
 
@@ -154,7 +154,7 @@ def _windows(
 ) -> Windows:
     """The windows of an array at starts, whose coordinates are the last axis of ``indices``."""
     kept, n = numbers.kept(x.ndim), indices.ndim - 1
-    full = [a for a in kept if _is_same(sizes[a], length_of(x, a))]
+    full = [a for a in kept if _is_same(sizes[a], length(x, a))]
     axes = tuple(a for a in range(x.ndim) if a not in full)
     shown = [a for a in axes if a in kept]
     first, inside = _starts(x, indices, numbers, sizes, clips)
@@ -186,12 +186,12 @@ def _starts(
     inside: Tensor | None = None
     for i, axis in enumerate(numbers.starts):
         start = gt.cast(indices[..., i], "int64")
-        last = length_of(x, axis) - sizes[axis]
+        last = length(x, axis) - sizes[axis]
         first[axis] = gt.clip(start, 0, last)
         is_inside = gt.eq(start, first[axis])
         inside = is_inside if inside is None else inside & is_inside
     for axis, of_starts in zip(*numbers.batches, strict=True):
-        counted = gt.arange(length_of(x, axis), dtype="int64")
+        counted = gt.arange(length(x, axis), dtype="int64")
         first[axis] = gt.dimshuffle(counted, [0 if i == of_starts else "x" for i in range(n)])
     return first, None if clips else inside
 
@@ -225,7 +225,7 @@ def _gather(eqn: Equation, x: Tensor, indices: Tensor) -> Tensor:
 def _beginnings(x: Tensor, sizes: Sequence[Any]) -> Tensor:
     """Each axis up to a size."""
     cuts = [
-        slice(None) if _is_same(size, length_of(x, axis)) else slice(0, size)
+        slice(None) if _is_same(size, length(x, axis)) else slice(0, size)
         for axis, size in enumerate(sizes)
     ]
     return x[tuple(cuts)]
@@ -284,11 +284,11 @@ def _written(x: Tensor, values: Tensor, found: Windows, write: Any) -> Tensor:
 
 def _dropping(moved: Tensor, values: Tensor, found: Windows, write: Any) -> Tensor:
     """Write windows that are inside; the others go to a row that is cut off."""
-    n = length_of(moved, 0)
+    n = length(moved, 0)
     inside = found.mask(found.places[0].ndim)
     assert inside is not None
     places = (gt.where(inside, found.places[0], n), *found.places[1:])
-    row = gt.zeros((1, *[length_of(moved, i) for i in range(1, moved.ndim)]), moved.dtype)
+    row = gt.zeros((1, *[length(moved, i) for i in range(1, moved.ndim)]), moved.dtype)
     changed: Tensor = write(gt.concatenate([moved, row])[places], values)
     return changed[:n]
 

@@ -8,10 +8,10 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
-from graphc.link.jax.from_jaxpr.reduce import MOST, patches
-from graphc.link.jax.from_jaxpr.shapes import dilated, fitted, length_of
 from graphc.tensor import Tensor
+from graphc.tensor.core.shape import length
 from graphc.tensor.linalg import DotGeneral
+from graphc.tensor.signal.patches import MOST, dilated, fitted, patches
 
 
 def _dot_general(eqn: Equation, a: Tensor, b: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def _convolution(eqn: Equation, x: Tensor, kernel: Tensor) -> Tensor:
     for axis, padding in enumerate(eqn["padding"]):
         low, high = map(eqn.lengths, padding)
         x = fitted(x, axis, (low, high), zero)
-    sizes = [length_of(kernel, i) for i in range(len(space))]
+    sizes = [length(kernel, i) for i in range(len(space))]
     if not all(isinstance(n, int) for n in sizes) or math.prod(sizes) > MOST:
         raise Refusal
     windows = patches(x, sizes, eqn["window_strides"], eqn["rhs_dilation"])
@@ -58,10 +58,10 @@ def _grouped(windows: Tensor, kernel: Tensor, n: int, groups: int) -> Tensor:
     Returns:
         Places, batch, output features.
     """
-    inner, outer = length_of(kernel, n), length_of(kernel, n + 1)
-    size = math.prod(length_of(kernel, i) for i in range(n))
+    inner, outer = length(kernel, n), length(kernel, n + 1)
+    size = math.prod(length(kernel, i) for i in range(n))
     flat = gt.reshape(kernel, (size, inner, groups, outer // groups))
-    places = [length_of(windows, i) for i in range(1, n + 2)]
+    places = [length(windows, i) for i in range(1, n + 2)]
     split = gt.reshape(windows, (size, *places, groups, inner))
     axes = "abcde"[: n + 1]
     found = gt.einsum(f"z{axes}gi,zigo->{axes}go", split, flat)

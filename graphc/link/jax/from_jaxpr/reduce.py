@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.ir import is_complex, is_inexact
 from graphc.link.jax.from_jaxpr.equation import Converter, Equation, Refusal
-from graphc.link.jax.from_jaxpr.shapes import dilated, fitted, length_of
 from graphc.tensor import Tensor
+from graphc.tensor.signal.patches import MOST, dilated, fitted, patches
 
 
 def _reduction(function: Callable[..., Any]) -> Converter:
@@ -94,28 +93,6 @@ def _top_k(eqn: Equation, x: Tensor) -> list[Tensor]:
     return [values, places.astype("int32")]
 
 
-def patches(
-    x: Tensor, sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> Tensor:
-    """All windows of an array, along its first axes.
-
-    Returns:
-        The windows' elements in row-major order along a new axis 0; then where a window is along
-        each axis of ``sizes``; then the axes beyond.
-    """
-    counts = []
-    for axis, (size, stride, dilation) in enumerate(zip(sizes, strides, dilations, strict=True)):
-        counts.append((length_of(x, axis) - (size - 1) * dilation - 1) // stride + 1)
-    parts = []
-    for corner in itertools.product(*map(range, sizes)):
-        cuts = []
-        for at, n, stride, dilation in zip(corner, counts, strides, dilations, strict=True):
-            begin = at * dilation
-            cuts.append(slice(begin, begin + (n - 1) * stride + 1, stride))
-        parts.append(x[tuple(cuts)])
-    return gt.stack(parts)
-
-
 def _windows(function: Callable[..., Any], neutral: Callable[[str], Any]) -> Converter:
     """A reduction of each window."""
 
@@ -135,10 +112,6 @@ def _windows(function: Callable[..., Any], neutral: Callable[[str], Any]) -> Con
         )
 
     return convert
-
-
-MOST = 1024
-"""The most elements of a window of which a graph has a part each."""
 
 
 def _total(x: Tensor, axis: int) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import graphc.tensor as gt
 from graphc.link.jax.from_jaxpr.equation import Converter, Equation
 from graphc.tensor import Tensor
+from graphc.tensor.signal.patches import dilated, fitted
 
 
 def _broadcast(eqn: Equation, x: Tensor, *_: Tensor) -> Tensor:
@@ -83,41 +84,6 @@ def _pad(eqn: Equation, x: Tensor, value: Tensor) -> Tensor:
             x = dilated(x, axis, int(interior), value)
         x = fitted(x, axis, (eqn.lengths(low), eqn.lengths(high)), value)
     return x
-
-
-def fitted(x: Tensor, axis: int, padding: tuple[Any, Any], value: Tensor) -> Tensor:
-    """Elements added before and behind those of an axis; taken away where a number is negative."""
-
-    def block(n: Any) -> list[Tensor]:
-        if isinstance(n, int) and n <= 0:
-            return []
-        shape = [n if i == axis else length_of(x, i) for i in range(x.ndim)]
-        return [gt.broadcast_to(value, tuple(shape))]
-
-    low, high = padding
-    parts = [*block(low), x, *block(high)]
-    wide = gt.concatenate(parts, axis=axis) if len(parts) > 1 else x
-    cut = [-n if isinstance(n, int) and n < 0 else 0 for n in padding]
-    if not any(cut):
-        return wide
-    kept = slice(cut[0], length_of(wide, axis) - cut[1])
-    return wide[(*[slice(None)] * axis, kept)]
-
-
-def dilated(x: Tensor, axis: int, interior: int, value: Tensor) -> Tensor:
-    """Put elements between those along an axis."""
-    n = length_of(x, axis)
-    shape = [length_of(x, i) for i in range(x.ndim)]
-    gaps = gt.broadcast_to(value, (*shape[: axis + 1], interior, *shape[axis + 1 :]))
-    together = gt.concatenate([gt.expand_dims(x, axis + 1), gaps], axis=axis + 1)
-    flat = gt.reshape(together, (*shape[:axis], n * (interior + 1), *shape[axis + 1 :]))
-    return flat[(*[slice(None)] * axis, slice(0, n * (interior + 1) - interior))]
-
-
-def length_of(x: Tensor, axis: int) -> Any:
-    """The length of an axis: an integer where it is known."""
-    known = x.type.shape[axis]
-    return x.shape[axis] if known is None else known
 
 
 def _same(_: Equation, *operands: Tensor) -> list[Tensor]:

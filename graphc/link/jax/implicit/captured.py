@@ -16,8 +16,9 @@ import jax
 
 from graphc.capture import Stripped, lift, rebuild
 from graphc.errors import ArgumentError
-from graphc.implicit.array import is_implicit
+from graphc.implicit.array import is_implicit, is_whole
 from graphc.implicit.policy import ConversionError, arguments_only
+from graphc.link.jax.implicit.modules import modules_in, with_modules
 from graphc.link.jax.implicit.trace import called
 
 
@@ -40,6 +41,8 @@ _lifted: WeakKeyDictionary[Any, LiftedFunction] = WeakKeyDictionary()
 
 def call(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Call a function; its results are nested as it returns them, and may be implicit."""
+    if modules := modules_in(function, args, kwargs):
+        return with_modules(modules, function, args, kwargs)
     names = _captured(function) if _has_implicit((args, kwargs)) else []
     if names or _lifted_of(function) is not None:
         # What handlers make of two implicit arrays is known where both are arguments.
@@ -68,7 +71,7 @@ def _called_otherwise(
 
 
 def _has_implicit(tree: Any) -> bool:
-    return any(map(is_implicit, jax.tree.leaves(tree, is_leaf=is_implicit)))
+    return any(map(is_implicit, jax.tree.leaves(tree, is_leaf=is_whole)))
 
 
 def _lifted_of(function: Callable[..., Any]) -> LiftedFunction | None:

@@ -57,7 +57,7 @@ def _run_through(function: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         if has_implicit([*args, *kwargs.values()]):
             with on_behalf(where_now()):
-                return called(function, args, kwargs)
+                return called(function, args, kwargs, is_implicit)
         return function(*args, **kwargs)
 
     return run

@@ -19,16 +19,18 @@ from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from graphc.implicit.quantized.coding import NORMAL_FLOATS, Coding
+from graphc.implicit.quantized.coding import Coding, regrouped
 from graphc.link.jax.explicit import explicit_mesh
 from graphc.link.jax.implicit import quantized_shards
+from graphc.link.jax.implicit.numpy_like import NAMESPACE
+from graphc.link.jax.implicit.quantized_codes import codes_at, values_of
 from graphc.link.jax.varying import vary, varying_axes, varying_together
 
 BLOCK = 2**18
 """The elements of a block: 1 MB of float32, half of the cache of a core and a tenth of a large
 matrix."""
 
-FEW = {("affine", 4): 4, ("affine", 8): 2}
+FEW = {("affine", 4): 4, ("affine", 8): 2, ("integer", 4): 4, ("integer", 8): 2}
 """So many rows of x, where words are of w's rows, are multiplied in registers; else one alone.
 
 Each decodes the codes again, which is slow where decoding is expensive.
@@ -47,10 +49,11 @@ def matmul(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any) -
     mesh = explicit_mesh((x, packed, *parts))
     if mesh is not None:
         return quantized_shards.sharded(matmul, coding, transposed, mesh, (x, packed, *parts))
+    coding, *parts = regrouped(NAMESPACE, coding, *parts)  # type: ignore[assignment]
     x, packed, *parts = varying_together([x, packed, *parts])  # type: ignore[assignment]
     if x.ndim > 2:
         one = partial(matmul, coding, transposed)
-        n = packed.shape[-2] if transposed else packed.shape[-1] * coding.per_word
+        n = packed.shape[-2] if transposed else coding.columns_of(packed.shape[-1])
         shape = (*x.shape[:-1], n)
         if 0 in (*shape, *packed.shape):
             return _zeros(shape, x)
@@ -70,7 +73,7 @@ def _bound(coding: Coding, transposed: bool, *arrays: Any) -> Any:
 
 @product_p.def_abstract_eval  # type: ignore[untyped-decorator]
 def _abstract(x: Any, packed: Any, *parts: Any, coding: Coding, transposed: bool) -> Any:
-    n = packed.shape[0] if transposed else packed.shape[1] * coding.per_word
+    n = packed.shape[0] if transposed else coding.columns_of(packed.shape[1])
     # All vary over the same axes of a mesh, as the result does.
     return x.update(shape=(x.shape[0], n), weak_type=False)
 
@@ -147,19 +150,19 @@ def _to_parts(coding: Coding, transposed: bool, held: Any, g: Any) -> Any:
 
     def add(total: Any, i: Any) -> Any:
         plane = lax.dynamic_index_in_dim(planes, i, 1, keepdims=False)
-        moved = along.T @ plane * _values(coding, _codes(coding, packed, i), g.dtype)
-        return total + moved.reshape(*shape, coding.words_per_group).sum(-1), None
+        moved = along.T @ plane * values_of(coding, codes_at(coding, packed, i), g.dtype)
+        return total + moved.reshape(*shape, coding.units_per_group).sum(-1), None
 
     total = _zeros(shape, g)
-    by_scales, _ = lax.scan(add, total, jnp.arange(coding.per_word))
+    by_scales, _ = lax.scan(add, total, jnp.arange(coding.per_unit))
     if not coding.has_biases:
         return (by_scales,)
     return by_scales, along.T @ _group_sums(coding, across)
 
 
 def _planes(coding: Coding, x: Any) -> Any:
-    """Columns (m, words * per_word) by their place in a word, (m, per_word, words)."""
-    shape = x.shape[0], x.shape[1] // coding.per_word, coding.per_word
+    """Columns (m, units * per_unit) by their place in a unit, (m, per_unit, units)."""
+    shape = x.shape[0], x.shape[1] // coding.per_unit, coding.per_unit
     return jnp.swapaxes(x.reshape(shape), 1, 2)
 
 
@@ -168,32 +171,11 @@ def _group_sums(coding: Coding, x: Any) -> Any:
     return x.reshape(x.shape[0], x.shape[1] // coding.group_size, coding.group_size).sum(-1)
 
 
-def _codes(coding: Coding, words: Any, place: Any) -> Any:
-    """The codes at a place in words, as signed integers, which convert faster."""
-    shift = jnp.asarray(place * coding.bits, jnp.uint32)
-    mask = jnp.uint32(2**coding.bits - 1)
-    return (jnp.right_shift(words, shift) & mask).astype(jnp.int32)
-
-
-def _values(coding: Coding, codes: Any, dtype: Any) -> Any:
-    """Decode codes; a table is read by selects, bit by bit, as XLA's gather is slower."""
-    if coding.kind == "affine":
-        return codes.astype(dtype)
-    if coding.kind == "1bit":
-        return (2 * codes - 1).astype(dtype)
-    found: list[Any] = [jnp.asarray(value, dtype) for value in NORMAL_FLOATS]
-    for bit in range(coding.bits):
-        is_set = (codes & (1 << bit)) != 0
-        pairs = zip(found[::2], found[1::2], strict=True)
-        found = [jnp.where(is_set, high, low) for low, high in pairs]
-    return found[0]
-
-
 def _forward(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any) -> Any:
     scales, *biases = parts
     rows, words = packed.shape
     if 0 in (*x.shape, rows, words):
-        n = rows if transposed else words * coding.per_word
+        n = rows if transposed else coding.columns_of(words)
         return _zeros((x.shape[0], n), x)
     y = _way(coding, transposed, x, scales)(coding, x, packed, scales)
     for bias in biases:
@@ -205,8 +187,10 @@ def _way(coding: Coding, transposed: bool, x: Any, scales: Any) -> Callable[...,
     m, rows = x.shape[0], scales.shape[0]
     if transposed:
         few = m == 1 or _is_few_by_columns(coding, x, scales)
+        few = few and coding.unit_words == 1
         return _few_by_columns if few else _blocks_of_rows
     few = m <= FEW.get((coding.kind, coding.bits), 1) and rows % TERMS == 0
+    few = few and coding.unit_words == 1
     return _few_by_rows if few else _blocks_of_columns
 
 
@@ -238,7 +222,7 @@ def _taken(x: Any, i: Any, size: int, axis: int = 0) -> Any:
 def _few_by_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     """Rows of words times elements of x, many added up in one loop."""
     m, (rows, words) = x.shape[0], packed.shape
-    groups, per_group, per_word = scales.shape[1], coding.words_per_group, coding.per_word
+    groups, per_group, per_word = scales.shape[1], coding.words_per_group, coding.per_unit
     # Sums of so many rows each are made at once, no more than fill a block.
     # Of several rows of x, XLA keeps two such blocks.
     most = BLOCK if m == 1 else BLOCK // 2
@@ -259,19 +243,22 @@ def _few_by_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
 def _sums_by_rows(coding: Coding, many: int, x: Any, packed: Any, scales: Any) -> Any:
     """The sums over TERMS rows each, (many, plane, group, row of x, word)."""
     groups = scales.shape[1]
-    places = jnp.arange(coding.per_word)[:, None, None, None]
+    places = jnp.arange(coding.per_unit)[:, None, None, None]
     packed = packed.reshape(many, TERMS, 1, groups, 1, -1)
     scales = scales.reshape(many, TERMS, 1, groups, 1, 1)
     x = x.reshape(many, TERMS, 1, 1, -1, 1)
     total: Any = 0
     for i in range(TERMS):
-        values = _values(coding, _codes(coding, packed[:, i], places), x.dtype)
+        values = values_of(coding, codes_at(coding, packed[:, i], places), x.dtype)
         total = total + x[:, i] * (values * scales[:, i])
     return total
 
 
 PRODUCTS = 128
 """So many products are added up in one loop where a row of words is read along, for one x."""
+
+CHEAP = {"affine", "integer", "ternary", "1bit"}
+"""Kinds that are decoded in an instruction or two."""
 
 GROUPS = 4
 """So many groups are for several rows of x: what is decoded stays in registers for all of them."""
@@ -287,18 +274,20 @@ def _is_few_by_columns(coding: Coding, x: Any, scales: Any) -> bool:
     In half width every sum would be rounded, not only those of whole blocks.
     """
     m, groups = int(x.shape[0]), int(scales.shape[1])
-    if coding.kind != "affine" or coding.bits not in {4, 8} or x.dtype.itemsize < 4:
+    if coding.kind not in {"affine", "integer"} or coding.bits not in {4, 8}:
         return False
-    fits = 10 * (m + GROUPS) <= groups * coding.per_word
+    if x.dtype.itemsize < 4:
+        return False
+    fits = 10 * (m + GROUPS) <= groups * coding.per_unit
     return fits and m <= MOST and groups % GROUPS == 0
 
 
 def _few_by_columns(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     """Words times elements of x, by their place in a group; then the sums over the places."""
     m, (rows, groups) = x.shape[0], scales.shape
-    per_group, per_word = coding.words_per_group, coding.per_word
+    per_group, per_word = coding.words_per_group, coding.per_unit
     # A table is sixteen instructions, and to compile takes as much longer.
-    most = PRODUCTS // 4 if coding.kind == "nf4" else PRODUCTS
+    most = PRODUCTS if coding.kind in CHEAP else PRODUCTS // 4
     many = GROUPS if m > 1 else _divisor(groups, max(1, most // per_word))
     shape = (m, groups, per_group, per_word)
     planes = jnp.transpose(x.reshape(shape), (1, 3, 0, 2))
@@ -320,8 +309,8 @@ def _few_by_columns(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
 def _group(coding: Coding, k: int, planes: Any, words: Any, scales: Any) -> Any:
     """The products of the k-th group, (row of words, row of x, word)."""
     total: Any = 0
-    for place in range(coding.per_word):
-        values = _values(coding, _codes(coding, words[:, :, k], place), planes.dtype)
+    for place in range(coding.per_unit):
+        values = values_of(coding, codes_at(coding, words[:, :, k], place), planes.dtype)
         total = total + values * planes[k, place]
     return total * scales[:, k, None, None]
 
@@ -330,24 +319,24 @@ def _group(coding: Coding, k: int, planes: Any, words: Any, scales: Any) -> Any:
 
 
 def _blocks_of_columns(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
-    """Planes of some of the words, (rows, words), one after the other."""
-    m, words = x.shape[0], packed.shape[1]
-    unit = coding.words_per_group
-    wide = min(words, max(unit, COLUMNS // unit * unit))
-    count, per_word = words // wide, coding.per_word
+    """Planes of some of the units, (rows, units), one after the other."""
+    m, units = x.shape[0], packed.shape[1] // coding.unit_words
+    unit = coding.units_per_group
+    wide = min(units, max(unit, COLUMNS // unit * unit))
+    count, per_unit = units // wide, coding.per_unit
 
     def block(_: None, i: Any) -> Any:
-        some = _taken(packed, i // per_word, wide, 1)
-        factors = _taken(scales, i // per_word, wide // unit, 1)
-        return None, _by_blocks_of_rows(coding, x, some, factors, i % per_word)
+        some = _taken(packed, i // per_unit, wide * coding.unit_words, 1)
+        factors = _taken(scales, i // per_unit, wide // unit, 1)
+        return None, _by_blocks_of_rows(coding, x, some, factors, i % per_unit)
 
-    _, y = lax.scan(block, None, jnp.arange(count * per_word))
-    y = y.reshape(count, per_word, m, wide).transpose(2, 0, 3, 1).reshape(m, -1)
+    _, y = lax.scan(block, None, jnp.arange(count * per_unit))
+    y = y.reshape(count, per_unit, m, wide).transpose(2, 0, 3, 1).reshape(m, -1)
     rest = count * wide
-    if rest == words:
+    if rest == units:
         return y
-    others = _blocks_of_columns(coding, x, packed[:, rest:], scales[:, rest // unit :])
-    return jnp.concatenate([y, others], 1)
+    more = packed[:, rest * coding.unit_words :], scales[:, rest // unit :]
+    return jnp.concatenate([y, _blocks_of_columns(coding, x, *more)], 1)
 
 
 COLUMNS = 256
@@ -356,8 +345,8 @@ COLUMNS = 256
 
 def _by_blocks_of_rows(coding: Coding, x: Any, packed: Any, scales: Any, place: Any) -> Any:
     """The product with a plane, of which no more rows than fill a block are decoded at a time."""
-    rows, words = packed.shape
-    some = max(1, BLOCK // words)
+    rows, units = packed.shape[0], packed.shape[1] // coding.unit_words
+    some = max(1, BLOCK // units)
     if rows <= some:
         return x @ _plane(coding, packed, scales, place, x.dtype)
     count, transposed = rows // some, x.T
@@ -366,7 +355,7 @@ def _by_blocks_of_rows(coding: Coding, x: Any, packed: Any, scales: Any, place: 
         plane = _plane(coding, _taken(packed, i, some), _taken(scales, i, some), place, x.dtype)
         return y + _taken(transposed, i, some).T @ plane, None
 
-    y, _ = lax.scan(add, _zeros((x.shape[0], words), x), jnp.arange(count))
+    y, _ = lax.scan(add, _zeros((x.shape[0], units), x), jnp.arange(count))
     rest = count * some
     if rest == rows:
         return y
@@ -375,9 +364,9 @@ def _by_blocks_of_rows(coding: Coding, x: Any, packed: Any, scales: Any, place: 
 
 def _blocks_of_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     """Planes of some rows, (rows, words), whose products with planes of x are added up."""
-    rows, words = packed.shape
+    rows, units = packed.shape[0], packed.shape[1] // coding.unit_words
     # XLA keeps a transposed copy beside the block.
-    some = min(rows, max(1, BLOCK // 2 // words))
+    some = min(rows, max(1, BLOCK // 2 // units))
     count, planes = rows // some, jnp.moveaxis(_planes(coding, x), 1, 0)
 
     def block(_: None, i: Any) -> Any:
@@ -400,11 +389,11 @@ def _by_planes(coding: Coding, planes: Any, packed: Any, scales: Any) -> Any:
         return y + lax.dot_general(x, plane, (((1,), (1,)), ((), ()))), None
 
     zero = _zeros((planes.shape[1], packed.shape[0]), planes)
-    return lax.scan(add, zero, (jnp.arange(coding.per_word), planes))[0]
+    return lax.scan(add, zero, (jnp.arange(coding.per_unit), planes))[0]
 
 
 def _plane(coding: Coding, packed: Any, scales: Any, place: Any, dtype: Any) -> Any:
     """The elements at one place in their words, decoded."""
-    values = _values(coding, _codes(coding, packed, place), dtype)
-    groups = values.reshape(*scales.shape, coding.words_per_group) * scales[..., None]
-    return groups.reshape(packed.shape)
+    values = values_of(coding, codes_at(coding, packed, place), dtype)
+    groups = values.reshape(*scales.shape, coding.units_per_group) * scales[..., None]
+    return groups.reshape(values.shape)

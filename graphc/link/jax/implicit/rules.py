@@ -122,9 +122,12 @@ def _slice(x: Structured, *, start_indices: Any, limit_indices: Any, strides: An
 @structural
 def _dynamic_slice(x: Structured, *starts: Any, slice_sizes: Any, **_: Any) -> Any:
     """Slice dynamically; starts are clipped to bounds, as XLA does."""
-    y: Any = x
-    places = [place(start) for start in starts]
-    for axis, (start, size) in enumerate(zip(places, _ints(slice_sizes), strict=True)):
+    places, sizes = [place(start) for start in starts], _ints(slice_sizes)
+    y = _window_at(x, places, sizes)
+    if y is not NotImplemented:
+        return y
+    y = x
+    for axis, (start, size) in enumerate(zip(places, sizes, strict=True)):
         if size == x.shape[axis]:
             continue
         if not isinstance(y, Structured):
@@ -136,6 +139,30 @@ def _dynamic_slice(x: Structured, *starts: Any, slice_sizes: Any, **_: Any) -> A
     return y
 
 
+def _window_at(x: Any, places: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """Slice each field of an array dynamically, where its structure allows that."""
+    whole = [m == n for m, n in zip(sizes, x.shape, strict=True)]
+
+    def read(x: Any) -> Any:
+        given = zip(sizes, whole, x.shape, strict=True)
+        return jax.lax.dynamic_slice(x, places, [n if flag else m for m, flag, n in given])
+
+    if whole[-2:] != [True, False]:
+        return x.window_at(whole, read)
+    turned = _window_at(_turned(x), _last_two(places), _last_two(sizes))
+    return NotImplemented if turned is NotImplemented else _turned(turned)
+
+
+def _last_two(entries: Sequence[Any]) -> list[Any]:
+    """The last two entries exchanged."""
+    return [*entries[:-2], entries[-1], entries[-2]]
+
+
+def _turned(x: Any) -> Any:
+    """The last two axes exchanged, along either of which the codes of an array may be packed."""
+    return transposed(x, tuple(_last_two(range(x.ndim))))
+
+
 def _moved(ndim: int, axis: int) -> tuple[int, ...]:
     """Move the first axis to a place."""
     return (*range(1, axis + 1), 0, *range(axis + 1, ndim))
@@ -144,6 +171,43 @@ def _moved(ndim: int, axis: int) -> tuple[int, ...]:
 def place(index: Any) -> Any:
     """Make an index whole, as the policy allows: which elements it takes must be known."""
     return dense(index, "an index", where_now())
+
+
+@register("dynamic_update_slice")
+@structural
+def _dynamic_update_slice(x: Any, update: Any, *starts: Any) -> Any:
+    places = [place(start) for start in starts]
+    whole = [m == n for m, n in zip(update.shape, x.shape, strict=True)]
+    if isinstance(x, Structured) and whole[-2:] == [True, False]:
+        y = _dynamic_update_slice(_turned(x), _turned(update), *_last_two(places))
+        return NotImplemented if y is NotImplemented else _turned(y)
+
+    def write(x: Any, update: Any) -> Any:
+        return jax.lax.dynamic_update_slice(x, update, places)
+
+    return index.updated(x, update, whole, write)
+
+
+@register("scatter")
+def _scatter(
+    x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, mode: Any, **parameters: Any
+) -> Any:
+    numbers = dimension_numbers
+    gone = {*_ints(numbers.inserted_window_dims), *_ints(numbers.operand_batching_dims)}
+    kept = [axis for axis in range(x.ndim) if axis not in gone]
+    windows = dict(zip(kept, _ints(numbers.update_window_dims), strict=True))
+    whole = [
+        axis in windows and updates.shape[windows[axis]] == n for axis, n in enumerate(x.shape)
+    ]
+    if windows.get(x.ndim - 1) != updates.ndim - 1:
+        return NotImplemented
+    settings = {name: parameters[name] for name in ("indices_are_sorted", "unique_indices")}
+    places = place(indices)
+
+    def write(x: Any, updates: Any) -> Any:
+        return jax.lax.scatter(x, places, updates, numbers, mode=mode, **settings)
+
+    return index.updated(x, updates, whole, write)
 
 
 @register("gather")

@@ -15,7 +15,7 @@ import numpy as np
 
 from graphc.capture import lift
 from graphc.errors import ArgumentError
-from graphc.implicit.array import ImplicitArray, is_implicit
+from graphc.implicit.array import ImplicitArray, is_whole
 from graphc.ir import Node
 from graphc.link.jax.implicit.avals import owned
 from graphc.link.jax.implicit.interpreter import inline, standing
@@ -58,9 +58,17 @@ def _is_array(x: Any) -> bool:
     return isinstance(x, jax.Array | np.ndarray | np.generic | ImplicitArray | Node)
 
 
-def called(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Call a function; its results are nested as it returns them, and may be implicit."""
-    leaves, tree = jax.tree.flatten((tuple(args), kwargs), is_leaf=is_implicit)
+def called(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    is_leaf: Callable[[Any], bool] = is_whole,
+) -> Any:
+    """Call a function; its results are nested as it returns them, and may be implicit.
+
+    Implicit arrays of filtered trees are containers, of the arrays that they have.
+    """
+    leaves, tree = jax.tree.flatten((tuple(args), kwargs), is_leaf=is_leaf)
     places = tuple(map(_is_array, leaves))
     operands = [owned(x) for x, is_array in zip(leaves, places, strict=True) if is_array]
     fixed = tuple(StaticLeaf(x) for x, is_array in zip(leaves, places, strict=True) if not is_array)
@@ -69,7 +77,7 @@ def called(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, 
     program, structure = trace(*given)
     results = [_array(y) for y in inline(program, operands)]
     made = jax.tree.unflatten(structure, results)
-    return jax.tree.map(_value, made, is_leaf=lambda x: isinstance(x, StaticLeaf) or is_implicit(x))
+    return jax.tree.map(_value, made, is_leaf=lambda x: isinstance(x, StaticLeaf) or is_whole(x))
 
 
 def _value(x: Any) -> Any:

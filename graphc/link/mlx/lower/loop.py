@@ -31,6 +31,7 @@ from graphc.link.mlx.arrays import (
     host_array,
     host_places,
     key_of,
+    saves_any_length,
 )
 from graphc.link.mlx.backend import backend, held_program
 from graphc.link.mlx.segments import DRIVERS, CompiledFunction, Segments, constants_of, size_of
@@ -160,6 +161,11 @@ def _elements(x: Any, n: int) -> list[Any]:
     """The first elements of a sequence: each a view, by one operation of MLX's in place of two."""
     if not n:
         return []
+    if saves_any_length():
+        return [mx.take(x, i, 0) for i in range(n)]
+    trace = current()
+    if trace is not None and trace.is_users:  # MLX cannot batch the operation below
+        return [mx.squeeze(x[i : i + 1], 0) for i in range(n)]
     shape = x.shape[1:]
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     flat = mx.reshape(contiguous(x), (-1,))
@@ -215,7 +221,7 @@ class _RowBuffer:
 
 def _stacked(rows: list[Any]) -> Any:
     """Rows below each other; only scalars need an axis of their own before they are joined."""
-    if rows[0].ndim:
+    if rows[0].ndim and not saves_any_length():
         return mx.reshape(mx.concatenate(rows), (len(rows), *rows[0].shape))
     return mx.stack(rows)
 
@@ -299,11 +305,11 @@ class Driven:
         if found is None:
             fixed = [None if isinstance(x, mx.array) else x for x in consts]
             constants = constants_of(self.op.step.nodes)
-            found = CompiledFunction(partial(self._chunk, size, fixed), constants, self.options)
+            found = CompiledFunction(partial(self.steps_of, size, fixed), constants, self.options)
             bounded(self.functions, (size, known), found)
         return found
 
-    def _chunk(self, size: int, fixed: Sequence[Any], *arrays: Any) -> Sequence[Any]:
+    def steps_of(self, size: int, fixed: Sequence[Any], *arrays: Any) -> Sequence[Any]:
         """The carries and rows; how many steps counted, and whether more would, if it can stop."""
         op, left = self.op, iter(arrays)
         init, xs = list(islice(left, op.carries)), list(islice(left, op.sequences))

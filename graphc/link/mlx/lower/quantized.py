@@ -8,7 +8,7 @@ neighbours stay neighbours, so that they are made of several numbers at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -16,8 +16,9 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from graphc.implicit.namespace import MLX
 from graphc.implicit.quantized import ExpertMatmul, QuantizedMatmul
-from graphc.implicit.quantized.coding import GROUP_SIZES, NORMAL_FLOATS, WORD, Coding
+from graphc.implicit.quantized.coding import WORD, Coding, regrouped, table_of
 from graphc.ir import Node, is_integer
 from graphc.link.mlx.backend import WIDE, backend
 from graphc.link.mlx.lower.arrays.index import settled
@@ -28,6 +29,9 @@ WIDE |= {QuantizedMatmul, ExpertMatmul}
 
 BLOCK = 2**19
 """So many elements are decoded at a time, 2 MB of float32. MLX may be some ten blocks ahead."""
+
+GROUP_SIZES = (32, 64, 128)
+"""How many neighbours may share a scale in MLX's kernels."""
 
 MOST_IN_GROUP = max(GROUP_SIZES)
 """So many columns at least are in words that were turned."""
@@ -46,17 +50,17 @@ FEW = 4
 def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> Any:
     """Multiply by MLX's kernel, or matrix by matrix in the way that is fastest."""
     coding, (rows, words) = op.coding, packed.shape[-2:]
-    n = rows if op.transposed else words * coding.per_word
+    n = rows if op.transposed else coding.columns_of(words)
     shape = (*x.shape[:-1], n)
     if 0 in (*shape, x.shape[-1]):
         return mx.zeros(shape, x.dtype)
-    coding, parts = _as_affine(coding, *parts)
+    coding, *affine = _as_affine(*regrouped(MLX, coding, *parts))
     on_cpu = mx.default_device().type == mx.cpu
     if _has_kernel(coding, x) and not (op.transposed and on_cpu):
-        return _by_kernel(coding, op.transposed, x, packed, *parts)
+        return _by_kernel(coding, op.transposed, x, packed, *affine)
     # Narrow numbers are added up in float32.
     wide = mx.float64 if x.dtype == mx.float64 else mx.float32
-    numbers = [part.astype(wide) for part in parts]
+    numbers = [part.astype(wide) for part in affine]
     way = _way(coding, op.transposed, on_cpu, x)
     arrays = [array.reshape(-1, *array.shape[-2:]) for array in (x.astype(wide), packed, *numbers)]
     found = [way(coding, *[array[i] for array in arrays]) for i in range(arrays[0].shape[0])]
@@ -85,32 +89,70 @@ def expert_matmul(op: ExpertMatmul, x: Any, packed: Any, *parts: Any) -> Any:
     if not packed.shape[0]:
         raise IndexError("an index is out of bounds for axis 0 of length 0")
     places, _ = settled(index, packed.shape[0])
-    coding, affine = _as_affine(op.plain.coding, *numbers)
+    coding, *affine = _as_affine(*regrouped(MLX, op.plain.coding, *numbers))
     if 0 in (*x.shape, *packed.shape) or not _has_kernel(coding, x):
         taken = [mx.take(part, places, 0) for part in (packed, *numbers)]
         return quantized_matmul(op.plain, x, *taken)
-    scales, biases = affine
     return mx.gather_qmm(
-        *(x, packed, scales, biases),
+        x,
+        packed,
+        **_settings(coding, affine),
         rhs_indices=places.astype(mx.uint32),
         transpose=op.transposed,
-        group_size=coding.group_size,
-        bits=coding.bits,
     )
 
 
-def _as_affine(coding: Coding, *parts: Any) -> tuple[Coding, tuple[Any, ...]]:
-    """A sign is a code of one bit, of two magnitudes and a bias of minus one."""
-    if coding.kind != "1bit":
-        return coding, parts
+def _as_affine(coding: Coding, *parts: Any) -> tuple[Any, ...]:
+    """Codes that count in steps, with the bias of each group.
+
+    A sign is a code of one bit, of two magnitudes and a bias of minus one.
+    """
+    if coding.kind not in {"1bit", "integer", "ternary"}:
+        return coding, *parts
     (scales,) = parts
-    return Coding("affine", 1, coding.group_size), (scales * 2, -scales)
+    affine = replace(coding, kind="affine")
+    if coding.kind == "1bit":
+        return affine, scales * 2, -scales
+    return affine, scales, scales * -(2 ** (coding.bits - 1))
 
 
 def _has_kernel(coding: Coding, x: Any) -> bool:
     """Whether MLX multiplies with codes of this kind and numbers of x's dtype."""
-    known = coding.bits > 1 or _has_single_bits()
-    return coding.kind == "affine" and x.dtype != mx.float64 and known
+    if x.dtype == mx.float64:
+        return False
+    if coding.kind in SCALE_CODES:
+        return _has_mode(coding.kind)
+    known = coding.group_size in GROUP_SIZES and (coding.bits > 1 or _has_single_bits())
+    return coding.kind == "affine" and known
+
+
+@cache
+def _has_mode(kind: str) -> bool:
+    """Whether this MLX has a format whose scales are codes."""
+    try:
+        x = mx.ones((1, 32))
+        mx.eval(mx.quantized_matmul(x, *mx.quantize(x, mode=kind), mode=kind))
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return True
+
+
+def _as_exponents(scales: Any) -> Any:
+    """The codes of scales that are powers of two: the exponents of float32."""
+    return mx.right_shift(scales.astype(mx.float32).view(mx.uint32), 23).astype(mx.uint8)
+
+
+def _as_narrow_floats(scales: Any) -> Any:
+    """The codes of scales that are numbers of ``float8_e4m3fn``."""
+    return mx.to_fp8(scales)
+
+
+SCALE_CODES: dict[str, Callable[[Any], Any]] = {
+    "mxfp4": _as_exponents,
+    "mxfp8": _as_exponents,
+    "nvfp4": _as_narrow_floats,
+}
+"""For each format of MLX's how scales, which are exact there, become codes."""
 
 
 @cache
@@ -125,16 +167,23 @@ def _has_single_bits() -> bool:
     return True
 
 
-def _by_kernel(
-    coding: Coding, transposed: bool, x: Any, packed: Any, scales: Any, biases: Any
-) -> Any:
-    return mx.quantized_matmul(
-        x, packed, scales, biases, transposed, group_size=coding.group_size, bits=coding.bits
-    )
+def _by_kernel(coding: Coding, transposed: bool, x: Any, packed: Any, *numbers: Any) -> Any:
+    return mx.quantized_matmul(x, packed, **_settings(coding, numbers), transpose=transposed)
+
+
+def _settings(coding: Coding, numbers: Sequence[Any]) -> dict[str, Any]:
+    """What MLX's kernels are told of codes."""
+    sizes = {"group_size": coding.group_size, "bits": coding.bits}
+    if coding.kind in SCALE_CODES:
+        return {"scales": SCALE_CODES[coding.kind](numbers[0]), "mode": coding.kind, **sizes}
+    scales, biases = numbers
+    return {"scales": scales, "biases": biases, **sizes}
 
 
 def _way(coding: Coding, transposed: bool, on_cpu: bool, x: Any) -> Callable[..., Any]:
     """The product of two matrices that is fastest for so many rows of x."""
+    if coding.unit_words > 1 or coding.group_size * coding.bits % LONG:
+        return _by_columns if transposed else _by_rows
     few = x.shape[-2] <= (FEW if coding.bits < BYTE else FEW // 2)
     if not transposed:
         return _by_rows
@@ -150,17 +199,23 @@ def _way(coding: Coding, transposed: bool, on_cpu: bool, x: Any) -> Callable[...
 def _numbers(kind: str, bits: int) -> np.ndarray[Any, Any]:
     """The numbers of the codes in each of the 256 bytes, (256, codes in a byte), of float32."""
     codes = np.arange(2**BYTE)[:, None] >> np.arange(0, BYTE, bits) & 2**bits - 1
-    numbers = np.array(NORMAL_FLOATS if kind == "nf4" else range(2**bits), "float32")
-    found: np.ndarray[Any, Any] = numbers[codes]
+    found: np.ndarray[Any, Any] = table_of(kind, bits)[codes]
     return found
 
 
 def _decoded(coding: Coding, words: Any, dtype: Any) -> Any:
     """The numbers of the codes in rows of words, (rows, groups, codes), before they are scaled."""
-    bytes_, shape = words.view(mx.uint8), (words.shape[0], -1, coding.group_size)
+    shape = (words.shape[0], -1, coding.group_size)
+    if coding.unit_words > 1:
+        return coding.values(MLX, coding.codes(MLX, words), str(dtype).split(".")[-1]).reshape(
+            shape
+        )
+    bytes_ = words.view(mx.uint8)
     numbers = _numbers(coding.kind, coding.bits)
-    if coding.bits == BYTE:
+    if coding.bits == BYTE and coding.kind == "affine":
         return bytes_.astype(dtype).reshape(shape)
+    if coding.bits == BYTE:
+        return mx.take(mx.array(numbers[:, 0]), bytes_).astype(dtype).reshape(shape)
     # Two of float32 are read at once, as one number of 64 bits.
     pairs = np.ascontiguousarray(numbers.reshape(len(numbers), -1, 2).swapaxes(0, 1)).view("int64")
     flat = bytes_.reshape(-1)
@@ -207,7 +262,7 @@ def _sum(terms: Any) -> Any:
 
 def _by_rows(coding: Coding, x: Any, packed: Any, *numbers: Any) -> Any:
     """Some rows of w at a time; one row of x is summed over, as a product of a few rows is slow."""
-    rows, n = packed.shape[0], packed.shape[1] * coding.per_word
+    rows, n = packed.shape[0], coding.columns_of(packed.shape[1])
     if x.shape[0] > 1 or len(numbers) > 1:
         blocks = _blocks(n, rows, mx.swapaxes(x, 0, 1), packed, *numbers)
         return _sum(mx.swapaxes(of, 0, 1) @ _scaled(coding, *some) for of, *some in blocks)

@@ -13,6 +13,7 @@ from graphc.ir import Node
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import Lowering, Ragged, aligned, inner, ragged, rule, within
 from graphc.link.jax.counts import Count, minus
+from graphc.tensor.arrays.coupled import CoupledRecurrence
 from graphc.tensor.arrays.cumulative import CumMax, CumMin, CumProd, CumSum, Cumulative, Recurrence
 from graphc.tensor.arrays.reduce import dtype_range
 from graphc.tensor.core.elementwise import widened
@@ -44,6 +45,20 @@ def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
     steps = tuple(lax.convert_element_type(x, wide) for x in (a, b))
     y = lax.associative_scan(joined, steps, reverse=op.reverse, axis=op.axis)[1]
     return lax.convert_element_type(y, b.dtype)
+
+
+@backend.lower(CoupledRecurrence)
+def coupled_recurrence(op: CoupledRecurrence, a: Any, b: Any) -> Any:
+    """Join steps as matrices and vectors, with the axis of steps first."""
+    wide = np.dtype(widened(b.dtype))
+
+    def joined(first: Any, then: Any) -> Any:
+        product = jnp.einsum("npq...,nqr...->npr...", then[0], first[0])
+        return product, jnp.einsum("npq...,nq...->np...", then[0], first[1]) + then[1]
+
+    steps = tuple(jnp.moveaxis(lax.convert_element_type(x, wide), -1, 0) for x in (a, b))
+    y = lax.associative_scan(joined, steps, reverse=op.reverse)[1]
+    return lax.convert_element_type(jnp.moveaxis(y, 0, -1), b.dtype)
 
 
 @rule(Cumulative)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import mlx.core as mx
-
+from graphc.link.mlx.arrays import repeated_to
 from graphc.link.mlx.backend import backend
 from graphc.tensor.arrays.broadcast import BroadcastTo
 
@@ -13,4 +12,4 @@ from graphc.tensor.arrays.broadcast import BroadcastTo
 @backend.lower(BroadcastTo)
 def broadcast_to(op: BroadcastTo, x: Any, *symbolic: Any) -> Any:
     """A view: repeated along new axes in front and the axes of static length 1."""
-    return mx.broadcast_to(x, op.target(x.shape, symbolic))
+    return repeated_to(x, op.target(x.shape, symbolic))

@@ -8,11 +8,13 @@ from itertools import pairwise
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
-from graphc.link.mlx.arrays import device_array
+from graphc.link.mlx.arrays import device_array, device_of, from_numpy, to_numpy
 from graphc.link.mlx.backend import backend
 from graphc.link.mlx.lower.arrays.reduce import in_wide_floats
 from graphc.link.mlx.segments import DRIVERS, CompiledFunction
+from graphc.tensor.arrays.coupled import CoupledRecurrence, applied, composed
 from graphc.tensor.arrays.cumulative import CumMax, CumMin, CumProd, CumSum, Cumulative, Recurrence
 from graphc.tensor.core.axes import slice_at_axis
 
@@ -118,13 +120,48 @@ def _stepping(a: Any, b: Any, axis: int, reverse: bool) -> Any:
     return mx.concatenate(found, axis)
 
 
+@backend.lower(CoupledRecurrence)
+def coupled_recurrence(op: CoupledRecurrence, a: Any, b: Any) -> Any:
+    """All steps are joined pairwise, as matrices."""
+    a, wide = in_wide_floats(a), in_wide_floats(b)
+    times = partial(applied, times=_keeping_zeros(a))
+    return recurring(a, wide, -1, op.reverse, times, composed).astype(b.dtype)
+
+
+def driven_coupled(op: CoupledRecurrence, options: Mapping[str, Any]) -> Callable[[Any, Any], Any]:
+    """Between compiled segments: by NumPy on processors, where it takes a tenth of the time.
+
+    On GPUs too, where a product of matrices overflows.
+    """
+
+    def run(a: Any, b: Any) -> Any:
+        a, b = map(device_array, (a, b))
+        if device_of(options).type != mx.cpu:
+            y = coupled_recurrence(op, a, b)
+            if not mx.issubdtype(b.dtype, mx.inexact) or mx.all(mx.isfinite(y)).item():
+                return y
+        with np.errstate(all="ignore"):
+            return from_numpy(op.perform(*map(to_numpy, (a, b))))
+
+    return run
+
+
+DRIVERS[CoupledRecurrence] = driven_coupled
+
+
 def recurring(
-    a: Any, b: Any, axis: int, reverse: bool, times: Callable[[Any, Any], Any] = mx.multiply
+    a: Any,
+    b: Any,
+    axis: int,
+    reverse: bool,
+    times: Callable[[Any, Any], Any] = mx.multiply,
+    joined: Callable[[Any, Any], Any] = mx.multiply,
 ) -> Any:
     """Every second y by a recurrence of double steps, half as long; then those between.
 
     So it takes a logarithmic number of operations and a linear amount of work. From the end, the
-    steps are counted from there, and no array is turned. ``times`` multiplies a state.
+    steps are counted from there, and no array is turned. ``times`` multiplies a state, ``joined``
+    factors.
     """
     n = b.shape[axis]
     if n < 2:
@@ -135,10 +172,10 @@ def recurring(
     firsts, seconds = (slice_at_axis(slice(i, None, 2), axis) for i in (start, 1 - start))
     a_first, b_first, a_second, b_second = a[firsts], b[firsts], a[seconds], b[seconds]
     begins, ends = (_last, _first) if reverse else (_first, _last)
-    factor = a_second * begins(a_first, half, axis)
+    factor = joined(a_second, begins(a_first, half, axis))
     term = times(a_second, begins(b_first, half, axis)) + b_second
     deeper = _keeping_zeros(a) if times is mx.multiply else times
-    y_second = recurring(factor, term, axis, reverse, deeper)
+    y_second = recurring(factor, term, axis, reverse, deeper, joined)
     before = begins(y_second, rest, axis)
     others = times(ends(a_first, rest, axis), before) + ends(b_first, rest, axis)
     initial = begins(b_first, 1, axis)
@@ -173,6 +210,7 @@ def _last(x: Any, count: int, axis: int) -> Any:
 
 def _alternating(x: Any, y: Any, axis: int) -> Any:
     """An element of x and one of y along an axis, and so on; x may have one more."""
+    axis %= x.ndim
     more, m = x.shape[axis] - y.shape[axis], y.shape[axis]
     shape = [*y.shape]
     shape[axis] = 2 * m

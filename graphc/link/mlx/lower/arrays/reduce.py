@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 
 from graphc.ir import numpy_dtype
-from graphc.link.mlx.arrays import from_numpy, name_of
+from graphc.link.mlx.arrays import are_open, from_numpy, name_of, saves_any_length
 from graphc.link.mlx.backend import backend
 from graphc.tensor.arrays.reduce import (
     All,
@@ -48,10 +48,20 @@ def neutral(op: Reduction, dtype: np.dtype[Any]) -> Any:
 def of_elements(op: Reduction, reduce: Callable[..., Any], x: Any) -> Any:
     """The reduction by a function of MLX, which may run without end where there is no element."""
     if x.size:
+        ones = [axis for axis in op.axes if x.shape[axis] == 1]
+        if ones and saves_any_length():
+            return _without(op, reduce, x, ones)
         return reduce(x, op.axes)
     left = [n for axis, n in enumerate(x.shape) if axis not in op.axes]
     dtype = numpy_dtype(name_of(x))
     return mx.broadcast_to(from_numpy(np.array(neutral(op, dtype), dtype)), left)
+
+
+def _without(op: Reduction, reduce: Callable[..., Any], x: Any, ones: Sequence[int]) -> Any:
+    """The reduction over all but axes of length 1, at which a saved program crashes."""
+    rest = tuple(i - sum(j < i for j in ones) for i in op.axes if i not in ones)
+    x = mx.squeeze(x, ones)
+    return reduce(x, rest) if rest else x.astype(mx.bool_) if isinstance(op, All | Any_) else x
 
 
 BLOCK = 1024
@@ -67,6 +77,8 @@ def added(x: Any, axes: tuple[int, ...]) -> Any:
     MLX adds one after the other: of 640,000 squares in float32, that left 2.5e-4 wrong.
     """
     narrow = x.dtype in {mx.float32, mx.complex64}
+    if narrow and are_open(*[x.shape[axis] for axis in axes]):
+        return in_doubles(lambda x: mx.sum(x, axes), x)
     if not narrow or math.prod(x.shape[axis] for axis in axes) <= MOST:
         return mx.sum(x, axes)
     if len(axes) == x.ndim:
@@ -74,6 +86,13 @@ def added(x: Any, axes: tuple[int, ...]) -> Any:
     longest = max(axes, key=lambda axis: x.shape[axis])
     rest = tuple(axis - (axis > longest) for axis in axes if axis != longest)
     return added(added_along(x, longest), rest)
+
+
+def in_doubles(add: Callable[..., Any], *xs: Any) -> Any:
+    """What adds up narrow floats, as many as there may be, in float64 where MLX has that."""
+    if mx.default_device().type != mx.cpu or mx.complex64 in {x.dtype for x in xs}:
+        return add(*xs)
+    return add(*[x.astype(mx.float64) for x in xs]).astype(mx.float32)
 
 
 def added_along(x: Any, axis: int) -> Any:

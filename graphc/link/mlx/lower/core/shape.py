@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import mlx.core as mx
 import numpy as np
 
+from graphc.link.mlx.arrays import reshaped
 from graphc.link.mlx.backend import backend
 from graphc.tensor.core.shape import Length, Reshape
 
@@ -14,7 +14,7 @@ from graphc.tensor.core.shape import Length, Reshape
 @backend.lower(Reshape)
 def reshape(op: Reshape, x: Any, *symbolic: Any) -> Any:
     """The elements in row-major order."""
-    return mx.reshape(x, op.target(x.shape, symbolic))
+    return reshaped(x, op.target(x.shape, symbolic))
 
 
 @backend.lower(Length)

@@ -7,8 +7,9 @@ from typing import Any
 
 import mlx.core as mx
 
+from graphc.link.mlx.arrays import are_open, reshaped
 from graphc.link.mlx.backend import backend
-from graphc.link.mlx.lower.arrays.reduce import added_along
+from graphc.link.mlx.lower.arrays.reduce import added_along, in_doubles
 from graphc.tensor.linalg.dot import DotGeneral, ProductAndSum
 
 FEW = 2**20
@@ -33,9 +34,9 @@ def dot_general(op: DotGeneral, a: Any, b: Any) -> Any:
     left = ordered(a, (*op.batch_axes[0], *rows, *op.contract[0]))
     right = ordered(b, (*op.batch_axes[1], *op.contract[1], *columns))
     terms = math.prod(a.shape[i] for i in op.contract[0])
-    left = mx.reshape(left, (*batch, math.prod(a.shape[i] for i in rows), terms))
-    right = mx.reshape(right, (*batch, terms, math.prod(b.shape[i] for i in columns)))
-    return mx.reshape(product(left, right), shape)
+    left = reshaped(left, (*batch, math.prod(a.shape[i] for i in rows), terms))
+    right = reshaped(right, (*batch, terms, math.prod(b.shape[i] for i in columns)))
+    return reshaped(product(left, right), shape)
 
 
 def product_and_sum(op: ProductAndSum, a: Any, b: Any, c: Any) -> Any:
@@ -81,6 +82,8 @@ def of_narrow_floats(a: Any, b: Any) -> Any:
     MLX adds them one after the other on the CPU: of a million equal ones, that left 1 % wrong.
     """
     (m, k), n = a.shape[-2:], b.shape[-1]
+    if are_open(k):
+        return in_doubles(mx.matmul, a, b)
     # The blocks' results are no larger than the operands.
     if k <= BLOCK or BLOCK * (m + n) < m * n or mx.default_device().type != mx.cpu:
         return mx.matmul(a, b)

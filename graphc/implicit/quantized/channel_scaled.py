@@ -1,0 +1,96 @@
+"""Matrices whose rows, or columns, are those of another times numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphc.implicit.array import aux_field, with_fields
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structures.stacked import Stacked, refuse, same_dtype, whole
+from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.ir import dtype_name, is_inexact
+
+
+@dataclass(frozen=True, repr=False)
+class ChannelScaled(Stacked):
+    """``factors[:, None] * of``: each row of a matrix times a number of its own, or each column.
+
+    ``x @ w`` is ``(x * factors) @ of``. So rows may be scaled before they are quantized, as
+    activation-aware quantization does.
+
+    Attributes:
+        of: ``(*batch, m, n)``, an array or an implicit one.
+        factors: ``(*batch, m)``; of columns ``(*batch, n)``.
+        columns: Whether columns are multiplied.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit.quantized import quantize
+        >>> w = ChannelScaled(quantize(np.ones((2, 64)), "int8"), np.array([1.0, 3.0]))
+        >>> w.shape, (np.ones(2) @ w)[:2]
+        ((2, 64), array([4., 4.]))
+    """
+
+    of: Any
+    factors: Any
+    columns: bool = aux_field(default=False)
+
+    def check(self) -> None:
+        of, factors = lengths_of(self.of), lengths_of(self.factors)
+        channels = of[:-2] + (of[-1:] if self.columns else of[-2:-1])
+        if len(of) < 2 or channels != factors:
+            raise refuse(
+                f"ChannelScaled: a matrix of shape {list(of)}, factors of {list(factors)}.",
+                f"Give a factor for each {'column' if self.columns else 'row'}.",
+            )
+        same_dtype(self, of=self.of, factors=self.factors)
+
+    def own_axes(self) -> Mapping[str, int]:
+        return {"factors": 1, "of": 2}
+
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        return {"of": (rows, columns), "factors": (columns if self.columns else rows,)}
+
+    @property
+    def matrix(self) -> tuple[int | None, int | None]:
+        rows, columns = lengths_of(self.of)[-2:]
+        return rows, columns
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's dtype."""
+        return dtype_of(self.factors)
+
+    def materialize(self) -> Any:
+        return whole(self.of) * self.xp.expand_dims(self.factors, -2 if self.columns else -1)
+
+    def times(self, x: Any) -> Any:
+        xp = numpy_like(self, x)
+        factors = xp.expand_dims(self.factors, -2)
+        if self.columns:
+            return xp.matmul(x, self.of) * factors
+        return xp.matmul(x * factors, self.of)
+
+    def swapped(self) -> Any:
+        own: Any = with_fields(self, {"of": self.xp.swapaxes(self.of, -1, -2)})
+        return replace(own, columns=not self.columns)
+
+    def matrix_rows(self, index: Any) -> Any:
+        xp = numpy_like(self, index)
+        rows = whole(xp.take(self.of, index, 0))
+        if self.columns:
+            return rows * self.factors
+        return rows * xp.expand_dims(xp.take(self.factors, index, 0), -1)
+
+    def cast(self, dtype: Any) -> Any:
+        if not is_inexact(dtype_name(dtype)):
+            return NotImplemented
+        xp, kind = self.xp, dtype_name(dtype)
+        return with_fields(
+            self, {"of": xp.cast(self.of, kind), "factors": xp.cast(self.factors, kind)}
+        )
+
+    def scaled(self, c: Any) -> Any:
+        return with_fields(self, {"factors": numpy_like(self, c).multiply(self.factors, c)})

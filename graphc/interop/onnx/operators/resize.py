@@ -1,0 +1,173 @@
+"""Operators that resample images: along each axis, a product with a matrix of weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import graphc.tensor as gt
+from graphc.interop.onnx.operation import Operation, register
+from graphc.interop.onnx.values import Refusal, axis_of
+from graphc.tensor import Tensor
+from graphc.tensor.core.shape import length
+
+Weights = np.ndarray[Any, Any]
+
+
+@register("Resize")
+def _resize(op: Operation, x: Tensor, *_: Any) -> Tensor:
+    axes = [axis_of(int(i), x.ndim) for i in op["axes"] or range(x.ndim)]
+    places = (1, 3) if op.version < 11 else (2, 3)
+    if op.version < 11:
+        places = (1, -1)
+    roi = None
+    if op.get("coordinate_transformation_mode", "") == "tf_crop_and_resize":
+        roi = op.known(1, "roi").astype(float).reshape(2, -1)
+    scales, sizes = _wanted(op, x, axes, *places)
+    for i, axis in enumerate(axes):
+        part = None if roi is None else roi[:, i]
+        x = _along(op, x, axis, scales[i], sizes[i], part)
+    return x
+
+
+@register("Upsample")
+def _upsample(op: Operation, x: Tensor, *_: Any) -> Tensor:
+    scales = op["scales"] if op["scales"] is not None else op.known(1, "the scales").reshape(-1)
+    for axis, scale in enumerate(scales):
+        n = _static(x, axis)
+        x = _along(op, x, axis, float(scale), math.floor(n * float(scale)), None)
+    return x
+
+
+def _static(x: Tensor, axis: int) -> int:
+    n = length(x, axis)
+    if not isinstance(n, int):
+        raise Refusal(
+            f"the length of axis {axis} is unknown: give the input's type, givens={{...}}"
+        )
+    return n
+
+
+def _wanted(
+    op: Operation, x: Tensor, axes: Sequence[int], of_scales: int, of_sizes: int
+) -> tuple[list[float], list[Any]]:
+    """The scale and the new length of each axis."""
+    if of_sizes < 0 or not op.has(of_sizes):
+        scales = [float(s) for s in op.known(of_scales, "the scales").reshape(-1)]
+        sizes: list[Any] = [
+            length(x, axis) if scale == 1 else math.floor(_static(x, axis) * scale)
+            for axis, scale in zip(axes, scales, strict=True)
+        ]
+        return scales, sizes
+    sizes = op.entries(of_sizes)
+    if not all(isinstance(n, int) for n in sizes):
+        raise Refusal("the new lengths are computed")
+    scales = [n / _static(x, axis) for axis, n in zip(axes, sizes, strict=True)]
+    policy = op.get("keep_aspect_ratio_policy", "stretch")
+    if policy != "stretch":
+        scale = (min if policy == "not_larger" else max)(scales)
+        scales = [scale] * len(axes)
+        sizes = [math.floor(scale * _static(x, axis) + 0.5) for axis in axes]
+    return scales, sizes
+
+
+MOST = 2**26
+"""The most weights of an axis, 256 MB of float32."""
+
+
+def _along(op: Operation, x: Tensor, axis: int, scale: float, size: Any, roi: Any) -> Tensor:
+    """Resample one axis."""
+    if scale == 1 and (size is length(x, axis) or size == length(x, axis)) and roi is None:
+        return x
+    n = _static(x, axis)
+    if n * size > MOST or size < 0 or not math.isfinite(scale) or scale <= 0:
+        raise Refusal(f"{n} elements resampled to {size}")
+    outside: Weights = np.zeros(size, bool)
+    at = _coordinates(op, n, size, scale, roi)
+    if roi is not None:
+        outside = (at < 0) | (at > n - 1)
+    mode = op.get("mode", "nearest")
+    if mode == "nearest":
+        places = _nearest(op, at).clip(0, n - 1).astype(int)
+        y = gt.take(x, places, axis=axis)
+    else:
+        weights = _weights(op, mode, at, n, scale).astype(x.dtype)
+        moved = gt.moveaxis(x, axis, -1)
+        y = gt.moveaxis(gt.matmul(moved, gt.constant(weights.T)), -1, axis)
+    if not outside.any():
+        return y
+    shape = [1] * x.ndim
+    shape[axis] = size
+    value = gt.as_tensor(op["extrapolation_value"]).astype(x.dtype)
+    return gt.where(outside.reshape(shape), value, y)
+
+
+def _coordinates(op: Operation, n: int, size: int, scale: float, roi: Any) -> Weights:
+    """Where new elements are among the old ones."""
+    i = np.arange(size, dtype=float)
+    mode = op.get("coordinate_transformation_mode", "asymmetric")
+    if mode == "tf_crop_and_resize":
+        begin, end = (float(edge) * (n - 1) for edge in roi)
+        return begin + i * (end - begin) / (size - 1) if size > 1 else i + (begin + end) / 2
+    if mode == "align_corners":
+        whole = scale * n - 1
+        return i * ((n - 1) / whole) if whole else 0 * i
+    half = (i + 0.5) / scale - 0.5
+    found = {
+        "asymmetric": i / scale,
+        "half_pixel": half,
+        # What rounding cuts off is cut off at both sides.
+        "half_pixel_symmetric": n / 2 * (1 - size / (scale * n)) + half,
+        "pytorch_half_pixel": half if size > 1 else 0 * i,
+        "tf_half_pixel_for_nn": half + 0.5,
+    }
+    if mode not in found:
+        raise Refusal(f"coordinate_transformation_mode {mode!r}")
+    return np.asarray(found[mode])
+
+
+def _nearest(op: Operation, at: Weights) -> Weights:
+    mode = op.get("nearest_mode", "floor")
+    functions: dict[str, Any] = {
+        "floor": np.floor,
+        "ceil": np.ceil,
+        "round_prefer_floor": lambda x: np.ceil(x - 0.5),
+        "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    }
+    if mode not in functions:
+        raise Refusal(f"nearest_mode {mode!r}")
+    return np.asarray(functions[mode](at))
+
+
+def _weights(op: Operation, mode: str, at: Weights, n: int, scale: float) -> Weights:
+    """For each new element, the weights of the old ones."""
+    if mode not in {"linear", "cubic"}:
+        raise Refusal(f"mode {mode!r}")
+    reach = 1 if mode == "linear" else 2
+    shrunk = min(scale, 1.0) if op["antialias"] else 1.0
+    near = math.ceil(reach / shrunk)
+    first = np.floor(at).astype(int) - near + 1
+    places = first[:, None] + np.arange(2 * near)
+    distance = np.abs(places - at[:, None]) * shrunk
+    if mode == "linear":
+        values = np.maximum(1 - distance, 0)
+    else:
+        values = _cubic(distance, float(op.get("cubic_coeff_a", -0.75)))
+    if op["exclude_outside"] or op["antialias"]:
+        if op["exclude_outside"]:
+            values = np.where((places < 0) | (places >= n), 0, values)
+        values = values / values.sum(1, keepdims=True)
+    found = np.zeros((len(at), n))
+    rows = np.repeat(np.arange(len(at)), 2 * near)
+    np.add.at(found, (rows, places.clip(0, n - 1).reshape(-1)), values.reshape(-1))
+    return found
+
+
+def _cubic(x: Weights, a: float) -> Weights:
+    """The kernel of cubic convolution (Keys, 1981) at distances x."""
+    inner = ((a + 2) * x - (a + 3)) * x * x + 1
+    outer = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, inner, np.where(x < 2, outer, 0))

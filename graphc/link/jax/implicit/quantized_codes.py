@@ -1,0 +1,62 @@
+"""The codes in words, and the numbers that they stand for, as XLA computes them fast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from graphc.implicit.quantized.coding import FLOATS, WORD, Coding, table_of
+
+
+def codes_at(coding: Coding, words: Any, place: Any) -> Any:
+    """The codes at a place in units of words, as signed integers, which convert faster."""
+    start = jnp.asarray(place * coding.bits, jnp.uint32)
+    mask = jnp.uint32(2**coding.bits - 1)
+    if coding.unit_words == 1:
+        return (jnp.right_shift(words, start) & mask).astype(jnp.int32)
+    words = words.reshape(*words.shape[:-1], -1, coding.unit_words)
+    word, shift = start // WORD, start % WORD
+    here, behind = (
+        lax.dynamic_index_in_dim(words, jnp.minimum(i, coding.unit_words - 1), -1, False)
+        for i in (word, word + 1)
+    )
+    # In two steps: to shift by the length of a word is undefined.
+    rest = jnp.left_shift(jnp.left_shift(behind, WORD - 1 - shift), jnp.uint32(1))
+    return ((jnp.right_shift(here, shift) | rest) & mask).astype(jnp.int32)
+
+
+def values_of(coding: Coding, codes: Any, dtype: Any) -> Any:
+    """Decode codes; a table is read by selects, bit by bit, as XLA's gather is slower."""
+    if coding.kind == "affine":
+        return codes.astype(dtype)
+    if coding.kind == "1bit":
+        return (2 * codes - 1).astype(dtype)
+    if coding.kind in {"integer", "ternary"}:
+        return (codes - 2 ** (coding.bits - 1)).astype(dtype)
+    if coding.bits == 8:
+        return _floats(coding, codes, dtype)
+    table = table_of(coding.kind, coding.bits)
+    found: list[Any] = [jnp.asarray(value, dtype) for value in table]
+    for bit in range(coding.bits):
+        is_set = (codes & (1 << bit)) != 0
+        pairs = zip(found[::2], found[1::2], strict=True)
+        found = [jnp.where(is_set, high, low) for low, high in pairs]
+    return found[0]
+
+
+def _floats(coding: Coding, codes: Any, dtype: Any) -> Any:
+    """Narrow floating numbers as bits of float32: exponents are moved, and scaled to their bias.
+
+    What is subnormal as bits is of a whole number, so that no processor flushes it to zero.
+    """
+    exponents, mantissas, bias = FLOATS[coding.kind]
+    sign = exponents + mantissas
+    size, most = codes & (2**sign - 1), 2**mantissas
+    exponent = lax.shift_right_logical(size, mantissas)
+    units = (size & (most - 1)) + jnp.where(exponent > 0, most, 0)
+    power = jnp.maximum(exponent, 1) + (127 - bias - mantissas)
+    scale = lax.bitcast_convert_type(lax.shift_left(power, 23), jnp.float32)
+    signed = jnp.where(codes >= 2**sign, -units, units)
+    return (signed.astype(jnp.float32) * scale).astype(dtype)

@@ -1,0 +1,66 @@
+"""Windows of arrays, and elements added between and around others."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from graphc.tensor.arrays.broadcast import broadcast_to
+from graphc.tensor.arrays.join import concatenate, stack
+from graphc.tensor.core.axes import expand_dims
+from graphc.tensor.core.shape import length, lengths, reshape
+from graphc.tensor.core.tensor import Tensor
+
+MOST = 1024
+"""The most elements of a window of which a graph has a part each."""
+
+
+def fitted(x: Tensor, axis: int, padding: tuple[Any, Any], value: Tensor) -> Tensor:
+    """Elements added before and behind those of an axis; taken away where a number is negative."""
+
+    def block(n: Any) -> list[Tensor]:
+        if isinstance(n, int) and n <= 0:
+            return []
+        shape = [n if i == axis else length(x, i) for i in range(x.ndim)]
+        return [broadcast_to(value, tuple(shape))]
+
+    low, high = padding
+    parts = [*block(low), x, *block(high)]
+    wide = concatenate(parts, axis=axis) if len(parts) > 1 else x
+    cut = [-n if isinstance(n, int) and n < 0 else 0 for n in padding]
+    if not any(cut):
+        return wide
+    kept = slice(cut[0], length(wide, axis) - cut[1])
+    return wide[(*[slice(None)] * axis, kept)]
+
+
+def dilated(x: Tensor, axis: int, interior: int, value: Tensor) -> Tensor:
+    """Put elements between those along an axis."""
+    n, shape = length(x, axis), lengths(x)
+    gaps = broadcast_to(value, (*shape[: axis + 1], interior, *shape[axis + 1 :]))
+    together = concatenate([expand_dims(x, axis + 1), gaps], axis=axis + 1)
+    flat = reshape(together, (*shape[:axis], n * (interior + 1), *shape[axis + 1 :]))
+    return flat[(*[slice(None)] * axis, slice(0, n * (interior + 1) - interior))]
+
+
+def patches(
+    x: Tensor, sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> Tensor:
+    """All windows of an array, along its first axes.
+
+    Returns:
+        The windows' elements in row-major order along a new axis 0; then where a window is along
+        each axis of ``sizes``; then the axes beyond.
+    """
+    counts = []
+    for axis, (size, stride, dilation) in enumerate(zip(sizes, strides, dilations, strict=True)):
+        counts.append((length(x, axis) - (size - 1) * dilation - 1) // stride + 1)
+    parts = []
+    for corner in itertools.product(*map(range, sizes)):
+        cuts = []
+        for at, n, stride, dilation in zip(corner, counts, strides, dilations, strict=True):
+            begin = at * dilation
+            cuts.append(slice(begin, begin + (n - 1) * stride + 1, stride))
+        parts.append(x[tuple(cuts)])
+    return stack(parts)
