@@ -219,16 +219,18 @@ def test_the_package_is_named_where_it_is_missing(
         f.export(path)
 
 
+@pytest.mark.parametrize("symmetric", [False, True])
 @pytest.mark.parametrize("bits", [4, 8])
-def test_quantised_weights_stay_packed(path: Path, bits: int) -> None:
+def test_quantised_weights_stay_packed(path: Path, bits: int, symmetric: bool) -> None:
     rng = np.random.default_rng(0)
-    w = quantize(rng.normal(size=(6, 96)).astype("float32"), f"int{bits}", group_size=32)
+    dense = rng.normal(size=(6, 96)).astype("float32")
+    w = quantize(dense, f"int{bits}", group_size=32, symmetric=symmetric)
     x = gt.tensor("x", shape=(None, 96), dtype="float32")
     f = graphc.function([x], [x @ w.T], "NUMPY")
     value = rng.normal(size=(5, 96)).astype("float32")
     model = session(f, path)
     (y,) = model.run(None, {"x": value})
-    np.testing.assert_allclose(y, f(value)[0], 1e-4, 1e-4)
+    np.testing.assert_allclose(y, f(value)[0], 1e-5, 1e-5)
     made = onnx.load(path).graph
     assert "MatMulNBits" in {node.op_type for node in made.node}
     assert max(len(x.raw_data) for x in made.initializer) <= 6 * 96 * bits // 8
