@@ -76,7 +76,8 @@ def is_whole(x: Any) -> bool:
     """
     if not is_implicit(x):
         return False
-    required = [getattr(x, name) for name in field_names_of(type(x)).required]
+    cls: Any = type(x)
+    required = [getattr(x, name) for name in field_names_of(cls).required]
     return all(is_whole(part) if is_implicit(part) else part is not None for part in required)
 
 
