@@ -43,7 +43,9 @@ EXPORTING = ("tensor/__init__.py", "tensor/fft.py", *PACKAGES)
 """Modules of the folder that users import names from."""
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "jax": ("link/jax", "export/runtime.py", "interop/pymc/chains.py"),
+    "onnx": ("export/onnx", "interop/onnx"),
     "mlx": ("link/mlx", "export/runtime.py"),
+    "onnx": ("export/onnx", "interop/onnx"),
     "pymc": ("interop/pymc",),
     "pytensor": ("interop/pytensor",),
 }

@@ -9,7 +9,6 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.implicit.quantized import AffineQuantized
-from graphc.implicit.quantized.coding import GROUP_SIZES
 from graphc.interop.onnx.operation import Operation, register
 from graphc.interop.onnx.operators.windows import biased, convolution
 from graphc.interop.onnx.source import is_narrow
@@ -146,7 +145,7 @@ def _packed_matrix(
     """The matrix (k, n); packed where graphc has such groups."""
     n, k, size = sizes
     biases = (-zeros.astype("float32") * scales.astype("float32")).astype(scales.dtype)
-    if size in GROUP_SIZES and k % size == 0:
+    if size * bits % 32 == 0 and k % size == 0:  # groups of whole words
         words = np.ascontiguousarray(codes.reshape(n, -1)).view("<u4")
         parts = [gt.constant(part) for part in (words, scales, biases)]
         return AffineQuantized(
