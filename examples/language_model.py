@@ -152,7 +152,8 @@ def writer(p: Weights, mode: Any) -> graphc.Function:
         def nearer(score, b, h, q_idx, kv_idx):
             return score - gt.as_tensor(SLOPES)[h] * (place - kv_idx)
 
-        def layer(attend, merge, up, down, keys, values, x):
+        def layer(attend, merge, up, down, *state):
+            keys, values, x = state
             heads = (normal(x) @ attend).reshape((WRITERS, HEADS, 3, SIZE))
             keys = gt.set_subtensor(keys[:, :, place], heads[:, :, 1])
             values = gt.set_subtensor(values[:, :, place], heads[:, :, 2])
@@ -187,7 +188,7 @@ def stanzas() -> list[np.ndarray]:
 
 
 def packed(parts: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Arguments for ``token`` and ``stanza``, with whole stanzas in each sequence, in this order."""
+    """Arguments for ``token`` and ``stanza``: sequences of whole stanzas, in this order."""
     ends = np.cumsum([len(part) for part in parts])
     rows, start, done = [], 0, 0
     while start < len(parts):
@@ -230,7 +231,9 @@ def trained(mode: Any, count: int) -> tuple[dict[str, np.ndarray], list[float]]:
 
 def rounded(arrays: dict[str, np.ndarray], kind: str) -> dict[str, Any]:
     """The same with the layers' weights as codes."""
-    return implicit.quantize(arrays, kind, group_size=GROUP, where=lambda path, _: path[0] in STACKS)
+    return implicit.quantize(
+        arrays, kind, group_size=GROUP, where=lambda path, _: path[0] in STACKS
+    )
 
 
 def adapted(arrays: dict[str, Any], mode: str) -> dict[str, Any]:
@@ -299,7 +302,9 @@ def main() -> None:
     dense, losses = trained("JAX", STEPS)
     print(f"loss {losses[0]:.2f} to {np.mean(losses[-5:]):.2f} in {STEPS} steps")
     others = {mode: mode for mode in modes if mode != "JAX"}
-    others[f"{DATA} x {MODEL} devices"] = graphc.Mode("JAX", mesh=graphc.mesh(data=DATA, model=MODEL))
+    others[f"{DATA} x {MODEL} devices"] = graphc.Mode(
+        "JAX", mesh=graphc.mesh(data=DATA, model=MODEL)
+    )
     for name, mode in others.items():
         _, found = trained(mode, 3)
         print(f"the first three on {name}: {', '.join(f'{x:.4f}' for x in found)}")

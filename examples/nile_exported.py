@@ -27,8 +27,9 @@ Likelihood = Callable[[np.ndarray, np.ndarray], tuple]
 
 def write(folder: Path) -> None:
     """The function as a file with programs for JAX and MLX, and as a model for onnxruntime."""
-    import graphc  # noqa: PLC0415 (readers do without)
     import nile  # noqa: PLC0415
+
+    import graphc  # noqa: PLC0415 (readers do without)
 
     outputs = [nile.loss, graphc.grad(nile.loss, nile.logs)]
     f = graphc.function([nile.logs, nile.flow], outputs, name="likelihood")

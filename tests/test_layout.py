@@ -45,7 +45,6 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "jax": ("link/jax", "export/runtime.py", "interop/pymc/chains.py"),
     "onnx": ("export/onnx", "interop/onnx"),
     "mlx": ("link/mlx", "export/runtime.py"),
-    "onnx": ("export/onnx", "interop/onnx"),
     "pymc": ("interop/pymc",),
     "pytensor": ("interop/pytensor",),
 }
