@@ -9,7 +9,6 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.implicit.quantized import AffineQuantized
-from graphc.implicit.quantized.coding import GROUP_SIZES
 from graphc.interop.onnx.operation import Operation, register
 from graphc.interop.onnx.operators.windows import biased, convolution
 from graphc.interop.onnx.source import is_narrow
@@ -17,6 +16,9 @@ from graphc.interop.onnx.values import Refusal, axis_of, with_axes
 from graphc.ir import is_integer
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
+
+GROUP_SIZES = (32, 64, 128)
+"""The sizes of groups whose codes stay packed: those that every backend multiplies fast."""
 
 
 def _along(op: Operation, x: Tensor, scale: Tensor) -> Callable[[Tensor], Tensor]:
