@@ -44,6 +44,7 @@ EXPORTING = ("tensor/__init__.py", "tensor/fft.py", *PACKAGES)
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "jax": ("link/jax", "export/runtime.py", "interop/pymc/chains.py"),
     "mlx": ("link/mlx", "export/runtime.py"),
+    "onnx": ("export/onnx", "interop/onnx"),
     "pymc": ("interop/pymc",),
     "pytensor": ("interop/pytensor",),
 }

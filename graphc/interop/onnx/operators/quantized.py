@@ -148,7 +148,7 @@ def _packed_matrix(
     """The matrix (k, n); packed where graphc has such groups."""
     n, k, size = sizes
     biases = (-zeros.astype("float32") * scales.astype("float32")).astype(scales.dtype)
-    if size in GROUP_SIZES and k % size == 0:
+    if size * bits % 32 == 0 and k % size == 0:  # groups of whole words
         words = np.ascontiguousarray(codes.reshape(n, -1)).view("<u4")
         parts = [gt.constant(part) for part in (words, scales, biases)]
         return AffineQuantized(
