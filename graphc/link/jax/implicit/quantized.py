@@ -199,8 +199,9 @@ def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     b = bytes_.reshape(n, -1)
 
     def add(y: Any, i: Any) -> Any:
-        some = [_taken(part, i, coding.group_size, 1) for part in (a, b)]
-        sums = lax.dot_general(*some, (((1,), (1,)), ((), ())), preferred_element_type=jnp.int32)
+        left, right = (_taken(part, i, coding.group_size, 1) for part in (a, b))
+        numbers = (((1,), (1,)), ((), ()))
+        sums = lax.dot_general(left, right, numbers, preferred_element_type=jnp.int32)
         return y + sums[:m].astype(x.dtype) * scales[:, i], None
 
     return lax.scan(add, _zeros((m, n), x), jnp.arange(groups))[0] * scale
