@@ -17,6 +17,9 @@ from graphc.ir import is_integer
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
 
+GROUP_SIZES = (32, 64, 128)
+"""The sizes of groups whose codes stay packed: those that every backend multiplies fast."""
+
 
 def _along(op: Operation, x: Tensor, scale: Tensor) -> Callable[[Tensor], Tensor]:
     """How a scale, or a zero point, lies along an array: of all, of an axis, or of blocks."""

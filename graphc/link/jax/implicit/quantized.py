@@ -200,8 +200,8 @@ def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
 
     def add(y: Any, i: Any) -> Any:
         left, right = (_taken(part, i, coding.group_size, 1) for part in (a, b))
-        contracted = (((1,), (1,)), ((), ()))
-        sums = lax.dot_general(left, right, contracted, preferred_element_type=jnp.int32)
+        numbers = (((1,), (1,)), ((), ()))
+        sums = lax.dot_general(left, right, numbers, preferred_element_type=jnp.int32)
         return y + sums[:m].astype(x.dtype) * scales[:, i], None
 
     return lax.scan(add, _zeros((m, n), x), jnp.arange(groups))[0] * scale
