@@ -14,18 +14,22 @@ PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/.installed  ## fit ten models to real data on every backend, and draw them into build/
+demo: $(VENV)/.installed  ## fit twelve models to real data on every backend, and draw them into build/
 	@$(BIN)/python examples/oring.py
 	@echo
 	@$(BIN)/python examples/oring_posterior.py
 	@echo
 	@$(BIN)/python examples/nile.py
 	@echo
+	@$(BIN)/python examples/nile_exported.py
+	@echo
 	@$(BIN)/python examples/sunspots.py
 	@echo
 	@$(BIN)/python examples/digits.py
 	@echo
 	@$(BIN)/python examples/packed.py
+	@echo
+	@$(BIN)/python examples/language_model.py
 	@echo
 	@$(BIN)/python examples/earthquakes.py
 	@echo

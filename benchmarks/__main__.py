@@ -32,6 +32,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     rewrite,
     scaling,
     sharding,
+    sparse_cholesky,
     steady,
     toeplitz,
     warm,

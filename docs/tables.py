@@ -1,5 +1,7 @@
 """Write into ``backends.md`` what each backend does with each operation; ``make docs`` runs this.
 
+So too into ``export.md`` what is in no ONNX model.
+
 The operations are those that the contract suite runs on every backend.
 """
 
@@ -9,6 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from graphc.export.onnx.gaps import GAPS
 from graphc.ir import Op
 from graphc.link import load, names
 from graphc.link.backend import Backend
@@ -20,7 +23,7 @@ from graphc.tensor.core.elementwise import ROWS, Elementwise
 from graphc.tensor.core.shape import Length, Shape
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "backends.md"
+PAGES = {name: ROOT / "docs" / f"{name}.md" for name in ("backends", "export")}
 
 ALL_HAVE = "own"
 """A lowering of its own."""
@@ -101,12 +104,21 @@ def operations() -> str:
     return table(rows)
 
 
-BLOCKS = {"gaps": gaps, "operations": operations}
+def unexported() -> str:
+    """A row for each reason why an operation is in no ONNX model."""
+    rows = [("operations", "why", "what to do")]
+    for gap in GAPS:
+        ops = sorted(f"`{op.__name__}`" for op in gap.ops)
+        rows.append((", ".join(ops), gap.reason, gap.remedy))
+    return table(rows)
 
 
-def written(page: str) -> str:
-    """The page with the tables in their places."""
-    for name, made in BLOCKS.items():
+BLOCKS = {"backends": {"gaps": gaps, "operations": operations}, "export": {"onnx": unexported}}
+
+
+def written(title: str, page: str) -> str:
+    """A page with the tables in their places."""
+    for name, made in BLOCKS[title].items():
         start, end = f"<!-- {name}: written by docs/tables.py -->\n", f"<!-- end of {name} -->"
         before, block = page.split(start)
         page = before + start + made() + block[block.index(end) :]
@@ -114,4 +126,5 @@ def written(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for _name, _page in PAGES.items():
+        _page.write_text(written(_name, _page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -154,7 +154,11 @@ lazy.provide("graphc.tensor.core.tensor", names={"graphc.compile.evaluate": "eva
 lazy.provide("graphc.implicit.quantized.calibration", names={"graphc.compile.function": "function"})
 lazy.provide(
     "graphc.compile.function",
-    names={"graphc.draw.show": "repr_html show", "graphc.export.model": "Programs export"},
+    names={
+        "graphc.draw.show": "repr_html show",
+        "graphc.export.examples": "arguments_of",
+        "graphc.export.model": "Programs export",
+    },
 )
 lazy.provide("graphc.rewrite.explain", names={"graphc.rewrite.page": "page"})
 lazy.provide("graphc.ir.op", names={"graphc.tensor.core.tensor": "applied"})

@@ -163,6 +163,18 @@ def test_a_file_of_a_function_is_run(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert np.load(output)["output['y']"].tolist() == [1.0, 4.0]
 
 
+def test_a_file_of_a_function_is_verified(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = written(tmp_path)
+    assert main(["verify", file, "--mode", "NUMPY"]) == 1
+    assert "model.graphc has no recorded calls to verify.\nGive arg" in capsys.readouterr().err
+    assert main(["verify", file, "x=[3,4]", "--mode", "NUMPY", "--mode", "JAX"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "model.graphc: 1 given call"
+    assert [line.split()[:2] for line in shown[1:]] == [["NUMPY", "agrees"], ["JAX", "agrees"]]
+
+
 def test_what_cannot_be_run_or_shown_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

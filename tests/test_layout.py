@@ -43,6 +43,7 @@ EXPORTING = ("tensor/__init__.py", "tensor/fft.py", *PACKAGES)
 """Modules of the folder that users import names from."""
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "jax": ("link/jax", "export/runtime.py", "interop/pymc/chains.py"),
+    "onnx": ("export/onnx", "interop/onnx"),
     "mlx": ("link/mlx", "export/runtime.py"),
     "pymc": ("interop/pymc",),
     "pytensor": ("interop/pytensor",),

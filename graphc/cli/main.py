@@ -66,6 +66,15 @@ def _parser() -> argparse.ArgumentParser:
             description="Prints the results, or saves them. The file keeps its state.",
         )
     )
+    _add_verify(
+        parts.add_parser(
+            "verify",
+            help="compare what a file of a function gives on each backend",
+            description="Runs the calls that f.export(..., examples=...) recorded, or the call of "
+            "the arguments that are given, on each backend, and by the programs in the file. The "
+            "status is 1 where results differ, or nothing could be compared.",
+        )
+    )
     return parser
 
 
@@ -83,6 +92,15 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(
         run=lambda given: model.run(given.file, given.argument, given.mode, given.output)
     )
+
+
+def _add_verify(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="as f.export writes it")
+    parser.add_argument("argument", nargs="*", help="x=input.npy, x=0.5 or x=[1.0,2.0]")
+    parser.add_argument(
+        "--mode", choices=names(), action="append", help="a backend; all by default"
+    )
+    parser.set_defaults(run=lambda given: model.verify(given.file, given.argument, given.mode))
 
 
 def _add_cache(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""``graphc show`` and ``graphc run``: functions in files."""
+"""``graphc show``, ``graphc run`` and ``graphc verify``: functions in files."""
 
 from __future__ import annotations
 
@@ -44,6 +44,17 @@ def run(path: str, given: Sequence[str], mode: str | None, output: str | None) -
     return 0
 
 
+def verify(path: str, given: Sequence[str], modes: Sequence[str] | None) -> int:
+    """Print how results of a function in a file differ from backend to backend."""
+    try:
+        examples = [dict(argument(text) for text in given)] if given else None
+        found = graphc.load(path).verify(examples, modes)
+    except (GraphcError, OSError) as error:
+        return _failed(error)
+    sys.stdout.write(f"{found}\n")
+    return 0 if found else 1
+
+
 def described(model: Any) -> list[str]:
     """Return lines about a loaded function."""
     manifest = model.manifest
@@ -59,6 +70,8 @@ def described(model: Any) -> list[str]:
         "arrays": arrays,
     }
     licence = f", licence {manifest['licence']}" if manifest["licence"] else ""
+    if manifest.get("examples"):
+        parts["calls"] = [("recorded", str(manifest["examples"]))]
     title = f"{manifest['name'] or 'a function'}, by graphc {manifest['graphc']}{licence}"
     lines = [title]
     for part, rows in parts.items():

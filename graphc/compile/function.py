@@ -532,6 +532,21 @@ class Function(Generic[Result]):
         pairs = zip(values, self.requested.inputs, strict=True)
         return [np.asarray(x, y.type.numpy_dtype) for x, y in pairs]
 
+    def _values_in_call(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> list[np.ndarray[Any, Any]]:
+        """The values of the requested graph's inputs in a call: arguments, then shared ones.
+
+        Args:
+            args: The arguments by position.
+            kwargs: The others by name.
+
+        Raises:
+            ArgumentError: A wrong number, name, kind or rank of an argument.
+            DTypeError: An argument's dtype does not go into its input's.
+        """
+        return self._values(self._converted(self._arranged(args, kwargs)))
+
     def _parameters(self) -> str:
         return ", ".join(described(x, i) for i, x in enumerate(self._spec.inputs))
 
@@ -581,8 +596,9 @@ class Function(Generic[Result]):
         licence: str | None = None,
         programs: Sequence[str] = (),
         platforms: Sequence[str] | None = None,
-        derivatives: int = 0,
+        derivatives: int | Literal["grad"] = 0,
         lengths: Mapping[str, Sequence[int]] | None = None,
+        examples: Sequence[Mapping[str, Any] | Sequence[Any]] = (),
     ) -> None:
         """Write the function to a file, from which ``graphc.load`` makes it again.
 
@@ -600,9 +616,13 @@ class Function(Generic[Result]):
                 that loads it; ``("JAX", "MLX")`` one for MLX, too.
             platforms: What JAX's program is to run on, ``("cpu", "cuda")``; by default what JAX
                 has. MLX's runs on the kind of device that it is written on.
-            derivatives: How many times JAX's program can be differentiated in reverse.
+            derivatives: How many times JAX's program can be differentiated in reverse; ``"grad"``
+                is once.
             lengths: For names in ``dynamic``, the lengths that MLX's program takes, where it cannot
                 take all: ``{"n": (10, 20)}``.
+            examples: Arguments of calls, each as a dict by name or a list. They are recorded with
+                NumPy's results, so that ``graphc verify`` and ``graphc.load(path).verify()`` can
+                compare each backend's with these.
 
         Raises:
             ExportError: An operation holds a Python function or is of a class of yours; the outputs
@@ -622,7 +642,13 @@ class Function(Generic[Result]):
         """
         chosen = provided(__name__, "Programs")(programs, platforms, derivatives, lengths or {})
         provided(__name__, "export")(
-            self._spec, self.requested, path, dynamic=dynamic, licence=licence, programs=chosen
+            self._spec,
+            self.requested,
+            path,
+            dynamic=dynamic,
+            licence=licence,
+            programs=chosen,
+            calls=[provided(__name__, "arguments_of")(self, x) for x in examples],
         )
 
     def _repr_html_(self) -> str:
@@ -738,7 +764,7 @@ class Function(Generic[Result]):
         """
         own = self._own_program
         leaves = [self.leaves[i].op.array for i in own.slots]  # type: ignore[attr-defined]
-        values = self._values(self._converted(self._arranged(args, kwargs)))
+        values = self._values_in_call(args, kwargs)
         return verified(repr(self), self.mode, own.program, self.requested, values, leaves)
 
     def profile(self, /, *args: Any, repeat: int = 5, fused: bool = True, **kwargs: Any) -> Profile:

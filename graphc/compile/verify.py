@@ -349,7 +349,7 @@ def _results(
     arguments = [*arguments, *[x.op.array for x in written.leaves]]  # type: ignore[attr-defined]
     written = Graph([*written.inputs, *written.leaves], written.outputs)
     expected = _evaluated(written, arguments)
-    ambiguous = _ambiguous_nodes(written)
+    ambiguous = ambiguous_nodes(written)
     for i, (y, made) in enumerate(zip(written.outputs, graph.outputs, strict=False)):
         if y in ambiguous:
             continue
@@ -363,7 +363,7 @@ def _results(
     return None
 
 
-def _ambiguous_nodes(graph: Graph) -> set[Node]:
+def ambiguous_nodes(graph: Graph) -> set[Node]:
     """The nodes that depend on results that are not unique."""
     return dependent(graph.nodes, filter(_is_ambiguous, graph.nodes))
 

@@ -1,6 +1,6 @@
 """Graphs and compiled functions outside of a process: as text, and as files."""
 
-from graphc.export.model import Loaded, load
+from graphc.export.loaded import Loaded, load
 from graphc.export.read import deserialize
 from graphc.export.write import GraphText, serialize
 from graphc.lazy import listing

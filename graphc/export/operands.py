@@ -209,6 +209,10 @@ class Reader(Lexer):
         self.expect("(")
         names = field_names_of(cls)
         given = dict(self.listed(")", self.parameter))
+        # An earlier release may not have known a field that has a default.
+        own = [field for field in dataclasses.fields(cls) if field.name in names.static]
+        known = {x.name: x.default for x in own if x.default is not dataclasses.MISSING}
+        given = {**known, **given}
         if {*given} != {*names.parts, *names.static}:
             self.fail(f"{cls.__name__} has the fields {(*names.parts, *names.static)}", place)
         kinds = kinds_of(cls)

@@ -389,8 +389,16 @@ class JAXModel(Model):
         """
         import jax  # noqa: PLC0415
 
-        with jax.enable_x64(True):
-            return self.exported.call(*arrays)
+        try:
+            with jax.enable_x64(True):
+                return self.exported.call(*arrays)
+        except Exception as error:
+            conditions = self.manifest["program"].get("conditions")
+            if not conditions:
+                raise
+            # JAX does not say which condition on lengths an argument fails.
+            needed = " and ".join(conditions)
+            raise ValueError(f"the program needs {needed}: {error}") from error
 
 
 class MLXModel(Model):

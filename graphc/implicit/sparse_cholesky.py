@@ -9,6 +9,7 @@ import numpy as np
 
 from graphc.errors import ArgumentError, DTypeError, ShapeError
 from graphc.implicit.array import with_fields
+from graphc.implicit.expand import expanded
 from graphc.implicit.node import ImplicitTensor
 from graphc.implicit.structures.compressed import CSC
 from graphc.implicit.structures.sparse import Sparse
@@ -275,7 +276,8 @@ def sparse_cholesky(
     gradient is one by the values of this triangle, as of ``gt.linalg.cholesky``.
 
     Args:
-        q: A symbolic or other ``CSC``, ``CSR`` or ``BCOO``, or a matrix of ``scipy.sparse``.
+        q: A symbolic or other ``CSC``, ``CSR`` or ``BCOO``, what is computed of such and stays
+            sparse, or a matrix of ``scipy.sparse``.
         data: Values in place of q's, (..., nse), whose leading axes are a batch of matrices with
             the places of the one matrix q.
         lower: Whether the lower triangle is read, or the upper one.
@@ -307,6 +309,8 @@ def sparse_cholesky(
         raise ArgumentError(
             f"sparse_cholesky: unknown on_error={on_error!r}.", "Use 'nan' or 'raise'."
         )
+    if isinstance(q, Node) and not isinstance(q, ImplicitTensor):
+        (q,) = expanded([q])  # such as a number times a sparse matrix
     array = q.array if isinstance(q, ImplicitTensor) else q
     if not isinstance(array, Sparse) and hasattr(array, "tocsc"):
         array = CSC.from_scipy(array)

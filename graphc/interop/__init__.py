@@ -7,11 +7,12 @@ from graphc.interop.wrap import wrap_jax
 from graphc.interop.wrap_py import as_op, wrap_py
 
 if TYPE_CHECKING:
-    from graphc.interop import jax as jax, pymc as pymc, pytensor as pytensor
+    from graphc.interop import jax as jax, onnx as onnx, pymc as pymc, pytensor as pytensor
 else:
     lazy.provide(
-        __name__, modules=("graphc.interop.jax", "graphc.interop.pymc", "graphc.interop.pytensor")
+        __name__,
+        modules=tuple(f"graphc.interop.{name}" for name in ("jax", "onnx", "pymc", "pytensor")),
     )
     __getattr__, __dir__ = lazy.attributes(globals())
 
-__all__ = ["as_op", "jax", "pymc", "pytensor", "wrap_jax", "wrap_py"]
+__all__ = ["as_op", "jax", "onnx", "pymc", "pytensor", "wrap_jax", "wrap_py"]

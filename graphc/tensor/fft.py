@@ -15,7 +15,7 @@ from graphc.tensor.arrays.create import arange
 from graphc.tensor.arrays.rearrange import roll
 from graphc.tensor.core.axes import expand_dims, slice_at_axis
 from graphc.tensor.core.elementwise import cast, conj, equal, maximum, where
-from graphc.tensor.core.shape import entries, length, shifted_axes
+from graphc.tensor.core.shape import are_equal, entries, length, shifted_axes
 from graphc.tensor.core.tensor import (
     Axis,
     Tensor,
@@ -167,7 +167,7 @@ class HermitianFourier(Op):
 
     def needs_half(self, given: int, n: int) -> None:
         """Raise if the input is not as long as the half of n elements."""
-        if given != n // 2 + 1:
+        if not are_equal(given, n // 2 + 1):
             raise ShapeError(
                 f"irfft: a result of {n} elements needs {n // 2 + 1}, got {given}.",
                 "Truncate or pad the input.",

@@ -565,10 +565,8 @@ def test_the_warning_is_a_user_warning_and_public() -> None:
 
 
 def test_modes_have_a_budget_of_eight() -> None:
-    rules = sorted(graphc.Mode("NUMPY").backend.gains) or []
     names = ["stabilize", "canonicalize", "specialize", "log_of_one_plus", "product_with_zero"]
     sets = [[], *[[n] for n in names], *[[a, b] for a in names for b in names if a < b]]
-    assert not rules
 
     def each(i: int) -> None:
         y = gt.log(1 + x)

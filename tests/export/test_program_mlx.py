@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -16,9 +17,14 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
-from graphc.errors import ArgumentError, ExportError
+from graphc.compile.mode import Mode
+from graphc.errors import ArgumentError, ExportError, GraphcError
 from graphc.export import runtime
+from graphc.link import as_numpy
+from tests.contract.operations import FAMILIES
+from tests.contract.test_operations import arrays as arrays_of, symbols
 from tests.export.mutations import mutated_file
+from tests.export.texts import REFUSED
 
 TABLE = np.arange(30.0).reshape(10, 3)
 W = np.linspace(-1, 1, 9).reshape(3, 3)
@@ -220,6 +226,39 @@ def test_arrays_are_replaced_and_mlx_transforms_a_program(file: Path) -> None:
     held = [given[1] if n == "w" else model.arrays[n] for n in model.manifest["mlx"]["arrays"]]
     found = mx.grad(lambda x: model.program(x, *held)[0])(given[0])
     np.testing.assert_allclose(found, slope, rtol=1e-9)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_operations_of_the_contract_are_saved_or_refused(family: str, file: Path) -> None:
+    for name, case in FAMILIES[family].items():
+        if f"{family}, {name}" in REFUSED:
+            continue
+        dtype = next((x for x in ("float64", "float32") if x in case.dtypes), case.dtypes[0])
+        values = arrays_of(case, dtype)
+        inputs = symbols(case, values)
+        ins = [graphc.In(x, name=f"x{i}") for i, x in enumerate(inputs)]
+        dynamic = {f"x{i}": np.shape(x) for i, x in enumerate(values)}
+        try:
+            f = graphc.function(ins, case.symbolic(*inputs), Mode("MLX", compile=False))
+            wanted = f(*values)
+        except GraphcError:
+            continue  # MLX has it not in this dtype, or the case is of an error
+        refusal = _refusal(f, file, dynamic)
+        if refusal:
+            assert re.search("runs in NumPy|LUF|decide a shape|has no text", refusal), name
+            continue
+        found = runtime.load(file, "MLX")(*values)
+        for a, b in zip(_listed(found), _listed(wanted), strict=True):
+            np.testing.assert_allclose(as_numpy(a), as_numpy(b), rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def _refusal(f: graphc.Function[Any], file: Path, dynamic: Any) -> str:
+    try:
+        f.export(file, dynamic=dynamic, programs=("MLX",))
+    except ExportError as error:
+        return str(error)
+    return ""
 
 
 def test_a_damaged_file_is_a_function_or_a_clear_error(file: Path) -> None:

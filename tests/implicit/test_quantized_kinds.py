@@ -286,3 +286,54 @@ def test_gradients_of_products_are_those_of_whole_arrays(kind: str) -> None:
 def test_spec_has_the_shape_that_was_requested(cls: Any, transposed: bool) -> None:
     x = gt.implicit(cls, (2, 33, 65), "float32", name="w", transposed=transposed)
     assert x.type.shape == (2, 33, 65)
+
+
+def by_integers(x: Any, w: Any, size: int) -> Any:
+    """The product of integers of 8 bits, added up group by group."""
+    a = np.abs(x).max(-1, keepdims=True) / np.float32(127)
+    rows = np.rint(x / np.where(a > 0, a, 1)).astype("int8")
+    groups = w.reshape(-1, size, w.shape[1])
+    b = np.abs(groups).max(1, keepdims=True) / np.float32(127)
+    columns = np.rint(groups / np.where(b > 0, b, 1)).astype("int8")
+    y = np.zeros((len(x), w.shape[1]), "float64")
+    for i in range(len(groups)):
+        sums = rows[:, i * size : (i + 1) * size].astype("int32") @ columns[i].astype("int32")
+        y += sums * b[i].astype("float64")
+    return y * a
+
+
+@pytest.mark.parametrize(("k", "size"), [(64, 32), (2100, -1)])
+def test_products_of_integers_are_added_up_in_integers(k: int, size: int) -> None:
+    w, x = matrix(k, 10), matrix(3, k, seed=1)
+    x[1], w[:, 2] = 0, 0
+    q = quantize(w, "w8a8", axis=-2, group_size=size)
+    wanted = by_integers(x, w, k if size == -1 else size)
+    assert np.abs(wanted - x @ w).max() > 1e-3
+    inputs = gt.matrix("x", dtype="float32", shape=x.shape)
+    weights = gt.implicit(q, name="w")
+    with materializing("error"):
+        found = [x @ q, implicit(jnp.matmul)(jnp.asarray(x), jax.tree.map(jnp.asarray, q))]
+        for mode in ("JAX", "MLX", "NUMPY"):
+            f = graphc.function([inputs, weights], inputs @ weights, mode=mode, returns="numpy")
+            found.append(f(x, q))
+    for y in found:
+        np.testing.assert_allclose(y, wanted, rtol=2e-5, atol=1e-4)
+
+
+def test_products_of_integers_have_the_derivative_of_those_of_x() -> None:
+    w, x = matrix(64, 10), matrix(3, 64, seed=1)
+    q = quantize(w, "w8a8", channel_axes=(-1,))
+    assert (q.transposed, q.group_size) == (True, 64)
+    on_jax, g = jax.tree.map(jnp.asarray, q), matrix(3, 10, seed=2)
+    with materializing("error"):
+        y, pullback = jax.vjp(lambda x: implicit(jnp.matmul)(x, on_jax), jnp.asarray(x))
+        inputs = gt.matrix("x", dtype="float32", shape=x.shape)
+        slope = graphc.grad((inputs @ gt.as_tensor(q) * g).sum(), inputs)
+        found = graphc.function([inputs], slope, returns="numpy")(x)
+    np.testing.assert_allclose(y, by_integers(x, w, 64), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        pullback(jnp.asarray(g))[0], g @ np.asarray(q).T, rtol=1e-4, atol=1e-4
+    )
+    np.testing.assert_allclose(found, g @ np.asarray(q).T, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ImplicitArrayError, match=r"channel_axes=\(-1,\)"):
+        quantize(w, "w8a8")

@@ -139,11 +139,22 @@ class Scope:
 
 
 class Builder:
-    """A graph under construction."""
+    """A graph under construction.
+
+    Attributes:
+        initializers: Arrays by name.
+        scopes: The graph, and the bodies that are open.
+        domains: Where operations come from that are not ONNX's own.
+        ops: The names of all operations.
+        lengths: By the names of scalars the lengths that they are.
+    """
 
     def __init__(self) -> None:
         self.initializers: dict[str, Any] = {}
         self.scopes = [Scope()]
+        self.domains: set[str] = set()
+        self.ops: set[str] = set()
+        self.lengths: dict[str, Value] = {}
         self._constants: dict[Any, Value] = {}
         self._names: dict[str, int] = {}
 
@@ -182,6 +193,8 @@ class Builder:
             if key in scope.known:
                 return scope.known[key]
         names = tuple(self.name(op.lower()) for _ in range(outputs))
+        self.domains.update({domain} - {""})
+        self.ops.add(op)
         self.scopes[-1].nodes.append(protos.node(op, inputs, names, attributes, domain))
         if key:
             self.scopes[-1].known[key] = names
@@ -202,7 +215,7 @@ class Builder:
         """
         self.scopes.append(Scope())
         results = [self.result(x, "result") for x in build()]
-        nodes = self.scopes.pop().nodes
+        nodes, _ = protos.needed(self.scopes.pop().nodes, [x.name for x in results])
         inputs, outputs = ([_info(x) for x in part] for part in (given, results))
         return protos.graph(self.name("body"), nodes, inputs, outputs)
 
@@ -290,6 +303,9 @@ def length(x: Any, axis: int) -> Length:
 
 def as_length(x: Any) -> Length:
     """A scalar of any integer dtype as a length."""
+    known: Value | None = CURRENT.get().lengths.get(x.name)
+    if known is not None:
+        return known
     return emit("Reshape", x.cast("int64"), vector([1]))
 
 
@@ -303,7 +319,11 @@ def vector(parts: Sequence[Length]) -> Value:
 
 def scalar(x: Length) -> Value:
     """A length as a scalar."""
-    return constant(x, "int64") if isinstance(x, int) else emit("Reshape", x, vector([]))
+    if isinstance(x, int):
+        return constant(x, "int64")
+    y = emit("Reshape", x, vector([]))
+    CURRENT.get().lengths[y.name] = x
+    return y
 
 
 def product(parts: Sequence[Length]) -> Length:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphc.errors import ExportError
+from graphc.export.onnx.bits import copysign
 from graphc.export.onnx.builder import Complex, Value, emit, full_like, where
-from graphc.export.onnx.real import TABLE as REAL, copysign, hypot
+from graphc.export.onnx.real import TABLE as REAL
+from graphc.export.onnx.transcendental import hypot
 from graphc.ir import Op, real_dtype
 
 Function = Callable[..., Any]
@@ -18,7 +20,7 @@ def lacking(op: Op) -> ExportError:
     """The error of a function that is there of real numbers alone."""
     return ExportError(
         f"ONNX has nothing for {op.name} of complex numbers.",
-        "Write it by real and imaginary parts.",
+        "Write it by its real and imaginary parts.",
     )
 
 

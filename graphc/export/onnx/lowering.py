@@ -8,14 +8,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
 from graphc.errors import ExportError
 from graphc.export.onnx.builder import Complex, Value
+from graphc.export.onnx.gaps import gap_of
 from graphc.ir import Constant, Graph, Input, Leaf, Node, Op, Pick, TupleType
 from graphc.link.legalize import inline
+from graphc.rewrite import optimize
 from graphc.tensor.core.elementwise import Elementwise
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,12 +29,21 @@ class Lowerings:
 
     def __init__(self) -> None:
         self.lowerings: dict[Any, Lowering] = {Pick: Pick.perform}
+        self.conditions: dict[Any, Callable[[Node], bool]] = {}
 
-    def lower(self, *ops: type[Op] | Elementwise) -> Callable[[F], F]:
-        """Enter the decorated function as the lowering of these operations."""
+    def lower(
+        self, *ops: type[Op] | Elementwise, when: Callable[[Node], bool] | None = None
+    ) -> Callable[[F], F]:
+        """Enter the decorated function as the lowering of these operations.
+
+        Args:
+            ops: Their classes, or rows.
+            when: Of named functions, whether one has it; others are taken apart.
+        """
 
         def enter(f: F) -> F:
             self.lowerings.update(dict.fromkeys(ops, f))
+            self.conditions.update(dict.fromkeys(ops, when) if when else {})
             return f
 
         return enter
@@ -45,7 +56,8 @@ class Lowerings:
 
     def has(self, node: Node) -> bool:
         """Whether a named function has a lowering; what it is made of is taken otherwise."""
-        return type(node.op) in self.lowerings
+        condition = self.conditions.get(type(node.op))
+        return type(node.op) in self.lowerings and (condition is None or condition(node))
 
 
 onnx = Lowerings()
@@ -98,12 +110,13 @@ def check(graph: Graph) -> None:
     Raises:
         ExportError: Names them.
     """
-    lines = dict.fromkeys(f"{x.op.name}   {x.where or ''}".rstrip() for x in missing(graph))
-    if lines:
+    found = missing(graph)
+    if found:
+        lines = (f"{x.op.name}: {gap_of(x.op).reason}   {x.where or ''}" for x in found)
+        remedies = dict.fromkeys(gap_of(x.op).remedy for x in found)
         raise ExportError(
-            "\n  ".join(["ONNX has nothing for:", *lines]),
-            "Write it by other functions of graphc.tensor, or export what stands before and behind "
-            "it as functions of their own.",
+            "\n  ".join(["ONNX has nothing for:", *dict.fromkeys(map(str.rstrip, lines))]),
+            "\n".join(remedies),
             where="",
         )
 
@@ -115,15 +128,22 @@ def by_graph(build: Callable[..., Any]) -> Lowering:
         build: Takes the operation and symbolic arrays; gives one, or a tuple.
     """
 
+    @lru_cache(maxsize=256)
+    def definition(op: Op, types: tuple[Any, ...]) -> tuple[Graph, bool]:
+        inputs = [Node.input(t) for t in types]
+        made = build(op, *inputs)
+        is_tuple = isinstance(made, tuple | list)
+        graph = Graph(inputs, list(made) if is_tuple else [made])
+        # So is a loop's last carry read, and not the last of all of them.
+        graph = inline(optimize(inline(graph, onnx)).graph, onnx)
+        check(graph)
+        return graph, is_tuple
+
     @wraps(build)
     def lowered(op: Op, *values: Any) -> Any:
-        inputs = [Node.input(x.type) for x in values]
-        made = build(op, *inputs)
-        outputs = list(made) if isinstance(made, tuple | list) else [made]
-        graph = inline(Graph(inputs, outputs), onnx)
-        check(graph)
+        graph, is_tuple = definition(op, tuple(x.type for x in values))
         found = evaluated(graph, values)
-        return tuple(found) if isinstance(made, tuple | list) else found[0]
+        return tuple(found) if is_tuple else found[0]
 
     return lowered
 

@@ -77,11 +77,13 @@ def model_of(
         made = _Model(builder, spec, graph, dict(dynamic or {}))
         made.check_names()
         nodes = made.graph()
-    opset = helper.make_opsetid("", protos.OPSET)
+    opset = max(n for n, (_, ops) in protos.VERSIONS.items() if not ops or ops & builder.ops)
+    opsets = [helper.make_opsetid("", opset)]
+    opsets += [helper.make_opsetid(domain, 1) for domain in sorted(builder.domains)]
     return helper.make_model(
         nodes,
-        ir_version=protos.IR_VERSION,
-        opset_imports=[opset],
+        ir_version=protos.VERSIONS[opset][0],
+        opset_imports=opsets,
         producer_name="graphc",
         producer_version=graphc.__version__,
     )
@@ -129,13 +131,10 @@ class _Model:
             self._result(name, y, node.type)
             for name, y, node in zip(self._names(), found, self.requested.outputs, strict=True)
         ]
-        return protos.graph(
-            self.spec.name or "graphc",
-            self.builder.scopes[0].nodes,
-            self.inputs,
-            outputs,
-            list(self.builder.initializers.values()),
-        )
+        nodes, used = protos.needed(self.builder.scopes[0].nodes, [y.name for y in outputs])
+        used.update(x.name for x in self.inputs)
+        arrays = [x for name, x in self.builder.initializers.items() if name in used]
+        return protos.graph(self.spec.name or "graphc", nodes, self.inputs, outputs, arrays)
 
     def _argument(self, place: int, x: In) -> Any:
         """An input; where it has a default value, that is an initializer of its name."""

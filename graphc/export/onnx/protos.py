@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,8 @@ from graphc.ir import dtype_name
 
 __all__ = ["GraphProto", "NodeProto", "graph", "node", "tensor", "value_info"]
 
-OPSET = 26
-"""The version of ONNX's operations: ``BitCast`` and ``CumProd`` came with it."""
-
-IR_VERSION = 13
-"""The version of the file format that has this opset."""
+VERSIONS = {23: (11, frozenset[str]()), 26: (13, frozenset({"BitCast", "CumProd"}))}
+"""Versions of ONNX's operations: for each the file format that has it, and what came with it."""
 
 CODES = {
     "bool": TensorProto.BOOL,
@@ -64,6 +61,18 @@ def node(
 def _attribute(name: str, value: Any) -> AttributeProto:
     kind = AttributeProto.INTS if value == [] else None
     return helper.make_attribute(name, value, attr_type=kind)
+
+
+def needed(nodes: Sequence[NodeProto], names: Iterable[str]) -> tuple[list[NodeProto], set[str]]:
+    """The nodes that results need, and all names that these read, also of what is around them."""
+    found, used = list[NodeProto](), set(names)
+    for made in reversed(nodes):
+        if not used.isdisjoint(made.output):
+            found.append(made)
+            used.update(made.input)
+            for body in (x.g for x in made.attribute if x.type == AttributeProto.GRAPH):
+                used |= needed(body.node, [y.name for y in body.output])[1]
+    return found[::-1], used
 
 
 def graph(

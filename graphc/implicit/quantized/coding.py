@@ -108,6 +108,7 @@ VALUES: dict[str, Callable[..., Any]] = {
     "affine": _counts,
     "integer": _integers,
     "ternary": _integers,
+    "w8a8": _integers,
     "nf4": _from_table,
     "1bit": _signs,
     **dict.fromkeys(FLOATS, _from_table),
@@ -118,6 +119,7 @@ BITS = {
     "affine": (1, 2, 3, 4, 5, 6, 8),
     "integer": (2, 3, 4, 5, 6, 8),
     "ternary": (2,),
+    "w8a8": (8,),
     "nf4": (4,),
     "1bit": (1,),
     **{name: (1 + exponent + mantissa,) for name, (exponent, mantissa, _) in FLOATS.items()},
@@ -134,7 +136,7 @@ class Coding:
 
     Attributes:
         kind: ``"affine"``, ``"integer"``, ``"ternary"``, ``"nf4"``, ``"1bit"``, or a narrow
-            floating dtype.
+            floating dtype; ``"w8a8"`` for integers that are multiplied with integers.
         bits: The length of a code.
         group_size: How many neighbours along the last axis share a scale.
     """
@@ -178,6 +180,12 @@ class Coding:
     def columns_of(self, words: int) -> int:
         """How many codes so many words hold."""
         return words // self.unit_words * self.per_unit
+
+    @property
+    def plain(self) -> Coding:
+        """The same codes, for products with floating numbers."""
+        is_integer = self.kind == "w8a8"
+        return coding_for("integer", self.bits, self.group_size) if is_integer else self
 
     @property
     def has_biases(self) -> bool:
@@ -271,7 +279,7 @@ def regrouped(xp: Any, coding: Coding, *parts: Any) -> tuple[Any, ...]:
     Products are computed group by group: scales of longer groups are repeated.
     """
     size = coding.group_size
-    if size <= MOST_IN_GROUP:
+    if size <= MOST_IN_GROUP or coding.kind == "w8a8":
         return coding, *parts
     fitting = range(MOST_IN_GROUP // coding.per_unit, 0, -1)
     short = next(n * coding.per_unit for n in fitting if size % (n * coding.per_unit) == 0)

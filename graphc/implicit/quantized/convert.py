@@ -108,12 +108,12 @@ def quantize(  # noqa: PLR0913 (the choices that a kind has)
             nested container of arrays. Implicit arrays in it stay as they are.
         kind: ``"int8"``, ``"int6"``, ``"int5"``, ``"int4"``, ``"int3"`` or ``"int2"``
             (``AffineQuantized``), ``"nf4"`` (``NF4``), ``"1bit"`` (``OneBit``), ``"ternary"``,
-            ``"float8_e4m3fn"``, ``"float8_e5m2"`` or ``"float4_e2m1fn"`` (``ScaledQuantized``),
-            ``"mxfp4"``, ``"mxfp8"`` or ``"nvfp4"`` (``Microscaled``). Or rules for a tree: a
-            mapping whose keys are regular expressions and whose values are a kind, a mapping of
-            ``kind`` and of the arguments below but ``where``, or None. The first that is found in
-            an array's path, its keys joined by ``/``, applies; None, and no rule at all, leave the
-            array as it is.
+            ``"float8_e4m3fn"``, ``"float8_e5m2"``, ``"float4_e2m1fn"`` or ``"w8a8"``
+            (``ScaledQuantized``), ``"mxfp4"``, ``"mxfp8"`` or ``"nvfp4"`` (``Microscaled``). Or
+            rules for a tree: a mapping whose keys are regular expressions and whose values are a
+            kind, a mapping of ``kind`` and of the arguments below but ``where``, or None. The first
+            that is found in an array's path, its keys joined by ``/``, applies; None, and no rule
+            at all, leave the array as it is.
         where: Which arrays of a tree: a function of a path, a tuple of keys, and an array; or a
             compiled regular expression, found anywhere in the path's keys joined by ``/``; or a
             pattern of the whole with ``*`` and ``?``. By default all floating ones of two axes or
@@ -212,6 +212,11 @@ def recipe_of(kind: Any, options: Mapping[str, Any]) -> Recipe:
     axis = given["axis"]
     if axis not in {-1, -2}:
         raise _refuse(f"quantize(axis={axis}).", "Pack along one of the last two axes: -1 or -2.")
+    if static.get("element") == "w8a8" and axis != -2 and given["channel_axes"] is None:
+        raise _refuse(
+            f"quantize('w8a8', axis={axis}): products add up along the other axis.",
+            "Give axis=-2, along which x @ w sums, or channel_axes=(-1,).",
+        )
     size, channels = _groups_of(cls, given)
     if size != -1:
         cls.coding_of(group_size=size, **static)

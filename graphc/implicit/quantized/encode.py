@@ -225,5 +225,6 @@ ENCODERS: dict[str, Callable[[_Groups], tuple[Any, ...]]] = {
     "1bit": _sign,
     "integer": _symmetric,
     "ternary": _ternary,
+    "w8a8": _symmetric,
     **dict.fromkeys(FLOATS, _symmetric),
 }

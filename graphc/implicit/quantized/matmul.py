@@ -13,6 +13,7 @@ from graphc.errors import DTypeError, ShapeError
 from graphc.implicit import jax_arrays
 from graphc.implicit.namespace import NUMPY, SYMBOLIC, numpy_like
 from graphc.implicit.quantized.coding import Coding, coding_for
+from graphc.implicit.straight_through import replace_derivative
 from graphc.implicit.treedef import lengths_of
 from graphc.ir import Check, TensorType
 from graphc.tensor import Tensor
@@ -78,6 +79,9 @@ class QuantizedMatmul(AxisComposite):
         return made
 
     def expand(self, x: Tensor, packed: Tensor, *parts: Tensor) -> Tensor:  # type: ignore[override]
+        if self.kind == "w8a8":
+            rows, scale = rounded_rows(SYMBOLIC, x)
+            x = replace_derivative(rows * scale, x)
         batch = tuple(range(x.ndim - 2))
         summed = x.ndim - 1 - (not self.transposed)
         op = DotGeneral(((x.ndim - 1,), (summed,)), (batch, batch))
@@ -86,6 +90,8 @@ class QuantizedMatmul(AxisComposite):
     def perform(self, x: Any, packed: Any, *parts: Any) -> Any:
         """Multiply a few rows of words at a time."""
         coding = self.coding
+        if coding.kind == "w8a8":
+            return _by_integers(coding, x, packed, *parts)
         *batch, rows, words = packed.shape
         width = coding.columns_of(words)
         n = rows if self.transposed else width
@@ -198,6 +204,24 @@ class ExpertMatmul(AxisComposite):
         return self.plain.perform(x, *[part[index] for part in (packed, *numbers)])
 
 
+def rounded_rows(xp: Any, x: Any) -> tuple[Any, Any]:
+    """Each row as integers from -127 to 127, and the scale of these, (..., m, 1)."""
+    scale = xp.max(xp.abs(x), -1, keepdims=True) / 127
+    return xp.round(x / xp.where(scale > 0, scale, xp.ones_like(scale))), scale
+
+
+def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
+    """Multiply rounded rows by the codes of w's columns; sums of integers in float64 are exact."""
+    rows, scale = rounded_rows(NUMPY, x)
+    codes = coding.values(NUMPY, coding.codes(NUMPY, packed), "float64")
+    a, b = (
+        np.moveaxis(coding.grouped(NUMPY, part.astype("float64")), -2, -3) for part in (rows, codes)
+    )
+    sums = np.matmul(a, np.swapaxes(b, -1, -2)).astype(x.dtype)
+    weights = np.expand_dims(np.swapaxes(scales, -1, -2), -2)
+    return (sums * weights).sum(-3, dtype=x.dtype) * scale
+
+
 def _outer(a: Tensor, b: Tensor) -> Tensor:
     """The products of two arrays' last axes, summed over the last but one."""
     batch = tuple(range(a.ndim - 2))
@@ -218,10 +242,15 @@ def product(
         biases: Like the scales, where the kind has them.
     """
     parts = (scales,) if biases is None else (scales, biases)
+    # Scales of rows that are summed over are no factor of sums of integers.
+    coding = coding if transposed else coding.plain
     xp = numpy_like(x, packed, *parts)
     if xp.name == "JAX":
         return jax_arrays.quantized_matmul(coding, transposed, x, packed, *parts)
     if xp.name == "MLX":
+        if coding.kind == "w8a8":
+            rows, scale = rounded_rows(xp, x)
+            x = rows * scale
         w = coding.dense(xp, packed, *parts)
         return xp.matmul(x, xp.swapaxes(w, -1, -2) if transposed else w)
     axis = len(lengths_of(x)) - 1

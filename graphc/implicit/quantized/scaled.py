@@ -15,6 +15,7 @@ from graphc.implicit.quantized.coding import BITS, FLOATS, Coding, coding_for
 ELEMENTS: dict[str, tuple[str, int]] = {
     **{f"int{bits}": ("integer", bits) for bits in BITS["integer"]},
     "ternary": ("ternary", 2),
+    "w8a8": ("w8a8", 8),
     **{name: (name, BITS[name][0]) for name in FLOATS if name.startswith("float")},
 }
 """For each element its kind of codes and their length."""
@@ -34,7 +35,9 @@ class ScaledQuantized(Quantized):
             Integers are held with ``2**(bits - 1)`` added, floating numbers as their bits.
         scales: ``(*batch, rows, groups)``, of the array's dtype.
         element: ``"int2"`` to ``"int8"``, ``"ternary"`` for -1, 0 and 1 in two bits,
-            ``"float8_e4m3fn"``, ``"float8_e5m2"`` or ``"float4_e2m1fn"``.
+            ``"float8_e4m3fn"``, ``"float8_e5m2"`` or ``"float4_e2m1fn"``; ``"w8a8"`` for int8 whose
+            products round each row of x to int8, too, and add up in int32. Their derivatives are
+            those of the product with x itself.
         group_size: So many neighbours along the packed axis share a scale.
         transposed: Whether the packed axis is the last but one.
         padding: So many elements at the end of the last group are none of the array.

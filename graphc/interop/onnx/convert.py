@@ -15,7 +15,7 @@ from graphc.errors import (
     UnsupportedOperationError,
 )
 from graphc.interop.onnx import operators
-from graphc.interop.onnx.declared import given_of, input_of, metadata_of, output_of, share
+from graphc.interop.onnx.declared import given_of, input_of, metadata_of, output_of, share, used
 from graphc.interop.onnx.operation import (
     CONVERTERS,
     FOLDS,
@@ -25,7 +25,7 @@ from graphc.interop.onnx.operation import (
     results_of,
     schema_of,
 )
-from graphc.interop.onnx.source import DAMAGE, NEWEST, Source, lengths_of
+from graphc.interop.onnx.source import DAMAGE, NEWEST, OLDEST, Source, check_version, lengths_of
 from graphc.interop.onnx.values import FEW, Known, Refusal, Value, tensor_of
 from graphc.tensor import Tensor
 
@@ -197,7 +197,7 @@ class Conversion:
         scope.run(graph.node)
         self._refuse_missing()
         outputs = {x.name: output_of(scope[x.name], x) for x in graph.output}
-        made = {name: x.made for name, x in initializers.items() if x.made is not None}
+        made = used(initializers, shared)
         declared = [*graph.input, *graph.output]
         shapes = {x.name: lengths_of(x.type) for x in declared}
         return Converted(graph.name, inputs, outputs, made, shapes, metadata_of(proto))
@@ -236,6 +236,7 @@ class Conversion:
             function = self.functions.get(key)
             if function is not None:
                 if key not in inside:
+                    check_version(_versions(function).get("", OLDEST))
                     self._find_missing(function.node, _versions(function), inside | {key})
             elif (reason := _why_missing(node.op_type, domain, version)) is not None:
                 self.missing[f"{titled(node)}: {reason}"] = None

@@ -28,6 +28,18 @@ def share(initializers: Mapping[str, Known], shared: bool | Collection[str]) -> 
         initializers[name].is_shared = True
 
 
+def used(initializers: Mapping[str, Known], shared: bool | Collection[str]) -> dict[str, Tensor]:
+    """The initializers that the graph has as symbolic arrays."""
+    for name in () if isinstance(shared, bool) else shared:
+        if initializers[name].is_fixed:
+            raise ArgumentError(
+                f"onnx.load: shared: the elements of {name!r} decide what the graph is.",
+                "Leave it out: functions cannot update it.",
+            )
+    pairs = ((name, x.made) for name, x in initializers.items() if not x.is_fixed)
+    return {name: made for name, made in pairs if made is not None}
+
+
 def input_of(declared: Any) -> Tensor:
     """An input as a symbolic array."""
     dtype, lengths = _declared(declared)
@@ -64,13 +76,15 @@ def given_of(value: Any, declared: Any) -> Value:
     if isinstance(value, Wrapper):
         value = value.values
     if isinstance(value, Tensor):
-        if value.dtype != dtype:
+        if value.dtype != dtype or is_narrow(declared.type.tensor_type.elem_type):
             raise DTypeError(
                 f"onnx.load: givens: {value!r} stands for {declared.name!r} of {dtype}.",
                 f"Cast it: .astype({dtype!r}).",
             )
         return value
-    return Known.of(value, dtype)
+    known = Known.of(value, dtype)
+    known.is_narrow = is_narrow(declared.type.tensor_type.elem_type)
+    return known
 
 
 def output_of(value: Value, declared: Any) -> Any:

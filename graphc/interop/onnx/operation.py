@@ -38,7 +38,6 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(("TfIdfVectorizer", "DictVectorizer", "CategoryMapper", "CastMap"), STRINGS),
     "ZipMap": "its results are Python dicts: convert the model with options={'zipmap': False}",
     "ImageDecoder": "it decodes a file: decode it before",
-    "BitCast": "graphc has no operation on the bits of floating numbers",
     "NonMaxSuppression": "it computes how many results there are step by step: do it outside",
 }
 """Operators that have no converter, and why."""
@@ -137,6 +136,7 @@ class Operation:
                 f"{what} {self.node.input[i]!r} must be numbers: where it is an input, give them, "
                 "givens={...}"
             )
+        value.is_fixed = True
         return value.array
 
     def numbers(self, i: int, what: str) -> list[int]:

@@ -27,7 +27,7 @@ except ImportError as error:
 OLDEST, NEWEST = 7, 28
 """The versions of ONNX's own operators that there are converters for."""
 
-DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+DAMAGE = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What reading a damaged model raises."""
 
 NARROW = {"int4": "int8", "int2": "int8", "uint4": "uint8", "uint2": "uint8"}
@@ -65,16 +65,9 @@ class Source:
         """For each domain, the version of its operators."""
         found = {_domain(x.domain): int(x.version) for x in self.proto.opset_import}
         version = found.setdefault("", 1)
-        if not OLDEST <= version <= NEWEST and any(_domain(n.domain) == "" for n in self.nodes()):
-            raise FormatError(
-                f"onnx.load: the model is of opset {version}; {OLDEST} to {NEWEST} are read.",
-                "Convert it: onnx.version_converter.convert_version(model, 17).",
-            )
+        if any(_domain(node.domain) == "" for node in self.proto.graph.node):
+            check_version(version)
         return found
-
-    def nodes(self) -> list[Any]:
-        """The nodes of the graph, without those of subgraphs."""
-        return list(self.proto.graph.node)
 
     def initializers(self) -> dict[str, Known]:
         """The initializers, by name."""
@@ -122,6 +115,15 @@ class Source:
         if kind.name in NARROW or kind.hasobject:
             raise Refusal(f"the initializer {name!r} is external and of {kind.name}")
         return _mapped(path, kind, tuple(tensor.dims), entries, name)
+
+
+def check_version(version: int) -> None:
+    """Raise where there are no converters for a version of ONNX's own operators."""
+    if not OLDEST <= version <= NEWEST:
+        raise FormatError(
+            f"onnx.load: the model is of opset {version}; {OLDEST} to {NEWEST} are read.",
+            "Convert it: onnx.version_converter.convert_version(model, 17).",
+        )
 
 
 def _parsed(data: bytes, title: str) -> Any:

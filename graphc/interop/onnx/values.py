@@ -13,7 +13,6 @@ import graphc.tensor as gt
 from graphc.compile import shared as shared_variable
 from graphc.ir import DTYPES
 from graphc.tensor import Tensor
-from graphc.tensor.core.shape import length
 
 FEW = 64
 """Up to so many elements, an array is computed while the model is loaded."""
@@ -35,6 +34,7 @@ class Known:
         name: The name of an initializer.
         is_shared: Whether it is a shared variable in the graph.
         is_narrow: Whether ONNX has it as integers of 2 or 4 bits.
+        is_fixed: Whether its elements decide what the graph is.
         made: The symbolic array, once it was asked for.
     """
 
@@ -43,6 +43,7 @@ class Known:
     name: str | None = None
     is_shared: bool = False
     is_narrow: bool = False
+    is_fixed: bool = False
     made: Tensor | None = field(default=None, repr=False)
 
     @classmethod
@@ -83,7 +84,7 @@ class Known:
             entries = [gt.as_tensor(x, dtype=self.dtype) for x in self.array.flat]
             return gt.reshape(gt.stack(entries), self.array.shape)
         if self.is_shared:
-            return shared_variable(self.array, name=self.name)
+            return shared_variable(self.array, self.name, shape=self.array.shape)
         return gt.constant(self.array, self.name, self.dtype)
 
 
@@ -131,9 +132,3 @@ def axis_of(axis: int, ndim: int) -> int:
 def with_axes(x: Tensor, ndim: int, first: int) -> Tensor:
     """A vector, or an array, whose first axis stands at a place of ``ndim`` axes."""
     return gt.dimshuffle(x, [*["x"] * first, *range(x.ndim), *["x"] * (ndim - first - x.ndim)])
-
-
-def flattened(x: Tensor, axis: int) -> Tensor:
-    """A matrix: the axes before one, and those from it on."""
-    shape = [length(x, i) for i in range(x.ndim)]
-    return gt.reshape(x, (product(shape[:axis]), product(shape[axis:])))

@@ -356,6 +356,10 @@ class JAXBackend(Backend):
         def call(*values: Any) -> Any:
             if any(isinstance(x, Ragged) for x in values):
                 raise refused(node)
+            if symbolic.is_assuming():
+                raise DynamicShapeError(
+                    f"{node!r} runs in NumPy, and a program is without it.", "", node.where
+                )
             values = tuple(arrays(node, values))
             result = op.infer(*[TensorType(x.dtype, x.shape) for x in values])
             types = result.items if isinstance(result, TupleType) else (result,)
@@ -408,7 +412,7 @@ class JAXBackend(Backend):
             return bounded
         if on_host:
             return symbolic.on_host(node, bounded, partial(self._lowered, node))
-        return symbolic.of_symbols(bounded, deciding)
+        return symbolic.of_symbols(bounded, node.op.host_inputs())
 
     def _lowered(self, node: Node, *values: Any) -> Any:
         return self.bind(node)(*values)
@@ -417,6 +421,8 @@ class JAXBackend(Backend):
         """Raise where two lengths differ, now or when the program has run."""
         a, m, b, n = check
         left, right = operands[a].shape[m], operands[b].shape[n]
+        if symbolic.has_symbols((left, right)) and symbolic.equal(left, right):
+            return
         if isinstance(left, Count) or isinstance(right, Count):
             agree(left, right, unequal(node))
         else:

@@ -21,10 +21,12 @@ from typing import Any
 import jax
 import numpy as np
 from jax import lax
+from jax.export import is_symbolic_dim
 
 from graphc.errors import BoundsError, DynamicShapeError, GraphcError, RuntimeShapeError
 from graphc.ir import Node, Op
 from graphc.link.jax.counts import Count, Formula, as_count, bound, is_known, is_same, plain
+from graphc.tensor.core.shape import are_equal
 
 Counts = tuple[Count | None, ...]
 
@@ -173,6 +175,9 @@ def ragged(buffer: Any, shape: Sequence[Any], fill: Any = None) -> Any:
     """
     counts: list[Count | None] = []
     for axis, n in enumerate(shape):
+        if is_symbolic_dim(n):
+            counts.append(None)
+            continue
         count = as_count(n)
         buffer = cut(buffer, bound(count), axis)
         counts.append(None if count.low == count.high else count)
@@ -262,6 +267,10 @@ def guarded(guards: dict[Guard, None]) -> Iterator[None]:
 
 def agree(a: Any, b: Any, error: Callable[[int, int], GraphcError]) -> None:
     """Check that two lengths are equal."""
+    if is_symbolic_dim(a) or is_symbolic_dim(b):
+        if not are_equal(a, b):
+            raise error(a, b)
+        return
     if a is b or is_same(a, b):
         return
     x, y = as_count(a), as_count(b)

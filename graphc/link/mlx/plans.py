@@ -8,6 +8,7 @@ they have a shape and a dtype and nothing else. What stands between segments bec
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -106,7 +107,11 @@ class Planner:
             return of(replace(segment, results=[step.place for step in steps[: k + 1]]))
 
         given = [values[i] for i in segment.arrays]
-        left = iter(self.call(of(segment), given, [step.node for step in steps], prefix))
+        nodes = [step.node for step in steps]
+        try:
+            left = iter(self.call(of(segment), given, nodes, prefix))
+        except NotTraceableError:
+            raise value_decides(nodes[-1]) from None
         types = {step.place: step.node.type for step in steps}
         for i in segment.results:
             type = types[i]
@@ -129,7 +134,10 @@ class Planner:
         make = PLANNERS.get(type(node.op))
         if make is None and any(isinstance(operands[i], Slot) for i in needed(node)):
             raise value_decides(node)
-        values[step.place] = make(self, node, operands) if make else self.alone(step, operands)
+        try:
+            values[step.place] = make(self, node, operands) if make else self.alone(step, operands)
+        except NotTraceableError:
+            raise value_decides(node) from None
 
     def alone(self, step: Step, operands: Sequence[Any]) -> Any:
         """An operation as a function of its own."""
@@ -312,7 +320,8 @@ class _LoopPlan:
         op, planner = self.op, self.planner
         size = sum(map(size_of, op.step.nodes))
         if self.is_fixed and self.steps <= SHORT and self.steps * size <= LARGE:
-            return self._written_out()
+            with suppress(NotTraceableError):
+                return self._written_out()
         self.init = [planner.slot(x) for x in self.given.init]
         self.xs = [planner.slot(x) for x in self.given.xs]
         longest = min(FIRST, self.driven.most) if op.stops else self.driven.most

@@ -14,6 +14,7 @@ from graphc.tensor.core.assertion import CheckAndRaise
 from graphc.tensor.core.axes import expand_dims
 from graphc.tensor.core.elementwise import broadcast_shapes, equal, summed
 from graphc.tensor.core.shape import (
+    are_equal,
     entries,
     length,
     lengths,
@@ -62,7 +63,7 @@ class BroadcastTo(Op):
         target = target_shape(self.shape, symbolic)
         new = len(target) - len(x_shape)
         for axis, n in enumerate(x_shape):
-            if axis not in self.repeated and n != target[new + axis]:
+            if axis not in self.repeated and not are_equal(n, target[new + axis]):
                 raise ShapeError(
                     f"broadcast_to: an array of shape {x_shape} does not go to {target}: axis "
                     f"{axis - len(x_shape)} is not repeated, as its length is not statically 1.",

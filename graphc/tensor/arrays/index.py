@@ -25,7 +25,7 @@ from graphc.tensor.core.elementwise import (
     where,
     with_rank,
 )
-from graphc.tensor.core.shape import Length, Shape, length
+from graphc.tensor.core.shape import Length, Shape, as_length, length
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, constant, function
 
 T = TypeVar("T")
@@ -91,13 +91,13 @@ def selection(entries: Sequence[Entry], symbolic: Sequence[Any], integer: Any = 
 
     Args:
         entries: The static parts.
-        symbolic: A value for each hole, in order; those of slices are turned into integers.
+        symbolic: A value for each hole, in order; those of slices are turned into lengths.
         integer: What an integer array is turned into, nothing by default.
     """
     values = iter(symbolic)
 
     def bound(part: Bound) -> int | None:
-        return int(next(values)) if isinstance(part, Hole) else part
+        return as_length(next(values)) if isinstance(part, Hole) else part
 
     def filled() -> Iterator[Any]:
         for entry in entries:

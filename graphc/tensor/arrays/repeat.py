@@ -11,7 +11,7 @@ from graphc.errors import DTypeError, ShapeError
 from graphc.ir import Constant, Op, TensorType, is_integer
 from graphc.tensor.arrays.broadcast import broadcast_to
 from graphc.tensor.core.axes import expand_dims
-from graphc.tensor.core.shape import entries, length, lengths, ravel, reshape
+from graphc.tensor.core.shape import are_equal, entries, length, lengths, ravel, reshape
 from graphc.tensor.core.tensor import (
     Tensor,
     TensorLike,
@@ -76,7 +76,7 @@ class RepeatIndices(Op):
         return (0, 1)
 
     def perform(self, counts: np.ndarray[Any, Any], n: Any) -> np.ndarray[Any, Any]:
-        if len(counts) != n:
+        if not are_equal(len(counts), n):
             raise ShapeError(
                 f"repeat: got {len(counts)} counts for an axis of length {n}.",
                 "Pass a count for each element, or a single one.",

@@ -15,7 +15,7 @@ from graphc.tensor.arrays.create import zeros_like
 from graphc.tensor.arrays.join import Concatenate
 from graphc.tensor.core.axes import slice_at_axis, squeeze
 from graphc.tensor.core.elementwise import repeated_like, split_mask, where as select
-from graphc.tensor.core.shape import entries, length, target_shape
+from graphc.tensor.core.shape import are_equal, entries, length, target_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
 
@@ -50,7 +50,7 @@ class Split(Op):
     def bounds(self, n: int, symbolic: Sequence[Any]) -> list[int]:
         """Where each part starts, and where the last one ends, in an axis of length n."""
         sizes = target_shape(self.sizes, symbolic)
-        if sum(sizes) != n:
+        if not are_equal(sum(sizes), n):
             raise ShapeError(
                 f"split: the sizes {sizes} do not add up to {n}, the length of axis {self.axis}.",
                 "Pass sizes that do.",

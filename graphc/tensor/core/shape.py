@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -246,7 +249,34 @@ def _known_value(x: Any, depth: int) -> Any:
     return None if any(value is None for value in values) else x.op.perform(*values)
 
 
-def _known(n: Any) -> Any:
+Comparison = Callable[[Any, Any], bool]
+
+_comparisons: ContextVar[tuple[Comparison, Comparison]] = ContextVar(
+    "comparisons", default=(operator.eq, operator.ge)
+)
+
+
+@contextmanager
+def compared_by(equal: Comparison, at_least: Comparison) -> Iterator[None]:
+    """A context in which lengths, which may be symbols, are compared by these functions."""
+    token = _comparisons.set((equal, at_least))
+    try:
+        yield
+    finally:
+        _comparisons.reset(token)
+
+
+def are_equal(a: Any, b: Any) -> bool:
+    """Whether two lengths are equal, as an operation needs them to be."""
+    return bool(_comparisons.get()[0](a, b))
+
+
+def is_at_least(a: Any, b: Any) -> bool:
+    """Whether the first length is no less than the second, as an operation needs it to be."""
+    return bool(_comparisons.get()[1](a, b))
+
+
+def as_length(n: Any) -> Any:
     """Return a length as an integer; a symbol, which JAX exports programs with, stays."""
     return int(n) if isinstance(n, np.ndarray | np.generic | int) else n
 
@@ -258,8 +288,8 @@ def target_shape(static: StaticShape, symbolic: Sequence[Any], least: int = 0) -
         ShapeError: One is below the least that there may be.
     """
     values = iter(symbolic)
-    shape = tuple(_known(next(values)) if n is None else n for n in static)
-    if any(n < least for n in shape):
+    shape = tuple(as_length(next(values)) if n is None else n for n in static)
+    if not all(is_at_least(n, least) for n in shape):
         raise ShapeError(
             f"{shape} is not a shape: the length {min(shape)} is negative.",
             "Pass lengths of 0 or more.",
@@ -325,7 +355,7 @@ class Reshape(Op):
                 "Pass that length.",
             )
         full = tuple((elements // known if known else 0) if n == -1 else n for n in target)
-        if math.prod(full) != elements or any(n < 0 for n in full):
+        if any(not is_at_least(n, 0) for n in full) or not are_equal(math.prod(full), elements):
             raise ShapeError(
                 f"reshape: an array of shape {x_shape} has {elements} elements, which do not fit "
                 f"{target}.",

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphc.errors import ShapeError
 from graphc.ir import Op, Shape as StaticShape, TensorType
-from graphc.tensor.core.shape import entries, target_shape
+from graphc.tensor.core.shape import are_equal, entries, target_shape
 from graphc.tensor.core.tensor import Tensor, TensorLike, as_tensor, axes_of, function
 
 
@@ -49,7 +49,7 @@ class SpecifyShape(Op):
         # -1 stands for any length where it is static, and is none where it is computed.
         target_shape((None,) * len(symbolic), symbolic)
         target = target_shape(self.shape, symbolic, least=-1)
-        if not all(m in {-1, n} for n, m in zip(x_shape, target, strict=True)):
+        if not all(m == -1 or are_equal(n, m) for n, m in zip(x_shape, target, strict=True)):
             wanted = ", ".join("?" if m == -1 else str(m) for m in target)
             raise ShapeError(
                 f"{self.title}: an array of shape {tuple(x_shape)} does not have the shape "

@@ -204,7 +204,8 @@ def test_a_program_that_cannot_be_padded_is_exact_and_its_plan_says_why() -> Non
     assert "exact, as rfft" in line
     assert "test_buckets.py" in line
     for n in (4, 5):
-        np.testing.assert_allclose(f(np.ones(n)), np.fft.rfft(np.tanh(np.ones(n))))
+        value = np.linspace(0, 1, n)  # no result is zero, of which rounding leaves no digit
+        np.testing.assert_allclose(f(value), np.fft.rfft(np.tanh(value)))
     assert f._compiled.execute.is_refused
 
 

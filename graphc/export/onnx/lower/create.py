@@ -32,8 +32,7 @@ def of_array(x: np.ndarray[Any, Any]) -> Any:
     """An array that is part of the program."""
     name = x.dtype.name
     if is_complex(name):
-        parts = (np.ascontiguousarray(part) for part in (x.real, x.imag))
-        return Complex(*[constant(part, real_dtype(name)) for part in parts])
+        return Complex(*[constant(part, real_dtype(name)) for part in (x.real, x.imag)])
     return constant(x, name)
 
 

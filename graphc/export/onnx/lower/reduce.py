@@ -8,6 +8,7 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.export.onnx.builder import Complex, Value, constant, emit, vector, where
+from graphc.export.onnx.kernels import computed_in
 from graphc.export.onnx.lower.sort import from_key, key_of
 from graphc.export.onnx.lowering import by_graph, onnx
 from graphc.ir import is_complex
@@ -56,11 +57,22 @@ def extreme(op: Extreme, x: Any) -> Any:
     name = "ReduceMax" if isinstance(op, Max) else "ReduceMin"
     if x.dtype == "uint64":
         return from_key(reduced(name, key_of(x), op.axes), x.dtype)
-    y = reduced(name, x, op.axes)
     if not x.is_float:
-        return y
+        return whole_extreme(name, x, op.axes)
+    y = reduced(name, x, op.axes)
     found = reduced("ReduceMax", emit("IsNaN", x, dtype="bool"), op.axes)
     return where(found, constant(np.nan, x.dtype), y)
+
+
+def whole_extreme(name: str, x: Value, axes: tuple[int, ...]) -> Value:
+    """The extreme of integers; over no elements the end of their own dtype, not of a wider one."""
+    wide = computed_in(name, x.dtype)
+    if x.dtype in {wide, "bool"}:
+        return reduced(name, x, axes)
+    ends = np.iinfo(x.dtype)
+    y = reduced(name, x.cast(wide), axes)
+    y = emit("Min", emit("Max", y, constant(ends.min, wide)), constant(ends.max, wide))
+    return y.cast(x.dtype)
 
 
 @onnx.lower(All, Any_)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from graphc.export.onnx.builder import (
-    emit,
     expanded,
     filled,
     length,
@@ -41,13 +40,8 @@ def one_length(op: Length, x: Any) -> Any:
 @onnx.lower(Reshape)
 @by_parts
 def reshape(op: Reshape, x: Any, *symbolic: Any) -> Any:
-    """In row-major order; ONNX takes -1 beside no length of 0."""
-    target = filled(op.shape, symbolic)
-    if 0 in target and -1 in target:
-        raise ValueError("-1 is ambiguous beside a length of 0")
-    if -1 in target and not all(isinstance(n, int) for n in target):
-        return emit("Reshape", x, vector(target))
-    return reshaped(x, target) if -1 not in target else emit("Reshape", x, vector(target))
+    """In row-major order; a length of 0 beside -1 fails when the model runs."""
+    return reshaped(x, filled(op.shape, symbolic))
 
 
 @onnx.lower(BroadcastTo)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import graphc.tensor as gt
+from graphc.export.onnx.bits import BITS
 from graphc.export.onnx.builder import (
     Complex,
     Value,
@@ -22,9 +23,6 @@ from graphc.export.onnx.protos import CODES
 from graphc.loop import scan
 from graphc.tensor.arrays.sets import Unique
 from graphc.tensor.arrays.sort import ArgSort, SearchSorted, Sort
-
-BITS = {"float32": "int32", "float64": "int64"}
-"""Signed integers as wide as floats."""
 
 HIGHEST = -(2**63)
 """The highest bit of 64."""

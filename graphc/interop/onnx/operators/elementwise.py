@@ -138,6 +138,14 @@ def _cast(op: Operation, x: Tensor) -> Tensor:
     return cast(x, op.dtype("to", x.dtype))
 
 
+@register("BitCast")
+def _bit_cast(op: Operation, x: Tensor) -> Tensor:
+    dtype = op.dtype("to", x.dtype)
+    if not (is_integer(x.dtype) and is_integer(dtype)) or x.dtype.lstrip("u") != dtype.lstrip("u"):
+        raise Refusal(f"{x.dtype} as {dtype}: graphc reads the bits of integers of one size alone")
+    return x.astype(dtype)
+
+
 @register("CastLike")
 def _cast_like(op: Operation, x: Tensor, like: Tensor) -> Tensor:
     if getattr(op.value(1), "is_narrow", False):

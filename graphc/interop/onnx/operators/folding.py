@@ -22,7 +22,9 @@ from graphc.tensor import Tensor
 from graphc.tensor.core.shape import Length, length
 
 
-def _fold(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def fold(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a function as what operators do with known elements."""
+
     def entered(function: Callable[..., Any]) -> Callable[..., Any]:
         FOLDS.update(dict.fromkeys(names, function))
         return function
@@ -34,7 +36,7 @@ def _fold(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def _elementwise(numeric: Callable[..., Any], symbolic: Callable[..., Any]) -> Callable[..., Any]:
-    def fold(_: Operation, *operands: Known) -> Known | None:
+    def apply(_: Operation, *operands: Known) -> Known | None:
         if any(x.is_symbolic and is_float(x.dtype) for x in operands):
             return None
         if not any(x.is_symbolic for x in operands):
@@ -46,7 +48,7 @@ def _elementwise(numeric: Callable[..., Any], symbolic: Callable[..., Any]) -> C
         kind = numeric(*(np.ones((), x.dtype) for x in operands)).dtype.name
         return Known.of(_array(found), kind)
 
-    return fold
+    return apply
 
 
 def _are_few(*operands: Known) -> bool:
@@ -111,6 +113,10 @@ def _not(x: Any) -> Any:
     return gt.logical_not(x) if isinstance(x, Tensor) else not x
 
 
+def _no_zero(x: Known) -> bool:
+    return all(isinstance(n, Tensor) or bool(n) for n in x.array.flat)
+
+
 _mod = _elementwise(np.mod, operator.mod)
 FOLDS.update(
     {
@@ -123,7 +129,7 @@ FOLDS.update(
         "Less": _elementwise(np.less, operator.lt),
         "LessOrEqual": _elementwise(np.less_equal, operator.le),
         "Mod": lambda op, a, b: (
-            _mod(op, a, b) if not op["fmod"] and is_integer(a.dtype) and np.all(b.array) else None
+            _mod(op, a, b) if not op["fmod"] and is_integer(a.dtype) and _no_zero(b) else None
         ),
         "Mul": _elementwise(np.multiply, operator.mul),
         "Neg": _elementwise(np.negative, operator.neg),
@@ -134,12 +140,12 @@ FOLDS.update(
 )
 
 
-@_fold("Max")
+@fold("Max")
 def _max(op: Operation, *operands: Known) -> Any:
     return reduce(lambda a, b: a and LARGEST(op, a, b), operands[1:], operands[0])
 
 
-@_fold("Min")
+@fold("Min")
 def _min(op: Operation, *operands: Known) -> Any:
     return reduce(lambda a, b: a and LEAST(op, a, b), operands[1:], operands[0])
 
@@ -148,12 +154,12 @@ LARGEST = _elementwise(np.maximum, _largest)
 LEAST = _elementwise(np.minimum, _least)
 
 
-@_fold("Identity")
+@fold("Identity")
 def _identity(_: Operation, x: Known) -> Known:
     return x
 
 
-@_fold("Floor", "Ceil", "Sqrt")
+@fold("Floor", "Ceil", "Sqrt")
 def _rounded(op: Operation, x: Known) -> Known | None:
     functions: dict[str, Callable[..., Any]] = {
         "Floor": np.floor,
@@ -163,7 +169,7 @@ def _rounded(op: Operation, x: Known) -> Known | None:
     return None if x.is_symbolic else Known.of(functions[op.node.op_type](x.array), x.dtype)
 
 
-@_fold("Cast")
+@fold("Cast")
 def _cast(op: Operation, x: Known) -> Known | None:
     dtype = op.dtype("to", x.dtype)
     if x.is_symbolic:
@@ -180,24 +186,24 @@ def _cast(op: Operation, x: Known) -> Known | None:
 def _moving(move: Callable[..., Any]) -> Callable[..., Any]:
     """A fold by a function of NumPy's arrays, of any elements."""
 
-    def fold(op: Operation, x: Known, *more: Any) -> Known | None:
+    def apply(op: Operation, x: Known, *more: Any) -> Known | None:
         found = move(op, x.array, *more)
         return None if found is None else Known.of(_array(found), x.dtype)
 
-    return fold
+    return apply
 
 
 def _axes(op: Operation, ndim: int) -> tuple[int, ...] | None:
     return op.axes(1, ndim)
 
 
-@_fold("Squeeze")
+@fold("Squeeze")
 @_moving
 def _squeeze(op: Operation, x: Any, *_: Any) -> Any:
     return np.squeeze(x, _axes(op, x.ndim))
 
 
-@_fold("Unsqueeze")
+@fold("Unsqueeze")
 @_moving
 def _unsqueeze(op: Operation, x: Any, *_: Any) -> Any:
     count = len(op["axes"] if op["axes"] is not None else op.numbers(1, "the axes"))
@@ -205,26 +211,26 @@ def _unsqueeze(op: Operation, x: Any, *_: Any) -> Any:
     return np.expand_dims(x, axes or ())
 
 
-@_fold("Transpose")
+@fold("Transpose")
 @_moving
 def _transpose(op: Operation, x: Any) -> Any:
     return np.transpose(x, op["perm"])
 
 
-@_fold("Flatten")
+@fold("Flatten")
 @_moving
 def _flatten(op: Operation, x: Any) -> Any:
     axis = op["axis"] % x.ndim if x.ndim and op["axis"] != x.ndim else x.ndim
     return np.reshape(x, (int(np.prod(x.shape[:axis])), -1) if x.size else (0, 0))
 
 
-@_fold("Gather")
+@fold("Gather")
 @_moving
 def _gather(op: Operation, x: Any, indices: Known) -> Any:
     return None if indices.is_symbolic else np.take(x, indices.array, op.axis(x.ndim))
 
 
-@_fold("Slice")
+@fold("Slice")
 @_moving
 def _slice(op: Operation, x: Any, *more: Any) -> Any:
     if any(value is not None and value.is_symbolic for value in more):
@@ -232,7 +238,7 @@ def _slice(op: Operation, x: Any, *more: Any) -> Any:
     return x[slices_of(op, x.ndim)]
 
 
-@_fold("Reshape")
+@fold("Reshape")
 @_moving
 def _reshape(op: Operation, x: Any, shape: Known) -> Any:
     if shape.is_symbolic:
@@ -245,7 +251,7 @@ def _counted(x: Known) -> list[tuple[int, int]]:
     return list(enumerate(map(int, x.array.reshape(-1))))
 
 
-@_fold("Expand")
+@fold("Expand")
 @_moving
 def _expand(_: Operation, x: Any, shape: Known) -> Any:
     if shape.is_symbolic:
@@ -256,7 +262,7 @@ def _expand(_: Operation, x: Any, shape: Known) -> Any:
     )
 
 
-@_fold("Concat")
+@fold("Concat")
 def _concat(op: Operation, *parts: Known) -> Known | None:
     if sum(x.array.size for x in parts) > FEW:
         return None
@@ -264,7 +270,7 @@ def _concat(op: Operation, *parts: Known) -> Known | None:
     return Known.of(np.concatenate([_objects(x) for x in parts], axis), parts[0].dtype)
 
 
-@_fold("ReduceProd")
+@fold("ReduceProd")
 def _prod(op: Operation, x: Known, *_: Any) -> Known | None:
     if not is_integer(x.dtype) or op.axes(1, x.array.ndim) not in {None, (0,)}:
         return None
@@ -288,11 +294,6 @@ def _shape(op: Operation, x: Tensor) -> Known:
 @register("Size")
 def _size(_: Operation, x: Tensor) -> Known:
     return Known.of(_array(reduce(operator.mul, [length(x, i) for i in range(x.ndim)], 1)), "int64")
-
-
-@_fold("Constant")
-def _no_fold(*_: Any) -> None:
-    return None
 
 
 @register("Constant")
@@ -339,7 +340,7 @@ def _range(_: Operation, start: Tensor, limit: Tensor, delta: Tensor) -> Value:
     return start + gt.arange(count).astype(start.dtype) * delta
 
 
-@_fold("Range")
+@fold("Range")
 def _few(_: Operation, start: Known, limit: Known, delta: Known) -> Known | None:
     if any(x.is_symbolic or not is_integer(x.dtype) for x in (start, limit, delta)):
         return None

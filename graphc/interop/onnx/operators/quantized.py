@@ -9,7 +9,6 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.implicit.quantized import AffineQuantized
-from graphc.implicit.quantized.coding import GROUP_SIZES
 from graphc.interop.onnx.operation import Operation, register
 from graphc.interop.onnx.operators.windows import biased, convolution
 from graphc.interop.onnx.source import is_narrow
@@ -17,6 +16,9 @@ from graphc.interop.onnx.values import Refusal, axis_of, with_axes
 from graphc.ir import is_integer
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
+
+GROUP_SIZES = (32, 64, 128)
+"""The sizes of groups whose codes stay packed: those that every backend multiplies fast."""
 
 
 def _along(op: Operation, x: Tensor, scale: Tensor) -> Callable[[Tensor], Tensor]:
@@ -146,7 +148,7 @@ def _packed_matrix(
     """The matrix (k, n); packed where graphc has such groups."""
     n, k, size = sizes
     biases = (-zeros.astype("float32") * scales.astype("float32")).astype(scales.dtype)
-    if size in GROUP_SIZES and k % size == 0:
+    if size * bits % 32 == 0 and k % size == 0:  # groups of whole words
         words = np.ascontiguousarray(codes.reshape(n, -1)).view("<u4")
         parts = [gt.constant(part) for part in (words, scales, biases)]
         return AffineQuantized(

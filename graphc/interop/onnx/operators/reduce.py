@@ -59,7 +59,7 @@ def _extreme(function: Callable[..., Tensor], least: bool) -> Reducer:
 
     def reduce(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
         initial = None
-        if any(x.type.shape[axis] == 0 for axis in axes):
+        if any(not x.type.shape[axis] for axis in axes):  # 0, or unknown
             initial = bound(x.dtype, least=least)
         return function(x, axis=axes, keepdims=keepdims, initial=initial)
 

@@ -1,16 +1,17 @@
-"""Operators that resample images: along each axis, a product with a matrix of weights."""
+"""Operators that resample images: along each axis, sums of weighted neighbours."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 import graphc.tensor as gt
 from graphc.interop.onnx.operation import Operation, register
-from graphc.interop.onnx.values import Refusal, axis_of
+from graphc.interop.onnx.values import Refusal, axis_of, with_axes
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
 
@@ -36,10 +37,18 @@ def _resize(op: Operation, x: Tensor, *_: Any) -> Tensor:
 @register("Upsample")
 def _upsample(op: Operation, x: Tensor, *_: Any) -> Tensor:
     scales = op["scales"] if op["scales"] is not None else op.known(1, "the scales").reshape(-1)
-    for axis, scale in enumerate(scales):
-        n = _static(x, axis)
-        x = _along(op, x, axis, float(scale), math.floor(n * float(scale)), None)
+    scales = [float(s) for s in scales]
+    for axis, size in enumerate(_scaled(x, range(x.ndim), scales)):
+        x = _along(op, x, axis, scales[axis], size, None)
     return x
+
+
+def _scaled(x: Tensor, axes: Sequence[int], scales: Sequence[float]) -> list[Any]:
+    """The new lengths of axes."""
+    return [
+        length(x, axis) if scale == 1 else math.floor(_static(x, axis) * scale)
+        for axis, scale in zip(axes, scales, strict=True)
+    ]
 
 
 def _static(x: Tensor, axis: int) -> int:
@@ -57,15 +66,14 @@ def _wanted(
     """The scale and the new length of each axis."""
     if of_sizes < 0 or not op.has(of_sizes):
         scales = [float(s) for s in op.known(of_scales, "the scales").reshape(-1)]
-        sizes: list[Any] = [
-            length(x, axis) if scale == 1 else math.floor(_static(x, axis) * scale)
-            for axis, scale in zip(axes, scales, strict=True)
-        ]
-        return scales, sizes
+        return scales, _scaled(x, axes, scales)
     sizes = op.entries(of_sizes)
-    if not all(isinstance(n, int) for n in sizes):
-        raise Refusal("the new lengths are computed")
-    scales = [n / _static(x, axis) for axis, n in zip(axes, sizes, strict=True)]
+    scales = []
+    for axis, n in zip(axes, sizes, strict=True):
+        is_same = n is length(x, axis)
+        if not is_same and not isinstance(n, int):
+            raise Refusal("the new lengths are computed")
+        scales.append(1.0 if is_same else n / _static(x, axis))
     policy = op.get("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
         scale = (min if policy == "not_larger" else max)(scales)
@@ -74,8 +82,11 @@ def _wanted(
     return scales, sizes
 
 
-MOST = 2**26
-"""The most weights of an axis, 256 MB of float32."""
+LONGEST = 2**20
+"""The most elements that an axis is resampled to."""
+
+MOST = 16
+"""Up to so many old elements, a new one is their sum; of more, one of a product of matrices."""
 
 
 def _along(op: Operation, x: Tensor, axis: int, scale: float, size: Any, roi: Any) -> Tensor:
@@ -83,7 +94,7 @@ def _along(op: Operation, x: Tensor, axis: int, scale: float, size: Any, roi: An
     if scale == 1 and (size is length(x, axis) or size == length(x, axis)) and roi is None:
         return x
     n = _static(x, axis)
-    if n * size > MOST or size < 0 or not math.isfinite(scale) or scale <= 0:
+    if not 0 <= size <= LONGEST or not 0 < scale < math.inf:
         raise Refusal(f"{n} elements resampled to {size}")
     outside: Weights = np.zeros(size, bool)
     at = _coordinates(op, n, size, scale, roi)
@@ -94,9 +105,7 @@ def _along(op: Operation, x: Tensor, axis: int, scale: float, size: Any, roi: An
         places = _nearest(op, at).clip(0, n - 1).astype(int)
         y = gt.take(x, places, axis=axis)
     else:
-        weights = _weights(op, mode, at, n, scale).astype(x.dtype)
-        moved = gt.moveaxis(x, axis, -1)
-        y = gt.moveaxis(gt.matmul(moved, gt.constant(weights.T)), -1, axis)
+        y = _sums(x, axis, *_weights(op, mode, at, n, scale))
     if not outside.any():
         return y
     shape = [1] * x.ndim
@@ -142,13 +151,33 @@ def _nearest(op: Operation, at: Weights) -> Weights:
     return np.asarray(functions[mode](at))
 
 
-def _weights(op: Operation, mode: str, at: Weights, n: int, scale: float) -> Weights:
-    """For each new element, the weights of the old ones."""
+def _sums(x: Tensor, axis: int, places: Weights, values: Weights) -> Tensor:
+    """Sums of old elements at places, (new elements, neighbours), with weights."""
+    n, (size, count) = _static(x, axis), places.shape
+    places = places.clip(0, n - 1)
+    if count <= MOST:
+        terms = [
+            gt.take(x, at, axis=axis) * with_axes(gt.constant(v.astype(x.dtype)), x.ndim, axis)
+            for at, v in zip(places.T, values.T, strict=True)
+        ]
+        return reduce(gt.add, terms)
+    if n * size > 2**24:
+        raise Refusal(f"{n} elements resampled to {size}, each of {count}")
+    matrix = np.zeros((n, size))
+    np.add.at(matrix, (places.T, np.arange(size)), values.T)
+    found = gt.matmul(gt.moveaxis(x, axis, -1), gt.constant(matrix.astype(x.dtype)))
+    return gt.moveaxis(found, -1, axis)
+
+
+def _weights(
+    op: Operation, mode: str, at: Weights, n: int, scale: float
+) -> tuple[Weights, Weights]:
+    """For each new element, the places of its neighbours and their weights."""
     if mode not in {"linear", "cubic"}:
         raise Refusal(f"mode {mode!r}")
     reach = 1 if mode == "linear" else 2
     shrunk = min(scale, 1.0) if op["antialias"] else 1.0
-    near = math.ceil(reach / shrunk)
+    near = math.ceil(reach / shrunk) if len(at) else 1
     first = np.floor(at).astype(int) - near + 1
     places = first[:, None] + np.arange(2 * near)
     distance = np.abs(places - at[:, None]) * shrunk
@@ -160,10 +189,7 @@ def _weights(op: Operation, mode: str, at: Weights, n: int, scale: float) -> Wei
         if op["exclude_outside"]:
             values = np.where((places < 0) | (places >= n), 0, values)
         values = values / values.sum(1, keepdims=True)
-    found = np.zeros((len(at), n))
-    rows = np.repeat(np.arange(len(at)), 2 * near)
-    np.add.at(found, (rows, places.clip(0, n - 1).reshape(-1)), values.reshape(-1))
-    return found
+    return places, values
 
 
 def _cubic(x: Weights, a: float) -> Weights:

@@ -7,7 +7,7 @@ from typing import Any
 import graphc.tensor as gt
 from graphc.interop.onnx.operation import Operation, register
 from graphc.interop.onnx.operators.shapes import split
-from graphc.interop.onnx.values import FEW, Known, Refusal, entries_of
+from graphc.interop.onnx.values import FEW, Known, Refusal, entries_of, tensor_of
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length
 
@@ -61,7 +61,7 @@ def _split(op: Operation, x: Tensor, *_: Any) -> list[Any]:
     axis = op.axis(x.ndim)
     n = length(x, axis)
     sizes = entries_of(op.value(1)) if op.has(1) else [1]
-    if not op.has(1) or op.values[1].array.ndim == 0:  # type: ignore[union-attr]
+    if not op.has(1) or tensor_of(op.value(1)).ndim == 0:
         if not isinstance(n, int) or not isinstance(sizes[0], int) or n > FEW * max(sizes[0], 1):
             raise Refusal("how many parts there are is unknown, or it is many")
         sizes = [min(sizes[0], n - at) for at in range(0, n, sizes[0])]

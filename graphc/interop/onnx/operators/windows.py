@@ -325,7 +325,7 @@ def _average_pool(op: Operation, x: Tensor) -> Tensor:
     windows = Windows.of(op, x, _sizes(op))
     sums = _pooled(x, windows, lambda p: total(p, 0), 0)
     if op["count_include_pad"] and not any(windows.more):
-        return sums / math.prod(windows.sizes)
+        return sums / float(math.prod(windows.sizes))
     ones = gt.ones((1, 1, *lengths(x)[2:]), dtype=x.dtype)
     if op["count_include_pad"]:  # what is added so that a last window fits does not count
         for i, (low, high) in enumerate(windows.pads):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ def _convolution(eqn: Equation, x: Tensor, kernel: Tensor) -> Tensor:
     for axis, padding in enumerate(eqn["padding"]):
         low, high = map(eqn.lengths, padding)
         x = fitted(x, axis, (low, high), zero)
-    sizes = [length(kernel, i) for i in range(len(space))]
+    sizes: list[Any] = [length(kernel, i) for i in range(len(space))]
     if not all(isinstance(n, int) for n in sizes) or math.prod(sizes) > MOST:
         raise Refusal
     windows = patches(x, sizes, eqn["window_strides"], eqn["rhs_dilation"])

@@ -20,6 +20,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from graphc.implicit.quantized.coding import Coding, regrouped
+from graphc.implicit.quantized.matmul import rounded_rows
 from graphc.link.jax.explicit import explicit_mesh
 from graphc.link.jax.implicit import quantized_shards
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
@@ -96,6 +97,8 @@ def _jvp(primals: Any, tangents: Any, *, coding: Coding, transposed: bool) -> An
     by_x, _, *by_parts = tangents
     y = _bound(coding, transposed, *primals)
     found = []
+    # Rows that are rounded to integers have the derivative of those that are not.
+    coding = coding.plain
     if type(by_x) is not ad.Zero:
         found.append(_bound(coding, transposed, by_x, packed, *parts))
     if any(type(part) is not ad.Zero for part in by_parts):
@@ -177,10 +180,31 @@ def _forward(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any)
     if 0 in (*x.shape, rows, words):
         n = rows if transposed else coding.columns_of(words)
         return _zeros((x.shape[0], n), x)
+    if coding.kind == "w8a8":
+        return _by_integers(coding, x, packed, scales)
     y = _way(coding, transposed, x, scales)(coding, x, packed, scales)
     for bias in biases:
         y = y + _with_biases(coding, transposed, x, bias)
     return y
+
+
+def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
+    """Rows of x as int8 times words of w's columns, added up in int32 group by group."""
+    rows, scale = rounded_rows(NAMESPACE, x)
+    # A code is 128 more than its number: its highest bit is the other one.
+    bytes_ = lax.bitcast_convert_type(packed ^ jnp.uint32(0x80808080), jnp.int8)
+    m, (n, groups) = rows.shape[0], scales.shape
+    # A single row XLA multiplies with a wide copy of the matrix.
+    a = jnp.pad(rows.astype(jnp.int8), [(0, int(m == 1)), (0, 0)])
+    b = bytes_.reshape(n, -1)
+
+    def add(y: Any, i: Any) -> Any:
+        left, right = (_taken(part, i, coding.group_size, 1) for part in (a, b))
+        numbers = (((1,), (1,)), ((), ()))
+        sums = lax.dot_general(left, right, numbers, preferred_element_type=jnp.int32)
+        return y + sums[:m].astype(x.dtype) * scales[:, i], None
+
+    return lax.scan(add, _zeros((m, n), x), jnp.arange(groups))[0] * scale
 
 
 def _way(coding: Coding, transposed: bool, x: Any, scales: Any) -> Callable[..., Any]:

@@ -33,7 +33,7 @@ def values_of(coding: Coding, codes: Any, dtype: Any) -> Any:
         return codes.astype(dtype)
     if coding.kind == "1bit":
         return (2 * codes - 1).astype(dtype)
-    if coding.kind in {"integer", "ternary"}:
+    if coding.kind in {"integer", "ternary", "w8a8"}:
         return (codes - 2 ** (coding.bits - 1)).astype(dtype)
     if coding.bits == 8:
         return _floats(coding, codes, dtype)

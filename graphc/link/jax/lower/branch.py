@@ -9,6 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.export import is_symbolic_dim
 
 from graphc.errors import RuntimeShapeError
 from graphc.implicit.policy import dense
@@ -27,6 +28,7 @@ from graphc.link.jax.bounded import (
     whole,
 )
 from graphc.link.jax.counts import bound, is_known, plain
+from graphc.link.jax.symbolic import is_on_host
 from graphc.link.program import Program
 from graphc.loop.branch import Switch
 
@@ -60,7 +62,7 @@ def of_counts(node: Node, lowering: Lowering, values: Sequence[Any]) -> Any:
 
 def _traced(op: Switch, branch: Graph, values: Sequence[Any]) -> Callable[[], tuple[Any, ...]]:
     """Return a branch as a function without parameters, so that known values stay known."""
-    known = [i for i, x in enumerate(values) if isinstance(x, np.ndarray)]
+    known = [i for i, x in enumerate(values) if is_on_host(x)]
     program = Program(branch, backend, analyse(branch, known))
 
     def trace() -> tuple[Any, ...]:
@@ -107,6 +109,7 @@ def _in_shape(op: Switch, y: Any, shape: Sequence[Any], end: Node) -> Any:
     for n, m in pairs:
         agree(n, m, unequal(end))
     buffer = inner(y)
-    sides = [(0, bound(n) - m, 0) for n, m in zip(shape, buffer.shape, strict=True)]
-    is_longer = any(n for _, n, _ in sides)
+    lengths = [n if is_symbolic_dim(n) else bound(n) for n in shape]
+    sides = [(0, n - m, 0) for n, m in zip(lengths, buffer.shape, strict=True)]
+    is_longer = any(n != 0 for _, n, _ in sides)
     return lax.pad(buffer, np.zeros((), buffer.dtype), sides) if is_longer else buffer

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from graphc.link.jax.backend import backend
+from graphc.link.jax.symbolic import refuse
 from graphc.tensor.fft import Fourier, HermitianFourier, RealFourier, needs_elements
 
 MOST = 3
@@ -18,6 +19,7 @@ MOST = 3
 def fourier(op: Fourier, x: Any) -> Any:
     """Transform a few axes at a time."""
     transform = jnp.fft.ifftn if op.inverse else jnp.fft.fftn
+    refuse(op.name, *(x.shape[axis] for axis in op.axes))
     for axis in op.axes:
         needs_elements(op, x.shape[axis])
     if not x.size:
@@ -30,6 +32,7 @@ def fourier(op: Fourier, x: Any) -> Any:
 @backend.lower(RealFourier)
 def real_fourier(op: RealFourier, x: Any) -> Any:
     """Transform real input; return the non-negative frequencies."""
+    refuse(op.name, x.shape[op.axis])
     needs_elements(op, x.shape[op.axis])
     return _row_major(jnp.fft.rfft(x, axis=op.axis, norm=op.norm))
 
@@ -37,7 +40,9 @@ def real_fourier(op: RealFourier, x: Any) -> Any:
 @backend.lower(HermitianFourier)
 def hermitian_fourier(op: HermitianFourier, x: Any, *symbolic: Any) -> Any:
     """Invert the real transform; the length is a Python integer here."""
-    return _row_major(jnp.fft.irfft(x, op.count(x, symbolic), op.axis, op.norm))
+    count = op.count(x, symbolic)
+    refuse(op.name, x.shape[op.axis], count)
+    return _row_major(jnp.fft.irfft(x, count, op.axis, op.norm))
 
 
 def _row_major(y: Any) -> Any:

@@ -10,12 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.export import is_symbolic_dim
 
 from graphc.errors import ArgumentError, DynamicShapeError, GraphcError, RuntimeShapeError
 from graphc.implicit.policy import dense
 from graphc.ir import Node
 from graphc.link.checks import naming_step
 from graphc.link.host import analyse
+from graphc.link.jax import symbolic
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import (
     Counts,
@@ -29,6 +31,7 @@ from graphc.link.jax.bounded import (
     rule,
 )
 from graphc.link.jax.counts import UNBOUNDED, Count, as_count, is_known, settled
+from graphc.link.jax.symbolic import is_on_host
 from graphc.link.program import Program
 from graphc.loop.loop import Loop
 from graphc.loop.step import LoopInputs
@@ -67,12 +70,26 @@ def _number_of_steps(op: Loop, given: LoopInputs[Any], where: str | None) -> Any
     """Return the number of steps, an integer or a ``Count``; sequences must fit it."""
     steps = op.steps_of(given)
     lengths = [x.shape[0] for x in given.xs]
+    if symbolic.has_symbols((steps, *lengths)):
+        return _symbolic_number(op, steps, lengths, where)
     if is_known(steps) and not any(isinstance(n, Count) for n in lengths):
         return np.asarray(op.number_of_steps(given), np.int64)
     at_least(steps, 0, _negative(op, where))
     for i, n in enumerate(lengths):
         agree(n, steps, _unequal(op, i, where))
     return settled(as_count(steps))
+
+
+def _symbolic_number(op: Loop, steps: Any, lengths: Sequence[Any], where: str | None) -> Any:
+    """Return the number of steps, one at least where it is a symbol."""
+    for i, n in enumerate(lengths):
+        if not symbolic.equal(n, steps):
+            raise _unequal(op, i, where)(n, steps)
+    if is_known(steps):
+        return np.asarray(steps, np.int64)
+    if not symbolic.at_least(steps, 1):
+        raise _negative(op, where)(steps, 0)
+    return steps
 
 
 def _negative(op: Loop, where: str | None) -> Callable[[int, int], GraphcError]:
@@ -126,7 +143,7 @@ class _Step:
     def __post_init__(self) -> None:
         op, given = self.op, self.given
         own = op.carries + op.sequences
-        known = [own + i for i, x in enumerate(given.consts) if isinstance(x, np.ndarray)]
+        known = [own + i for i, x in enumerate(given.consts) if is_on_host(x)]
         host = analyse(op.step, known, range(own))
         self.trace = naming_step(op.title, Program(op.step, backend, host).trace)
         self.dtypes = [y.type.numpy_dtype for y in op.step.outputs]
@@ -205,7 +222,7 @@ class _Step:
     def results(self, final: Sequence[Any], rows: Sequence[Any], steps: Any) -> tuple[Any, ...]:
         """Return the loop's results, given their arrays."""
         carried = [_formed(x, form) for x, form in zip(final, self.carries, strict=True)]
-        if is_known(steps):
+        if is_known(steps) or is_symbolic_dim(steps):
             pairs = zip(rows, self.rows, strict=True)
             return (*carried, *(_formed(x, form) for x, form in pairs))
         stacked = [_of_steps(x, steps, form) for x, form in zip(rows, self.rows, strict=True)]
@@ -236,11 +253,16 @@ def _scanned(op: Loop, step: _Step, n: int) -> Any:
     return lax.scan(body, step.init, step.xs, n, reverse=op.reverse, unroll=op.unroll)
 
 
+def _bound(steps: Any, xs: Sequence[Any]) -> int | None:
+    found = min([max(as_count(steps).high, 0), *(x.shape[0] for x in xs)])
+    return found if found < UNBOUNDED else None
+
+
 class _Bounded:
     """A ``lax.while_loop``; rows go into buffers that are zero at first.
 
     Attributes:
-        steps: How many there are, an integer or a count.
+        steps: How many there are, an integer, a count or a symbol.
         length: How long buffers are; None where there is no bound.
         limit: How many are done at most.
     """
@@ -249,15 +271,16 @@ class _Bounded:
         self.op = op
         self.step = step
         self.steps = steps
-        bounds = [max(as_count(steps).high, 0), *(x.shape[0] for x in step.xs)]
-        self.length = min(bounds) if min(bounds) < UNBOUNDED else None
+        self.length: Any = steps if is_symbolic_dim(steps) else _bound(steps, step.xs)
         # XLA counts in 32 bits where that is enough.
-        narrow = self.length is not None and self.length < 2**31
+        narrow = isinstance(self.length, int) and self.length < 2**31
         self.dtype = np.dtype(np.int32 if narrow else np.int64)
-        self.limit = self._counter(as_count(steps if given.count is None else given.count))
+        self.limit = self._counter(steps if given.count is None else given.count)
 
-    def _counter(self, n: Count) -> Any:
-        value = n.value
+    def _counter(self, n: Any) -> Any:
+        if is_symbolic_dim(n):
+            return jnp.asarray(n, self.dtype)
+        value = as_count(n).value
         if is_known(value):
             return np.asarray(value, self.dtype)
         return lax.convert_element_type(value, self.dtype)
@@ -272,10 +295,15 @@ class _Bounded:
         done, final, rows, *_ = state
         taken = []
         if op.stops:
-            most = as_count(self.steps).high
-            least = 1 if as_count(self.steps).low > 0 and not op.counted else 0
-            taken = [settled(Count(lax.convert_element_type(done, np.int64), least, most))]
+            taken = [self._taken(lax.convert_element_type(done, np.int64))]
         return (*step.results(final, rows, self.steps), *taken)
+
+    def _taken(self, done: Any) -> Any:
+        if is_symbolic_dim(self.steps):
+            return done
+        steps = as_count(self.steps)
+        least = 1 if steps.low > 0 and not self.op.counted else 0
+        return settled(Count(done, least, steps.high))
 
     def _buffers(self) -> tuple[Any, ...]:
         op, step = self.op, self.step

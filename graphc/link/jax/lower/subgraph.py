@@ -6,11 +6,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from graphc.implicit.policy import dense
 from graphc.link.host import analyse
 from graphc.link.jax.backend import backend
+from graphc.link.jax.symbolic import is_on_host
 from graphc.link.program import Program
 from graphc.loop.subgraph import Subgraph
 
@@ -18,7 +18,7 @@ from graphc.loop.subgraph import Subgraph
 @backend.lower(Subgraph)
 def subgraph(op: Subgraph, *values: Any) -> Any:
     """Run the graph's operations in a scope that profiles show."""
-    known = [i for i, x in enumerate(values) if isinstance(x, np.ndarray)]
+    known = [i for i, x in enumerate(values) if is_on_host(x)]
     program = Program(op.graph, backend, analyse(op.graph, known))
     with jax.named_scope(op.label):
         found = program.trace(*values)

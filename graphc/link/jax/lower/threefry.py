@@ -15,6 +15,7 @@ from graphc.ir import Node
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import Lowering, aligned, arrays, inner, ragged, rule
 from graphc.link.jax.lower.core.elementwise import fitted
+from graphc.link.jax.symbolic import has_symbols
 from graphc.random.threefry import INJECTIONS, PARITY, ROTATIONS, Threefry
 
 
@@ -26,7 +27,7 @@ def threefry(op: Threefry, *words: Any) -> tuple[Any, Any]:
     several keys are JAX's own, which on the processor is a loop.
     """
     arrays = tuple(map(jnp.asarray, words))
-    if math.prod(arrays[0].shape) > 1:
+    if has_symbols(arrays) or math.prod(arrays[0].shape) > 1:
         y, z = threefry2x32_p.bind(*jnp.broadcast_arrays(*arrays))  # type: ignore[no-untyped-call]
         return y, z
     k0, k1, x0, x1 = fitted(*arrays)

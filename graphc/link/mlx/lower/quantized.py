@@ -19,7 +19,9 @@ import numpy as np
 from graphc.implicit.namespace import MLX
 from graphc.implicit.quantized import ExpertMatmul, QuantizedMatmul
 from graphc.implicit.quantized.coding import WORD, Coding, regrouped, table_of
+from graphc.implicit.quantized.matmul import rounded_rows
 from graphc.ir import Node, is_integer
+from graphc.link.mlx.arrays import contiguous
 from graphc.link.mlx.backend import WIDE, backend
 from graphc.link.mlx.lower.arrays.index import settled
 from graphc.link.patterns import pattern
@@ -54,6 +56,8 @@ def quantized_matmul(op: QuantizedMatmul, x: Any, packed: Any, *parts: Any) -> A
     shape = (*x.shape[:-1], n)
     if 0 in (*shape, x.shape[-1]):
         return mx.zeros(shape, x.dtype)
+    if coding.kind == "w8a8":
+        return _by_integers(coding, x, packed, *parts)
     coding, *affine = _as_affine(*regrouped(MLX, coding, *parts))
     on_cpu = mx.default_device().type == mx.cpu
     if _has_kernel(coding, x) and not (op.transposed and on_cpu):
@@ -102,12 +106,32 @@ def expert_matmul(op: ExpertMatmul, x: Any, packed: Any, *parts: Any) -> Any:
     )
 
 
+EXACT = 1024
+"""So many products of integers of 8 bits have a sum that float32 holds exactly."""
+
+
+def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
+    """Multiply rounded rows by the codes of w's columns. MLX multiplies floating numbers alone."""
+    rows, scale = rounded_rows(MLX, x)
+    codes = packed.view(mx.uint8).astype(mx.float32) - 2 ** (BYTE - 1)
+    y: Any = 0
+    for group in range(scales.shape[-1]):
+        start, stop = group * coding.group_size, (group + 1) * coding.group_size
+        total: Any = 0
+        for first in range(start, stop, EXACT):
+            some = (..., slice(first, min(first + EXACT, stop)))
+            sums = rows[some].astype(mx.float32) @ mx.swapaxes(codes[some], -1, -2)
+            total = total + sums.astype(mx.int32)
+        y = y + total.astype(x.dtype) * mx.expand_dims(scales[..., group], -2)
+    return y * scale
+
+
 def _as_affine(coding: Coding, *parts: Any) -> tuple[Any, ...]:
     """Codes that count in steps, with the bias of each group.
 
     A sign is a code of one bit, of two magnitudes and a bias of minus one.
     """
-    if coding.kind not in {"1bit", "integer", "ternary"}:
+    if coding.kind not in {"1bit", "integer", "ternary", "w8a8"}:
         return coding, *parts
     (scales,) = parts
     affine = replace(coding, kind="affine")
@@ -229,7 +253,7 @@ def _repeated(x: Any, axis: int, count: int) -> Any:
 
     ``mx.compile`` fuses no view with a product, which would be made one number at a time then.
     """
-    x = mx.contiguous(x)
+    x = contiguous(x)
     strides = [1]
     for length in reversed(x.shape[1:]):
         strides.insert(0, strides[0] * length)
@@ -309,7 +333,7 @@ def _by_tables(coding: Coding, x: Any, packed: Any, scales: Any, *biases: Any) -
     found = []
     for words, by in _blocks(m * places, n, packed, scales):
         wide = words.view(mx.uint64) if width == LONG else words
-        bytes_ = mx.contiguous(mx.swapaxes(wide, 0, 1)).view(mx.uint8)
+        bytes_ = contiguous(mx.swapaxes(wide, 0, 1)).view(mx.uint8)
         index = mx.swapaxes(bytes_.reshape(places // lanes, -1, lanes), 1, 2)
         index = mx.broadcast_to(index, (m, *index.shape))
         sums = mx.take_along_axis(tables, index, 3).reshape(m, groups, places // groups, -1).sum(2)
@@ -335,7 +359,7 @@ def _by_turned_words(coding: Coding, x: Any, packed: Any, scales: Any, *biases: 
     words = _turned(mx.pad(packed, [(0, more), (0, 0)]) if more else packed, coding.bits)
     words = words.reshape(groups, size, -1)
     rows = mx.swapaxes(x.reshape(x.shape[0], groups, size), 0, 1)
-    factors = mx.expand_dims(mx.contiguous(mx.swapaxes(scales, 0, 1)), 1)
+    factors = mx.expand_dims(contiguous(mx.swapaxes(scales, 0, 1)), 1)
     if coding.kind == "affine":
         ones = mx.ones((groups, size, (n + more) // MOST_IN_GROUP), x.dtype)
         plain = replace(coding, group_size=MOST_IN_GROUP)
@@ -356,7 +380,7 @@ def _turned(packed: Any, bits: int) -> Any:
     """
     wide, bits_of_word = (packed, WORD) if packed.shape[1] % 2 else (packed.view(mx.uint64), LONG)
     (rows, words), size, dtype = wide.shape, bits_of_word // bits, wide.dtype
-    squares = mx.contiguous(wide.reshape(rows // size, size, words).transpose(1, 2, 0))
+    squares = contiguous(wide.reshape(rows // size, size, words).transpose(1, 2, 0))
     lines, half = [squares[i] for i in range(size)], size // 2
     while half:
         firsts = [i for i in range(size) if not i & half]

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 PATTERNS = 8
 """The number of patterns to keep."""
 
-ELEMENTS = 2**26
+ELEMENTS = 2**25
 """The number of elements, 8 bytes each, of all factors of a pattern that are kept."""
 
 SOME = 4

@@ -18,7 +18,10 @@ from graphc.tensor.linalg.sparse.analysis import Analysis, Batch
 Array = np.ndarray[Any, Any]
 
 SMALL = 32
-"""Triangles up to this size are inverted row by row, for all fronts of a batch at once."""
+"""Triangles up to this size are inverted as they are, larger ones by their halves."""
+
+MANY = 800
+"""Where the fronts of a batch have so many rows together, their i-th rows are computed at once."""
 
 
 def _turned(x: Array) -> Array:
@@ -33,7 +36,9 @@ def _symmetric(x: Array) -> Array:
 
 def inverse_of_triangles(low: Array) -> Array:
     """The inverses of lower triangles, by those of their halves."""
-    _, k, _ = low.shape
+    b, k, _ = low.shape
+    if k <= SMALL and b * k < MANY:
+        return np.linalg.inv(low)
     y = np.zeros_like(low)
     if k > SMALL:
         h = k // 2

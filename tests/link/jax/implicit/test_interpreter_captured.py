@@ -179,11 +179,14 @@ def test_what_is_no_argument_is_converted_as_the_policy_says() -> None:
             implicit(lambda x: within(x) * 2)(X)
 
 
-def test_a_conversion_to_numpy_is_explicit_where_jax_traces_too() -> None:
+def test_a_conversion_to_numpy_is_up_to_the_policy_where_jax_traces_too() -> None:
     w = made(4, 4, seed=5)
-    with materializing("error"):
+    with materializations() as report:
         found = implicit(lambda x: x @ np.asarray(w))(X)
+    assert [x.what for x in report] == ["a conversion by NumPy"]
     assert_like(found, X @ w.materialize())
+    with materializing("error"), pytest.raises(MaterializeError, match="a conversion by NumPy"):
+        implicit(lambda x: x @ np.asarray(w) * 2)(X)
 
 
 def test_captured_implicit_arrays_are_those_of_the_call() -> None:

@@ -8,19 +8,32 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.export import is_symbolic_dim
 
 from graphc.ir import Node, numpy_dtype
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import Lowering, at_least, ragged, refused, rule, unequal
 from graphc.link.jax.counts import bound, every, is_known, minus, most, plain
+from graphc.link.jax.symbolic import has_symbols, most as most_of
 from graphc.tensor.arrays.create import Arange, Eye, StaticArange
-from graphc.tensor.core.shape import target_shape
+from graphc.tensor.core.shape import as_length, target_shape
 
 
 @backend.lower(Arange)
 def arange(op: Arange, start: Any, stop: Any, step: Any) -> Any:
     """Lower arange; its operands are known while JAX traces, and so is the length."""
-    return counted(op.perform(start, stop, step))
+    if not has_symbols((start, stop, step)):
+        return counted(op.perform(start, stop, step))
+    start, stop, step = map(as_length, (start, stop, step))
+    if is_symbolic_dim(step) or not step:
+        raise ValueError(f"arange with the step {step}")
+    way = stop - start if step > 0 else start - stop
+    places = lax.iota(numpy_dtype(op.dtype), (most_of(way, 0) - 1) // abs(step) + 1)
+    return lax.add(lax.mul(places, _number(step, places)), _number(start, places))
+
+
+def _number(n: Any, like: Any) -> Any:
+    return jnp.asarray(n, like.dtype)
 
 
 @backend.lower(StaticArange)

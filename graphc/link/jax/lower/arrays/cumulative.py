@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.export import is_symbolic_dim
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
@@ -43,8 +44,23 @@ def recurrence(op: Recurrence, a: Any, b: Any) -> Any:
         return then[0] * first[0], then[0] * first[1] + then[1]
 
     steps = tuple(lax.convert_element_type(x, wide) for x in (a, b))
+    if is_symbolic_dim(a.shape[op.axis]):
+        y = _one_by_one(lambda a, y, b: a * y + b, *steps, axis=op.axis, reverse=op.reverse)
+        return lax.convert_element_type(y, b.dtype)
     y = lax.associative_scan(joined, steps, reverse=op.reverse, axis=op.axis)[1]
     return lax.convert_element_type(y, b.dtype)
+
+
+def _one_by_one(step: Callable[..., Any], a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
+    """Compute it element after element, as a tree of them has a length that is known."""
+    n = jnp.asarray(b.shape[axis])
+
+    def body(i: Any, y: Any) -> Any:
+        at, before = (n - 1 - i, n - i) if reverse else (i, i - 1)
+        parts = [lax.dynamic_index_in_dim(x, k, axis) for x, k in ((a, at), (y, before), (b, at))]
+        return lax.dynamic_update_index_in_dim(y, step(*parts), at, axis)
+
+    return lax.fori_loop(1, n, body, b)
 
 
 @backend.lower(CoupledRecurrence)
@@ -52,12 +68,18 @@ def coupled_recurrence(op: CoupledRecurrence, a: Any, b: Any) -> Any:
     """Join steps as matrices and vectors, with the axis of steps first."""
     wide = np.dtype(widened(b.dtype))
 
+    def moved(a: Any, y: Any, b: Any) -> Any:
+        return jnp.einsum("npq...,nq...->np...", a, y) + b
+
     def joined(first: Any, then: Any) -> Any:
         product = jnp.einsum("npq...,nqr...->npr...", then[0], first[0])
-        return product, jnp.einsum("npq...,nq...->np...", then[0], first[1]) + then[1]
+        return product, moved(then[0], first[1], then[1])
 
     steps = tuple(jnp.moveaxis(lax.convert_element_type(x, wide), -1, 0) for x in (a, b))
-    y = lax.associative_scan(joined, steps, reverse=op.reverse)[1]
+    if is_symbolic_dim(b.shape[-1]):
+        y = _one_by_one(moved, *steps, axis=0, reverse=op.reverse)
+    else:
+        y = lax.associative_scan(joined, steps, reverse=op.reverse)[1]
     return lax.convert_element_type(jnp.moveaxis(y, 0, -1), b.dtype)
 
 

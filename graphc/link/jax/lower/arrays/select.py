@@ -16,4 +16,4 @@ def checked_indices(op: CheckedIndices, i: Any, n: Any) -> Any:
     """Check known indices; traced ones are not checked."""
     if isinstance(i, np.ndarray | np.generic) and isinstance(n, np.ndarray | np.generic | int):
         return op.perform(np.asarray(i), np.asarray(n))
-    return jnp.broadcast_to(i, np.broadcast_shapes(i.shape, np.shape(n)))
+    return jnp.broadcast_to(i, jnp.broadcast_shapes(i.shape, jnp.shape(n)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ from graphc.ir import Node
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import Lowering, Ragged, inner, ragged, refused, rule
 from graphc.link.jax.counts import as_count
+from graphc.link.jax.symbolic import has_symbols
 from graphc.tensor.arrays.reduce import dtype_range
 from graphc.tensor.arrays.sort import ArgSort, SearchSorted, Sort
 
@@ -38,9 +40,36 @@ def searchsorted(op: SearchSorted, x: Any, v: Any) -> Any:
     def search(x: Any, v: Any) -> Any:
         return jnp.searchsorted(x, v, side=op.side)
 
+    if has_symbols([x]):
+        search = partial(_halved, right=op.right)
     for _ in range(op.batched):
         search = jax.vmap(search)
     return lax.convert_element_type(search(jnp.asarray(x), v), np.int64)
+
+
+def _halved(x: Any, v: Any, *, right: bool) -> Any:
+    """Search a vector of unknown length: halve the part that is left until it is empty."""
+
+    def goes_on(ends: Any) -> Any:
+        return jnp.any(ends[0] < ends[1])
+
+    def step(ends: Any) -> Any:
+        low, high = ends
+        middle = (low + high) // 2
+        # Sorted like NumPy, with NaN behind all else.
+        element = x[middle]
+        is_nan, v_is_nan = element != element, v != v  # noqa: PLR0124
+        before = (element < v) | (v_is_nan & ~is_nan)
+        if right:
+            before |= (element == v) | (v_is_nan & is_nan)
+        is_open = low < high
+        return (
+            jnp.where(is_open & before, middle + 1, low),
+            jnp.where(is_open & ~before, middle, high),
+        )
+
+    low = jnp.zeros(v.shape, np.int64)
+    return lax.while_loop(goes_on, step, (low, low + jnp.asarray(x.shape[0])))[0]
 
 
 def last(dtype: Any) -> Any:

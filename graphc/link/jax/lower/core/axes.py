@@ -10,7 +10,9 @@ from jax import lax
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import Lowering, Ragged, agree, cut, ragged, rule, unequal
+from graphc.link.jax.symbolic import has_symbols
 from graphc.tensor.core.axes import ExpandDims, Squeeze, Transpose
+from graphc.tensor.core.shape import are_equal
 
 
 @backend.lower(ExpandDims)
@@ -22,6 +24,8 @@ def expand_dims(op: ExpandDims, x: Any) -> Any:
 @backend.lower(Squeeze)
 def squeeze(op: Squeeze, x: Any) -> Any:
     """Remove axes of length 1."""
+    if has_symbols([x]) and not all(are_equal(x.shape[axis], 1) for axis in op.axes):
+        raise ValueError(f"axes {op.axes} of a shape {x.shape} are not of length 1")
     return lax.squeeze(x, op.axes)
 
 

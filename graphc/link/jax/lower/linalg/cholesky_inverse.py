@@ -7,6 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
+from jax.export import is_symbolic_dim
 
 from graphc.ir import Node
 from graphc.link.jax.backend import backend
@@ -27,7 +28,7 @@ def cholesky_inverse(op: CholeskyInverse, x: Any) -> Any:
 def _inverse(x: Any) -> Any:
     """Invert lower triangles, without computing their zeros."""
     n = x.shape[-1]
-    if n <= BLOCK:
+    if is_symbolic_dim(n) or n <= BLOCK:
         whole = jnp.broadcast_to(jnp.eye(n, dtype=x.dtype), x.shape)
         return lax.linalg.triangular_solve(x, whole, left_side=True, lower=True)
     first, across, last = _parts(x)
@@ -37,7 +38,8 @@ def _inverse(x: Any) -> Any:
 
 def _product(x: Any) -> Any:
     """``x^H @ x`` of lower triangles; of two equal parts, one is computed."""
-    if x.shape[-1] <= BLOCK:
+    n = x.shape[-1]
+    if is_symbolic_dim(n) or n <= BLOCK:
         return _adjoint(x) @ x
     first, across, last = _parts(x)
     low = _adjoint(last) @ across

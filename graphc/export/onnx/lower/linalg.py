@@ -1,0 +1,245 @@
+"""Factorisations and triangular systems, which ONNX lacks: loops over rows or columns.
+
+All of them are of batches of matrices, and write a row or column by choosing it where its number
+is the step's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import graphc.tensor as gt
+from graphc.export.onnx.lowering import by_graph, onnx
+from graphc.ir import is_complex
+from graphc.loop import scan
+from graphc.tensor.core.shape import lengths
+from graphc.tensor.linalg.cholesky import Cholesky
+from graphc.tensor.linalg.cholesky_inverse import CholeskyInverse
+from graphc.tensor.linalg.lu import LU, PivotsToPermutation
+from graphc.tensor.linalg.qr import Orthogonal
+from graphc.tensor.linalg.triangular import SolveTriangular
+from graphc.tensor.linalg.tridiagonal import SolveTridiagonal
+
+
+def adjoint(x: Any) -> Any:
+    """The conjugate transpose."""
+    return gt.conj(gt.swapaxes(x, -1, -2))
+
+
+def column(x: Any, j: Any) -> Any:
+    """A column of each matrix."""
+    return gt.take(x, j, -1)
+
+
+def row(x: Any, j: Any) -> Any:
+    """A row of each matrix."""
+    return gt.take(x, j, -2)
+
+
+def smaller(n: Any, m: Any) -> Any:
+    """The smaller length."""
+    return min(n, m) if isinstance(n, int) and isinstance(m, int) else gt.minimum(n, m)
+
+
+def carried(step: Any, starts: Any, count: Any) -> Any:
+    """What a step of a number and its carries comes to after so many of them."""
+    if isinstance(count, int) and not count:
+        return starts
+    found = scan(step, gt.arange(count), starts, return_list=True)
+    return [y[-1] for y in found]
+
+
+@onnx.lower(Cholesky)
+@by_graph
+def cholesky(op: Cholesky, x: Any) -> Any:
+    """Column by column, each from those before it."""
+    i = gt.arange(lengths(x)[-1])
+
+    def step(j: Any, y: Any) -> Any:
+        known = gt.matmul(y, gt.conj(row(y, j))[..., None])[..., 0]
+        new = column(x, j) - known
+        square = gt.real(gt.take(new, j, -1))
+        root = gt.where(square > 0, gt.sqrt(square), gt.nan)[..., None]
+        new = gt.where(gt.equal(i, j), gt.cast(root, x.dtype), new / root)
+        return gt.where(gt.equal(i, j), gt.where(i >= j, new, 0)[..., :, None], y)
+
+    (y,) = carried(step, [gt.zeros_like(x)], lengths(x)[-1])
+    fails = gt.any(gt.isnan(gt.real(gt.diagonal(y, 0, -2, -1))), -1)
+    return gt.where(fails[..., None, None], gt.nan, y)
+
+
+@onnx.lower(SolveTriangular)
+@by_graph
+def solve_triangular(op: SolveTriangular, a: Any, b: Any) -> Any:
+    """Row by row, each from those before it; an upper triangle from its end."""
+    a = gt.swapaxes(a, -1, -2) if op.transposed else a
+    lower = op.lower != op.transposed
+    return _substituted(a, b, lengths(b)[-2], lower=lower, unit=op.unit_diagonal)
+
+
+def _substituted(a: Any, b: Any, n: Any, *, lower: bool, unit: bool = False) -> Any:
+    i = gt.arange(n)
+
+    def step(t: Any, x: Any) -> Any:
+        j = t if lower else n - 1 - t
+        own = row(a, j)
+        factors = gt.where(i < j if lower else i > j, own, 0)
+        new = row(b, j) - gt.matmul(factors[..., None, :], x)[..., 0, :]
+        new = new if unit else new / gt.take(own, j, -1)[..., None]
+        return gt.where(gt.equal(i, j)[:, None], new[..., None, :], x)
+
+    return carried(step, [gt.zeros_like(b)], n)[0]
+
+
+@onnx.lower(CholeskyInverse)
+@by_graph
+def cholesky_inverse(op: CholeskyInverse, x: Any) -> Any:
+    """From the inverse of the triangle."""
+    n = lengths(x)[-1]
+    i = gt.arange(n)
+    diagonal = gt.equal(i[:, None], i)
+    whole = gt.where(diagonal, gt.cast(gt.real(x), x.dtype), gt.tril(x))
+    ones = gt.zeros_like(x) + gt.eye(n, dtype=x.dtype)
+    half = _substituted(whole, ones, n, lower=True)
+    y = gt.matmul(adjoint(half), half)
+    singular = gt.any(gt.equal(gt.diagonal(whole, 0, -2, -1), 0), -1)
+    return gt.where(singular[..., None, None], gt.nan, y)
+
+
+def exchanged(i: Any, j: Any, other: Any) -> Any:
+    """For each of the numbers i the one in its place, once j and another are exchanged."""
+    other = other[..., None]
+    return gt.where(gt.equal(i, j), other, gt.where(gt.equal(i, other), j, i))
+
+
+@onnx.lower(LU)
+@by_graph
+def lu(op: LU, a: Any) -> Any:
+    """Column by column, with the largest element at hand for the diagonal."""
+    n, m = lengths(a)[-2:]
+    i, columns, pivots = gt.arange(n), gt.arange(m), gt.arange(smaller(n, m))
+
+    def step(j: Any, y: Any, order: Any, places: Any) -> Any:
+        own = column(y, j)
+        place = gt.argmax(gt.where(i >= j, size_of(own), -1), -1)
+        moved = exchanged(i, j, place)
+        y = gt.take_along_axis(y, moved[..., None], -2)
+        own, pivot = column(y, j), gt.take(column(y, j), j, -1)
+        factors = own / gt.where(gt.equal(pivot, 0), 1, pivot)[..., None]
+        rest = gt.where(columns > j, row(y, j), 0)
+        below = (i > j)[:, None]
+        new = y - gt.where(below, factors[..., None], 0) * rest[..., None, :]
+        y = gt.where(below & gt.equal(columns, j), factors[..., None], new)
+        places = gt.where(gt.equal(pivots, j), place[..., None], places)
+        return [y, gt.take_along_axis(order, moved, -1), places]
+
+    none = gt.zeros_like(gt.sum(a, (-1, -2)), "int64")[..., None]
+    packed, order, places = carried(step, [a, none + i, none + 0 * pivots], smaller(n, m))
+    return packed, gt.cast(places, "int32"), gt.cast(order, "int32")
+
+
+@onnx.lower(PivotsToPermutation)
+@by_graph
+def pivots_to_permutation(op: PivotsToPermutation, exchanges: Any, x: Any) -> Any:
+    """Exchange by exchange."""
+    i = gt.arange(lengths(x)[0])
+    start = gt.zeros_like(gt.sum(exchanges, -1), "int64")[..., None] + i
+
+    def step(j: Any, other: Any, order: Any) -> Any:
+        return gt.take_along_axis(order, exchanged(i, j, gt.cast(other, "int64")), -1)
+
+    others = gt.moveaxis(exchanges, -1, 0)
+    order = scan(step, [gt.arange(lengths(exchanges)[-1]), others], start)[-1]
+    return gt.cast(order, "int32")
+
+
+@onnx.lower(SolveTridiagonal)
+@by_graph
+def solve_tridiagonal(op: SolveTridiagonal, low: Any, d: Any, up: Any, b: Any) -> Any:
+    """By elimination with exchanges of rows, downwards, and substitution upwards."""
+    n = lengths(d)[-1]
+    low, d, up = (gt.moveaxis(x, -1, 0)[..., None] for x in (low, d, up))
+    b = gt.moveaxis(b, -2, 0)
+    last = gt.equal(gt.arange(n), n - 1)[(slice(None), *[None] * (d.ndim - 1))]
+    up = gt.where(last, 0, up)
+    none = gt.zeros_like(gt.sum(d, 0))
+    first = [_or_zero(x) for x in (d, up, b)]
+
+    # A row has numbers in three columns: on the diagonal, and in the two behind it.
+    def down(below: Any, own: Any, after: Any, right: Any, *row: Any) -> Any:
+        p = row[0]
+        exchange = size_of(below) > size_of(p)
+        factor = gt.where(exchange, p, below) / gt.where(exchange, below, p)
+        pairs = list(zip((below, own, after, right), row, strict=True))
+        pivot = [gt.where(exchange, x, z) for x, z in pairs]
+        rest = [gt.where(exchange, z, x) for x, z in pairs[1:]]
+        left = [x - factor * z for x, z in zip(rest, pivot[1:], strict=True)]
+        return [left[0], left[1], none, left[2], *pivot]
+
+    starts = [first[0], first[1], none, first[2]]
+    sequences = [low[1:], d[1:], up[1:], b[1:]]
+    found = scan(down, sequences, [*starts, *[None] * 4], return_list=True)
+    ends = [gt.concatenate([x[None], y])[-1] for x, y in zip(starts, found[:4], strict=True)]
+    rows = [gt.concatenate([x, y[None]]) for x, y in zip(found[4:], ends, strict=True)]
+
+    def upwards(p: Any, q: Any, r: Any, y: Any, after: Any, second: Any) -> Any:
+        x = (y - q * after - r * second) / p
+        return [x, after]
+
+    zero = gt.zeros_like(first[2])
+    x = scan(upwards, [y[::-1] for y in rows], [zero, zero], return_list=True)[0][::-1]
+    singular = gt.any(gt.equal(rows[0], 0), 0)
+    return gt.moveaxis(gt.where(singular, gt.nan, x[:n]), 0, -2)
+
+
+def _or_zero(rows: Any) -> Any:
+    return gt.cast(gt.sum(rows[:1], 0), rows.dtype)
+
+
+def size_of(x: Any) -> Any:
+    """What LAPACK compares for the largest number."""
+    return gt.abs(gt.real(x)) + gt.abs(gt.imag(x)) if is_complex(x.dtype) else gt.abs(x)
+
+
+@onnx.lower(Orthogonal)
+@by_graph
+def qr(op: Orthogonal, x: Any) -> Any:
+    """By LAPACK's Householder reflections."""
+    m, n = lengths(x)[-2:]
+    q, r = reflected(x)
+    if op.full:
+        return q, gt.triu(r)
+    k = smaller(m, n)
+    return q[..., :, :k], gt.triu(r[..., :k, :])
+
+
+def reflected(x: Any) -> Any:
+    """The product of all reflections, and what they make of x: nothing below its diagonal."""
+    m, n = lengths(x)[-2:]
+    i = gt.arange(m)
+    unit = gt.zeros_like(gt.matmul(x, adjoint(x))) + gt.eye(m, dtype=x.dtype)
+
+    def step(j: Any, y: Any, q: Any) -> Any:
+        v, scale = _reflection(column(y, j), i, j)
+        along = gt.matmul(adjoint(v[..., None]), y)
+        y = y - gt.conj(scale)[..., None, None] * v[..., None] * along
+        across = gt.matmul(q, v[..., None])
+        return y, q - scale[..., None, None] * across * adjoint(v[..., None])
+
+    y, q = carried(step, [x, unit], smaller(m, n))
+    return q, y
+
+
+def _reflection(own: Any, i: Any, j: Any) -> Any:
+    """A vector v and a number t: ``1 - t v v^H`` leaves one number of a column, a real one."""
+    below = gt.where(i > j, own, 0)
+    first = gt.take(own, j, -1)
+    rest = gt.sum(gt.square(gt.abs(below)), -1)
+    whole = gt.sqrt(gt.square(gt.abs(first)) + rest)
+    left = gt.where(gt.signbit(gt.real(first)), whole, -whole)
+    none = gt.equal(rest, 0) & gt.equal(gt.imag(first), 0)
+    left = gt.cast(left, own.dtype)
+    divisor = gt.where(none, 1, first - left)
+    scale = gt.where(none, 0, (left - first) / gt.where(none, 1, left))
+    v = gt.where(gt.equal(i, j), 1, below / divisor[..., None])
+    return v, scale
