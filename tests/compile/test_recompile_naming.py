@@ -238,7 +238,7 @@ main()
         """
 for i in range(3):
     decay = 0.5 + i
-    states = graphc.scan(lambda h: gt.tanh(h * decay), outputs_info=x, n_steps=3)
+    states = graphc.scan(lambda h: gt.tanh(h / decay), outputs_info=x, n_steps=3)
     f = graphc.function([x], states[-1])
     f(ONES)
 """,

@@ -67,7 +67,7 @@ def work(f: Any, *values: Any) -> dict[str, int]:
 
 
 def compiled(inputs: Any, outputs: Any) -> Any:
-    return graphc.function(inputs, outputs, "NUMPY")
+    return graphc.function(inputs, outputs, graphc.Mode("NUMPY", excluding=["coupled_recurrence"]))
 
 
 def switches(*outputs: Any) -> list[Node]:

@@ -177,7 +177,8 @@ class BlockDiagonal(Stacked):
         if not self.stacked:
             parts, start = [], 0
             for block in self.blocks:
-                stop = start + lengths_of(block)[-1]
+                length: Any = lengths_of(block)[-1]
+                stop = start + length
                 parts.append(xp.solve(block, xp.getitem(b, (..., slice(start, stop), slice(None)))))
                 start = stop
             return xp.concatenate(parts, -2)

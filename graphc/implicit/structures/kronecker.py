@@ -145,11 +145,16 @@ class Kronecker(Stacked):
         """Whether each factor is known to have as many columns as rows."""
         return all(p == q and p for p, q in [lengths_of(x)[-2:] for x in (self.left, self.right)])
 
+    @property
+    def orders(self) -> tuple[Any, Any]:
+        """The rows of each factor, where these are square and known."""
+        return lengths_of(self.left)[-1], lengths_of(self.right)[-1]
+
     def solved(self, b: Any) -> Any:
         if not self.square_factors:
             return NotImplemented
         xp = numpy_like(self, b)
-        p, r = lengths_of(self.left)[-1], lengths_of(self.right)[-1]
+        p, r = self.orders
         *batch, _, k = xp.shape_of(b)
         x = xp.solve(self.left, xp.reshape(b, (*batch, p, r * k)))
         x = xp.swapaxes(xp.reshape(x, (*batch, p, r, k)), -3, -2)
@@ -169,7 +174,7 @@ class Kronecker(Stacked):
         if not self.square_factors or self.dtype.kind == "c":
             return NotImplemented
         xp = self.xp
-        p, r = lengths_of(self.left)[-1], lengths_of(self.right)[-1]
+        p, r = self.orders
         (one, a), (two, b) = xp.slogdet(self.left), xp.slogdet(self.right)
         signs = [s if n % 2 else s * s for s, n in ((one, r), (two, p))]
         return signs[0] * signs[1], a * r + b * p
