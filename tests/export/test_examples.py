@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,6 @@ import graphc.tensor as gt
 from graphc.errors import ArgumentError, FormatError, VerificationError
 from graphc.export.archive import Writer
 from graphc.export.runtime import MANIFEST, arrays_in, opened, parts_of
-
-HAS_FLATBUFFERS = find_spec("flatbuffers") is not None or os.environ.get("CI") == "true"
 
 
 @pytest.fixture
@@ -51,7 +47,6 @@ def with_part(file: Path, part: str, data: bytes) -> None:
         out.add(MANIFEST, [text], len(text))
 
 
-@pytest.mark.skipif(not HAS_FLATBUFFERS, reason="jax.export needs flatbuffers")
 def test_recorded_calls_agree_on_every_backend_and_by_the_program(file: Path) -> None:
     f = function()
     f.export(file, programs=("JAX",), dynamic={"x": ("n", 3)}, examples=CALLS)

@@ -27,7 +27,6 @@ CASES = [
 
 @pytest.mark.exhaustive
 def test_programs_of_any_length_give_what_numpy_gives(tmp_path: Path) -> None:
-    pytest.importorskip("flatbuffers")
     file = tmp_path / "model.graphc"
     refused = []
     for family, name in CASES:

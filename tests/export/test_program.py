@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import zipfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +18,6 @@ import graphc.tensor as gt
 from graphc.errors import ArgumentError, ExportError
 from graphc.export import runtime
 from graphc.ir import graph_inputs
-
-pytestmark = pytest.mark.skipif(
-    find_spec("flatbuffers") is None and os.environ.get("CI") != "true",
-    reason="jax.export needs flatbuffers: pip install 'graphc[export]'",
-)
 
 TABLE = np.arange(30.0).reshape(10, 3)
 

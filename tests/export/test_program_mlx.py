@@ -198,7 +198,6 @@ def test_what_mlx_cannot_save_is_named_with_its_line(file: Path) -> None:
 
 
 def test_programs_for_both_are_in_one_file(file: Path) -> None:
-    pytest.importorskip("flatbuffers")
     f = graphc.function([X], LAYER)
     f.export(file, dynamic={"x": ("n", 3)}, programs=("JAX", "MLX"))
     (x,) = arrays((4, 3))

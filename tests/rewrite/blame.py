@@ -16,7 +16,7 @@ import numpy as np
 
 import graphc
 from graphc.errors import GraphcError
-from graphc.ir import Graph, Input, Node, Pick, TupleType, dprint, replaced, toposort
+from graphc.ir import Graph, Input, Node, Pick, TupleType, dprint, graph_inputs, replaced, toposort
 from graphc.link import names
 from graphc.rewrite import optimize
 from graphc.rewrite.rule import PASSES, RULES
@@ -63,8 +63,14 @@ def computed(
     groups: Sequence[tuple[Mapping[Node, Any], Sequence[Node]]], backend: str
 ) -> list[list[Any]]:
     """The outputs of several graphs by one function of a backend, no rule applied."""
+    # An input of which nothing is left may be of a dtype that the backend has not.
+    used = [{*graph_inputs(ends)} for _, ends in groups]
+    given = [
+        {x: v for x, v in values.items() if x in own}
+        for (values, _), own in zip(groups, used, strict=True)
+    ]
     # One example of a rule can be a part of several graphs: each has inputs of its own.
-    swaps = [{x: Node.input(x.type, x.name) for x in values} for values, _ in groups]
+    swaps = [{x: Node.input(x.type, x.name) for x in values} for values in given]
     outputs = [replaced(ends, swap) for (_, ends), swap in zip(groups, swaps, strict=True)]
     f = graphc.function(
         [x for swap in swaps for x in swap.values()],
@@ -73,7 +79,7 @@ def computed(
         on_unused_input="ignore",
         returns="numpy",
     )
-    found: list[list[Any]] = f(*[v for values, _ in groups for v in values.values()])
+    found: list[list[Any]] = f(*[v for values in given for v in values.values()])
     return found
 
 
