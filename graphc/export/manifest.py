@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from graphc.compile.arguments import In
 from graphc.errors import ArgumentError, ExportError
 from graphc.ir import Node, TensorType
 
@@ -40,6 +41,24 @@ def named_lengths(name: str, type: TensorType, given: Shape | None) -> Shape:
             'Give an entry for each axis: {"x": ("n", None)}.',
         )
     return [n if n is not None else dim for dim, n in zip(given, type.shape, strict=True)]
+
+
+def shapes_of(ins: Sequence[In], dynamic: Mapping[str, Shape] | None) -> list[Shape]:
+    """Return the shape of each input, in which names may stand for unknown lengths.
+
+    Args:
+        ins: The inputs of a function.
+        dynamic: For those with a label, what ``named_lengths`` takes.
+
+    Raises:
+        ArgumentError: It names an input that is not there, or does not fit one.
+    """
+    given = dict(dynamic or {})
+    unknown = [name for name in given if name not in {x.label for x in ins}]
+    if unknown:
+        raise ArgumentError(f"dynamic: the function has no input {unknown[0]!r}.")
+    dims = [given.get(x.label) if x.label else None for x in ins]
+    return [named_lengths(str(x.label), x.variable.type, n) for x, n in zip(ins, dims, strict=True)]
 
 
 def structure_of(outputs: Any) -> Any:

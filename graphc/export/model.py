@@ -22,7 +22,7 @@ from graphc.export import manifest as manifests, runtime, safetensors
 from graphc.export.archive import Writer
 from graphc.export.examples import EXAMPLES, recorded
 from graphc.export.loaded import GRAPH, is_shared
-from graphc.export.manifest import Shape, described, named_lengths, structure_of
+from graphc.export.manifest import Shape, described, shapes_of, structure_of
 from graphc.export.runtime import ARRAYS, FUNCTION, MANIFEST, PROGRAM
 from graphc.export.write import GraphWriter
 from graphc.ir import Graph, Node, TensorType, flatten, replaced
@@ -90,11 +90,8 @@ def export(  # noqa: PLR0913 (each of them is one choice)
     writer = GraphWriter(lines=True)
     text, arrays = writer.written(graph)
     ins: list[In] = flatten(spec.inputs)
-    shapes = [_shape(x, dict(dynamic or {})) for x in ins]
+    shapes = shapes_of(ins, dynamic)
     inputs = [_input(x, dims, arrays) for x, dims in zip(ins, shapes, strict=True)]
-    unknown = [name for name in dynamic or {} if name not in {x["name"] for x in inputs}]
-    if unknown:
-        raise ArgumentError(f"dynamic: the function has no input {unknown[0]!r}.")
     results = [y.type for y in graph.outputs[: len(graph.outputs) - len(spec.updates)]]
     manifest = {
         "format": runtime.FORMAT,
@@ -236,11 +233,6 @@ def _program(
         program.bound, arguments, programs.platforms, programs.order
     )
     return found
-
-
-def _shape(x: In, dynamic: Mapping[str, Shape]) -> Shape:
-    label = x.label
-    return named_lengths(str(label), x.variable.type, dynamic.get(label) if label else None)
 
 
 def _input(x: In, dims: Shape, arrays: dict[str, Any]) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from graphc.implicit import jax_arrays
-from graphc.implicit.array import ImplicitArray, fields_of, is_implicit, with_fields
+from graphc.implicit.array import fields_of, is_implicit, with_fields
 from graphc.implicit.node import ImplicitTensor
 from graphc.implicit.quantized.selection import Where, chooser
+from graphc.implicit.structures.dora import DoRA
+from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.treedef import dtype_of
-from graphc.implicit.trees import is_array, tree_map_with_path
+from graphc.implicit.trees import is_array, tree_map, tree_map_with_path
 from graphc.ir import is_inexact
 
 
@@ -107,7 +108,7 @@ def merge(tree: Any) -> Any:
         {'w': array([[1., 1.],
                [1., 1.]])}
     """
-    return tree_map_with_path(lambda path, x: x.merged() if hasattr(type(x), "merged") else x, tree)
+    return tree_map(lambda x: x.merged() if isinstance(x, LoRA | DoRA) else x, tree)
 
 
 def _parts(tree: Any, where: Where, *, learns: bool) -> Any:
@@ -123,7 +124,12 @@ def _parts(tree: Any, where: Where, *, learns: bool) -> Any:
 
 
 def _nothing(x: Any) -> Any:
-    return _mapped(x, lambda part: None) if is_implicit(x) else None
+    """None in the place of each array, also of those in implicit ones."""
+    if isinstance(x, tuple):
+        return tuple(map(_nothing, x))
+    if not is_implicit(x):
+        return None
+    return with_fields(x, {name: _nothing(field) for name, field in fields_of(x).items()})
 
 
 def _field(x: Any, *, learns: bool) -> Any:
@@ -139,14 +145,3 @@ def _field(x: Any, *, learns: bool) -> Any:
         else:
             fields[name] = _field(field, learns=learns)
     return with_fields(x, fields)
-
-
-def _mapped(x: ImplicitArray, change: Callable[[Any], Any]) -> Any:
-    """An implicit array with all arrays in it changed, also in fields that are implicit."""
-
-    def changed(field: Any) -> Any:
-        if isinstance(field, tuple):
-            return tuple(map(changed, field))
-        return _mapped(field, change) if is_implicit(field) else change(field)
-
-    return with_fields(x, {name: changed(field) for name, field in fields_of(x).items()})

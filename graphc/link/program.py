@@ -152,17 +152,22 @@ class Program:
     def _stepwise(
         self, arguments: Sequence[Any], last_uses: Mapping[int, list[int]]
     ) -> tuple[Any, ...]:
-        self.admit(arguments)
-        values = [*arguments, *[None] * (len(self.places) - len(arguments))]
-        for place, value in self.constants:
-            values[place] = value
+        values = self.begun(arguments)
         self.advance(self.steps, values, last_uses)
         return tuple([values[i] for i in self.outputs])
 
-    def admit(self, arguments: Sequence[Any]) -> None:
-        """Raise where an argument's rank or a static length is not its input's."""
+    def begun(self, arguments: Sequence[Any]) -> list[Any]:
+        """The program's values by place before its steps: arguments and constants, else None.
+
+        Raises:
+            ArgumentError: An argument's rank or a static length is not its input's.
+        """
         for place, node in enumerate(self.graph.inputs):
             admit(place, node, arguments[place])
+        values = [*arguments, *[None] * (len(self.places) - len(arguments))]
+        for place, value in self.constants:
+            values[place] = value
+        return values
 
     def advance(
         self,

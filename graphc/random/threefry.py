@@ -5,7 +5,7 @@ Source: Salmon, Moraes, Dror & Shaw, Parallel random numbers: as easy as 1, 2, 3
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,6 +70,29 @@ class Threefry(Op):
 
     def batch(self, size: Any, batched: Sequence[bool], *words: Tensor) -> tuple[Tensor, ...]:
         return tuple(picks(Tensor.make(self, *aligned(batched, words))))
+
+
+def hashed(k0: Any, k1: Any, x0: Any, x1: Any, rotated: Callable[[Any, int], Any]) -> Any:
+    """Hash the words of a counter by those of a key, in the operators of a library's arrays.
+
+    Args:
+        k0: The first words of keys, uint32.
+        k1: The second ones.
+        x0: The first words of counters.
+        x1: The second ones.
+        rotated: Rotates the bits of each word to the left.
+
+    Returns:
+        The two words of each hash.
+    """
+    keys = (k0, k1, k0 ^ k1 ^ PARITY)
+    x0, x1 = x0 + k0, x1 + k1
+    for i in range(INJECTIONS):
+        for bits in ROTATIONS[i % 2]:
+            x0 = x0 + x1
+            x1 = rotated(x1, bits) ^ x0
+        x0, x1 = x0 + keys[(i + 1) % 3], x1 + (keys[(i + 2) % 3] + np.uint32(i + 1))
+    return x0, x1
 
 
 def _hash_into(x0: Any, x1: Any, k0: Any, k1: Any, c0: Any, c1: Any) -> None:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +14,7 @@ import graphc.tensor as gt
 from graphc.errors import ArgumentError, ExportError
 from graphc.export import runtime
 from graphc.ir import graph_inputs
-
-TABLE = np.arange(30.0).reshape(10, 3)
+from tests.export.alone import check_alone, training
 
 
 @pytest.fixture
@@ -27,48 +22,11 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "model.graphc"
 
 
-def training() -> graphc.Function[Any]:
-    """A loop, noise, state, a captured array, a default value and nested results."""
-    x, rate = gt.matrix("x", dtype="float64"), gt.scalar("rate", dtype="float64")
-    w = graphc.shared(np.eye(3), name="w")
-    count = graphc.shared(0, name="count")
-    h = graphc.scan(lambda row, h: gt.tanh(h @ w + row), x, gt.zeros(3))[-1]
-    loss = (h**2).sum() + gt.as_tensor(TABLE)[2].sum() + gt.random.RandomStream(4).normal()
-    return graphc.function(
-        [x, graphc.In(rate, value=0.5)],
-        {"loss": loss, "all": [h]},
-        updates=[(w, w - rate * graphc.grad(loss, w)), (count, count + 1)],
-        mode="JAX",
-    )
-
-
-ALONE = """
-import json, sys
-sys.modules["graphc"] = None
-sys.path.insert(0, sys.argv[1])
-import numpy as np, runtime
-
-model = runtime.load(sys.argv[2])
-x = np.linspace(-1, 1, 12).reshape(4, 3)
-found = [model(x), model(x=x[1:], rate=0.25)]
-values = [[float(y["loss"]), np.asarray(y["all"][0]).tolist()] for y in found]
-print(json.dumps([values, np.asarray(model.arrays["w"]).tolist(), int(model.arrays["count"])]))
-"""
-
-
-def test_it_runs_without_graphc_and_keeps_its_state(file: Path, tmp_path: Path) -> None:
-    f = training()
+def test_it_runs_without_graphc_and_keeps_its_state(file: Path) -> None:
+    f, _ = training("JAX")
     f.export(file, dynamic={"x": ("n", 3)}, programs=("JAX",), platforms=("cpu", "cuda"))
-    with zipfile.ZipFile(file) as parts:
-        parts.extract("runtime.py", tmp_path)
-    run = [sys.executable, "-c", ALONE, str(tmp_path), str(file)]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, timeout=300)
-    values, w, count = json.loads(done.stdout)
     x = np.linspace(-1, 1, 12).reshape(4, 3)
-    for (loss, h), y in zip(values, [f(x), f(x[1:], 0.25)], strict=True):
-        np.testing.assert_allclose(loss, y["loss"], rtol=1e-12)
-        np.testing.assert_allclose(h, y["all"][0], rtol=1e-12)
-    assert count == 2
+    w = check_alone(f, file, x, x[1:], absent=("graphc",))
     model = graphc.load(file)  # the state in the file is what it was
     assert model.get_value("count") == 0
     assert model.manifest["program"]["platforms"] == ["cpu", "cuda"]

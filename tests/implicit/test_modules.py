@@ -34,7 +34,7 @@ def whole(w: LoRA) -> jax.Array:
     return w.base + w.scale * w.a @ w.b
 
 
-def equinox_layers() -> tuple[Callable[..., Any], Callable[..., Any]]:
+def equinox_layers() -> tuple[Callable[..., Any], ...]:
     model = equinox.nn.MLP(8, 3, 16, 2, key=jax.random.key(0))
 
     def with_weights(change: Callable[..., Any]) -> Any:
@@ -47,30 +47,25 @@ def equinox_layers() -> tuple[Callable[..., Any], Callable[..., Any]]:
     return jax.vmap(implicit.implicit(structured)), jax.vmap(dense)
 
 
-def linen_layers() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    module = linen.Sequential([linen.Dense(16), linen.relu, linen.Dense(3)])
-    values = module.init(jax.random.key(0), X)
+def of_values(apply: Callable[..., Any], values: Any) -> tuple[Callable[..., Any], ...]:
+    """A function of values and an array, of implicit matrices among those and of dense ones."""
     structured = jax.tree.map(lambda x: adapted(x) if x.ndim == 2 else x, values)
     dense = jax.tree.map(lambda x: whole(adapted(x)) if x.ndim == 2 else x, values)
-    return (
-        lambda x: implicit.implicit(module.apply)(structured, x),
-        lambda x: module.apply(dense, x),
-    )
+    return lambda x: implicit.implicit(apply)(structured, x), lambda x: apply(dense, x)
 
 
-def haiku_layers() -> tuple[Callable[..., Any], Callable[..., Any]]:
+def linen_layers() -> tuple[Callable[..., Any], ...]:
+    module = linen.Sequential([linen.Dense(16), linen.relu, linen.Dense(3)])
+    return of_values(module.apply, module.init(jax.random.key(0), X))
+
+
+def haiku_layers() -> tuple[Callable[..., Any], ...]:
     def perceptron(x: jax.Array) -> jax.Array:
         layers = haiku.nets.MLP([16, 3])
         return layers(x)
 
     module = haiku.without_apply_rng(haiku.transform(perceptron))
-    values = module.init(jax.random.key(0), X)
-    structured = jax.tree.map(lambda x: adapted(x) if x.ndim == 2 else x, values)
-    dense = jax.tree.map(lambda x: whole(adapted(x)) if x.ndim == 2 else x, values)
-    return (
-        lambda x: implicit.implicit(module.apply)(structured, x),
-        lambda x: module.apply(dense, x),
-    )
+    return of_values(module.apply, module.init(jax.random.key(0), X))
 
 
 class Counting(nnx.Module):
@@ -89,7 +84,7 @@ class Counting(nnx.Module):
         return self.last(nnx.relu(self.norm(self.first(x))))
 
 
-def nnx_layers() -> tuple[Callable[..., Any], Callable[..., Any]]:
+def nnx_layers() -> tuple[Callable[..., Any], ...]:
     return implicit.implicit(Counting(lambda w: w)), Counting(whole)
 
 

@@ -21,8 +21,6 @@ from graphc.export.onnx.kernels import computed_in
 from graphc.export.onnx.protos import GraphProto, NodeProto
 from graphc.ir import TensorType, dtype_name, numpy_dtype, real_dtype
 
-Shape = Sequence[str | int | None]
-
 
 @dataclass(frozen=True, slots=True)
 class Value:

@@ -16,8 +16,7 @@ from graphc.compile.arguments import MISSING, In
 from graphc.compile.guard import without_checks
 from graphc.compile.pipeline import blank
 from graphc.compile.specification import FunctionSpec
-from graphc.errors import ArgumentError
-from graphc.export.manifest import Shape, named_lengths, structure_of
+from graphc.export.manifest import Shape, shapes_of, structure_of
 from graphc.export.onnx import protos
 from graphc.export.onnx.builder import Builder, Complex, Value, building, constant, emit, unsqueezed
 from graphc.export.onnx.lowering import check, evaluated, load
@@ -74,9 +73,7 @@ def model_of(
         ExportError: ONNX has nothing for an operation.
     """
     with building() as builder:
-        made = _Model(builder, spec, graph, dict(dynamic or {}))
-        made.check_names()
-        nodes = made.graph()
+        nodes = _Model(builder, spec, graph, dynamic).graph()
     opset = max(n for n, (_, ops) in protos.VERSIONS.items() if not ops or ops & builder.ops)
     opsets = [helper.make_opsetid("", opset)]
     opsets += [helper.make_opsetid(domain, 1) for domain in sorted(builder.domains)]
@@ -100,21 +97,18 @@ class _Model:
     """A function, while it becomes a graph of ONNX."""
 
     def __init__(
-        self, builder: Builder, spec: FunctionSpec, graph: Graph, dynamic: dict[str, Shape]
+        self,
+        builder: Builder,
+        spec: FunctionSpec,
+        graph: Graph,
+        dynamic: Mapping[str, Shape] | None,
     ) -> None:
         self.builder = builder
         self.spec = spec
         self.requested = graph
-        self.dynamic = dynamic
         self.ins: list[In] = flatten(spec.inputs)
+        self.shapes = shapes_of(self.ins, dynamic)
         self.inputs: list[Any] = []
-
-    def check_names(self) -> None:
-        """Raise where lengths are named of an input that is not there."""
-        known = {x.label for x in self.ins}
-        unknown = [name for name in self.dynamic if name not in known]
-        if unknown:
-            raise ArgumentError(f"dynamic: the function has no input {unknown[0]!r}.")
 
     def graph(self) -> onnx.GraphProto:
         """The graph."""
@@ -139,10 +133,8 @@ class _Model:
     def _argument(self, place: int, x: In) -> Any:
         """An input; where it has a default value, that is an initializer of its name."""
         type = x.variable.type
-        label = x.label or f"x{place}"
-        dims = named_lengths(str(label), type, self.dynamic.get(x.label) if x.label else None)
         value = None if x.value is MISSING else np.asarray(x.value, type.numpy_dtype)
-        return self._input(str(label), type, dims, value)
+        return self._input(str(x.label or f"x{place}"), type, self.shapes[place], value)
 
     def _shared(self, x: Any) -> Any:
         """A shared variable: an initializer, and where it is updated an input with a default."""

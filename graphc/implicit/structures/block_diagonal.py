@@ -11,6 +11,7 @@ from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures.stacked import (
     Stacked,
+    are_square,
     keeps_zero,
     kept,
     one_of,
@@ -168,7 +169,7 @@ class BlockDiagonal(Stacked):
     def square_blocks(self) -> bool:
         """Whether each block is known to have as many columns as rows."""
         blocks = (self.blocks,) if self.stacked else self.blocks
-        return all(p == q and p for p, q in [lengths_of(x)[-2:] for x in blocks])
+        return are_square(*blocks)
 
     def solved(self, b: Any) -> Any:
         if not self.square_blocks:

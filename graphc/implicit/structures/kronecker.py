@@ -10,6 +10,7 @@ from graphc.implicit.array import ImplicitArray
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures.stacked import (
     Stacked,
+    are_square,
     facts_of,
     kept,
     product,
@@ -143,7 +144,7 @@ class Kronecker(Stacked):
     @property
     def square_factors(self) -> bool:
         """Whether each factor is known to have as many columns as rows."""
-        return all(p == q and p for p, q in [lengths_of(x)[-2:] for x in (self.left, self.right)])
+        return are_square(self.left, self.right)
 
     @property
     def orders(self) -> tuple[Any, Any]:

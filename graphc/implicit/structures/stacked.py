@@ -25,6 +25,11 @@ def keeps_zero(name: str) -> bool:
     return 0 in facts_of(name).fixed
 
 
+def are_square(*parts: Any) -> bool:
+    """Whether matrices are known to have as many columns as rows, and some."""
+    return all(p == q and p for p, q in [lengths_of(x)[-2:] for x in parts])
+
+
 @dataclass(frozen=True, repr=False)
 class Stacked(Structured):
     """A matrix, or a stack of matrices: each field has the axes of the stack in front.

@@ -74,10 +74,7 @@ class Planner:
     def run(self, segments: Segments, given: Sequence[Any]) -> list[Any]:
         """Add the steps of a program, and return its results."""
         program = segments.program
-        values = [*given, *[None] * (len(program.places) - len(given))]
-        program.admit(given)
-        for place, value in program.constants:
-            values[place] = value
+        values = program.begun(given)
         for before, segment in segments.stages:
             for step in before:
                 self.between(segments, step, values)

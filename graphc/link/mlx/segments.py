@@ -218,10 +218,7 @@ class Segments:
     def run(self, *arguments: Any) -> list[Any]:
         """The outputs: MLX arrays, or NumPy's where they are known on the host."""
         program = self.program
-        values = [*arguments, *[None] * (len(program.places) - len(arguments))]
-        program.admit(arguments)
-        for place, value in program.constants:
-            values[place] = value
+        values = program.begun(arguments)
         for before, segment in self.stages:
             program.advance(before, values)
             if segment.results:

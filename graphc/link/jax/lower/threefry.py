@@ -16,7 +16,7 @@ from graphc.link.jax.backend import backend
 from graphc.link.jax.bounded import Lowering, aligned, arrays, inner, ragged, rule
 from graphc.link.jax.lower.core.elementwise import fitted
 from graphc.link.jax.symbolic import has_symbols
-from graphc.random.threefry import INJECTIONS, PARITY, ROTATIONS, Threefry
+from graphc.random.threefry import Threefry, hashed
 
 
 @backend.lower(Threefry)
@@ -31,19 +31,8 @@ def threefry(op: Threefry, *words: Any) -> tuple[Any, Any]:
         y, z = threefry2x32_p.bind(*jnp.broadcast_arrays(*arrays))  # type: ignore[no-untyped-call]
         return y, z
     k0, k1, x0, x1 = fitted(*arrays)
-    return hashed(k0, k1, x0, x1)
-
-
-def hashed(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
-    """Hash the words of a counter by those of a key."""
-    keys = (k0, k1, k0 ^ k1 ^ PARITY)
-    x0, x1 = x0 + k0, x1 + k1
-    for i in range(INJECTIONS):
-        for bits in ROTATIONS[i % 2]:
-            x0 = x0 + x1
-            x1 = rotated(x1, bits) ^ x0
-        x0, x1 = x0 + keys[(i + 1) % 3], x1 + (keys[(i + 2) % 3] + np.uint32(i + 1))
-    return x0, x1
+    y, z = hashed(k0, k1, x0, x1, rotated)
+    return y, z
 
 
 def rotated(x: Any, bits: int) -> Any:
