@@ -25,7 +25,15 @@ from graphc.interop.onnx.operation import (
     results_of,
     schema_of,
 )
-from graphc.interop.onnx.source import DAMAGE, NEWEST, OLDEST, Source, check_version, lengths_of
+from graphc.interop.onnx.source import (
+    DAMAGE,
+    NEWEST,
+    OLDEST,
+    Source,
+    check_version,
+    domain_of,
+    lengths_of,
+)
 from graphc.interop.onnx.values import FEW, Known, Refusal, Value, tensor_of
 from graphc.tensor import Tensor
 
@@ -178,8 +186,7 @@ class Conversion:
     count: int = 0
 
     def __post_init__(self) -> None:
-        functions = self.source.proto.functions
-        self.functions = {(x.domain, x.name, getattr(x, "overload", "")): x for x in functions}
+        self.functions = {_function_key(x, x.name): x for x in self.source.proto.functions}
 
     def run(self, shared: bool | Collection[str], givens: Mapping[str, Any]) -> Converted:
         """Convert the model."""
@@ -230,9 +237,9 @@ class Conversion:
         inside: frozenset[Any] = frozenset(),
     ) -> None:
         for node in nodes:
-            domain = "" if node.domain == "ai.onnx" else node.domain
+            domain = domain_of(node.domain)
             version = versions.get(domain, 1)
-            key = (node.domain, node.op_type, getattr(node, "overload", ""))
+            key = _function_key(node, node.op_type)
             function = self.functions.get(key)
             if function is not None:
                 if key not in inside:
@@ -288,7 +295,7 @@ class Conversion:
     def _converted(self, node: Any, scope: Scope, values: Sequence[Value]) -> Sequence[Any]:
         if any(x is SKIPPED for x in values):
             raise Skipped
-        function = self.functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
+        function = self.functions.get(_function_key(node, node.op_type))
         if function is not None:
             return _called(function, node, scope, values)
         op = Operation(node, scope, values)
@@ -301,9 +308,14 @@ class Conversion:
         return _by_definition(op)
 
 
+def _function_key(x: Any, name: str) -> tuple[str, str, str]:
+    """What a model's function, or a call of it, goes by."""
+    return x.domain, name, getattr(x, "overload", "")
+
+
 def titled(node: Any) -> str:
     """A node in messages: its operator, with the domain, and its name."""
-    domain = f"{node.domain}." if node.domain not in {"", "ai.onnx"} else ""
+    domain = f"{node.domain}." if domain_of(node.domain) else ""
     result = next(iter(node.output), "")
     name = f"node {node.name!r}" if node.name else f"the node that computes {result!r}"
     return f"{domain}{node.op_type} ({name})"
@@ -379,7 +391,7 @@ def _called(
 
 
 def _versions(function: Any) -> dict[str, int]:
-    return {("" if x.domain == "ai.onnx" else x.domain): x.version for x in function.opset_import}
+    return {domain_of(x.domain): x.version for x in function.opset_import}
 
 
 def _folded(op: Operation) -> list[Any] | None:

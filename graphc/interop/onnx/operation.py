@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 
-from graphc.interop.onnx.source import dtype_of
+from graphc.interop.onnx.source import domain_of, dtype_of
 from graphc.interop.onnx.values import Known, Refusal, Value, axis_of, entries_of, tensor_of
 from graphc.ir import DTYPES
 from graphc.tensor import Tensor
@@ -79,7 +79,7 @@ class Operation:
     @property
     def domain(self) -> str:
         """The domain of the operator; ONNX's own is empty."""
-        return "" if self.node.domain == "ai.onnx" else str(self.node.domain)
+        return domain_of(str(self.node.domain))
 
     @property
     def version(self) -> int:

@@ -63,9 +63,9 @@ class Source:
 
     def versions(self) -> dict[str, int]:
         """For each domain, the version of its operators."""
-        found = {_domain(x.domain): int(x.version) for x in self.proto.opset_import}
+        found = {domain_of(x.domain): int(x.version) for x in self.proto.opset_import}
         version = found.setdefault("", 1)
-        if any(_domain(node.domain) == "" for node in self.proto.graph.node):
+        if any(domain_of(node.domain) == "" for node in self.proto.graph.node):
             check_version(version)
         return found
 
@@ -155,7 +155,7 @@ def _mapped(
     return np.frombuffer(data, kind.newbyteorder("<"), size // kind.itemsize, offset).reshape(shape)
 
 
-def _domain(name: str) -> str:
+def domain_of(name: str) -> str:
     return "" if name == "ai.onnx" else str(name)
 
 

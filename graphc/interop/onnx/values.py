@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -111,11 +110,6 @@ def entries_of(value: Value) -> list[Any]:
     if x.ndim > 1 or x.type.shape[0] is None:
         raise Refusal(f"how many lengths the operand {x!r} holds is unknown")
     return [x[i] for i in range(x.type.shape[0])]
-
-
-def product(entries: Sequence[Any]) -> Any:
-    """The product of lengths, of which some may be symbolic."""
-    return math.prod(entries)
 
 
 def axis_of(axis: int, ndim: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 import graphc
 import graphc.tensor as gt
 from graphc.interop.onnx.operation import Operation, register
-from graphc.interop.onnx.values import Refusal, product
+from graphc.interop.onnx.values import Refusal
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length, lengths
 
@@ -254,7 +255,7 @@ def _label_encoder(op: Operation, x: Tensor) -> Tensor:
     kind, dtype = found[0]
     values = _numbers(op, f"values_{kind}", dtype)
     otherwise = op["default_int64" if kind == "int64s" else "default_float"]
-    flat = gt.reshape(x, (product(lengths(x)),))
+    flat = gt.reshape(x, (prod(lengths(x)),))
     is_key = gt.equal(gt.expand_dims(flat, 1), gt.constant(keys))
     chosen = gt.constant(values)[gt.argmax(is_key, axis=1)]
     y = gt.where(gt.any(is_key, axis=1), chosen, np.array(otherwise, dtype))

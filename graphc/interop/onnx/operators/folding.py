@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.interop.onnx.operation import FOLDS, Operation, register
 from graphc.interop.onnx.operators.elementwise import divided
-from graphc.interop.onnx.values import FEW, Known, Refusal, Value, axis_of, product
+from graphc.interop.onnx.values import FEW, Known, Refusal, Value, axis_of
 from graphc.ir import DTYPES, is_float, is_integer
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import Length, length
@@ -193,22 +194,17 @@ def _moving(move: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
-def _axes(op: Operation, ndim: int) -> tuple[int, ...] | None:
-    return op.axes(1, ndim)
-
-
 @fold("Squeeze")
 @_moving
 def _squeeze(op: Operation, x: Any, *_: Any) -> Any:
-    return np.squeeze(x, _axes(op, x.ndim))
+    return np.squeeze(x, op.axes(1, x.ndim))
 
 
 @fold("Unsqueeze")
 @_moving
 def _unsqueeze(op: Operation, x: Any, *_: Any) -> Any:
     count = len(op["axes"] if op["axes"] is not None else op.numbers(1, "the axes"))
-    axes = _axes(op, x.ndim + count)
-    return np.expand_dims(x, axes or ())
+    return np.expand_dims(x, op.axes(1, x.ndim + count) or ())
 
 
 @fold("Transpose")
@@ -276,7 +272,7 @@ def _prod(op: Operation, x: Known, *_: Any) -> Known | None:
         return None
     if x.array.ndim != 1:
         return None
-    found = _array(product([*_objects(x)]))
+    found = _array(prod([*_objects(x)]))
     return Known.of(found.reshape((1,) if op["keepdims"] else ()), x.dtype)
 
 
@@ -293,7 +289,7 @@ def _shape(op: Operation, x: Tensor) -> Known:
 
 @register("Size")
 def _size(_: Operation, x: Tensor) -> Known:
-    return Known.of(_array(reduce(operator.mul, [length(x, i) for i in range(x.ndim)], 1)), "int64")
+    return Known.of(_array(prod(length(x, i) for i in range(x.ndim))), "int64")
 
 
 @register("Constant")
@@ -326,7 +322,7 @@ def _constant_of_shape(op: Operation, _: Tensor) -> Value:
         value = op.scope.conversion.source.known(op["value"])
     entries = op.entries(0)
     fill = value.array.reshape(-1)[0]
-    if all(isinstance(n, int) and n >= 0 for n in entries) and product(entries) <= FEW:
+    if all(isinstance(n, int) and n >= 0 for n in entries) and prod(entries) <= FEW:
         return Known.of(np.full(entries, fill), value.dtype)
     return gt.full(tuple(entries), gt.constant(fill, dtype=value.dtype))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
 import graphc.tensor as gt
 from graphc.interop.onnx.operation import Operation, register
-from graphc.interop.onnx.values import axis_of, product
+from graphc.interop.onnx.values import axis_of
 from graphc.ir import is_inexact
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length, lengths
@@ -50,7 +51,7 @@ def total(x: Tensor, axes: Any, keepdims: bool = False) -> Tensor:
 def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     if is_inexact(x.dtype):
         return gt.mean(x, axis=axes, keepdims=keepdims)
-    count = product([length(x, axis) for axis in axes])
+    count = prod([length(x, axis) for axis in axes])
     return total(x, axes, keepdims) // gt.as_tensor(count, dtype=x.dtype)
 
 

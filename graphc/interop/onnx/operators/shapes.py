@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from math import prod
 from typing import Any
 
 import graphc.tensor as gt
 from graphc.errors import ShapeError
 from graphc.interop.onnx.operation import Operation, register
 from graphc.interop.onnx.operators.folding import slices_of
-from graphc.interop.onnx.values import Known, Refusal, axis_of, entries_of, product, with_axes
+from graphc.interop.onnx.values import Known, Refusal, axis_of, entries_of, with_axes
 from graphc.tensor import Tensor
 from graphc.tensor.core.shape import length, lengths
 
@@ -47,8 +48,8 @@ def _with_rest(shape: Sequence[Any], old: Sequence[Any]) -> tuple[Any, ...]:
             if place is None:
                 return tuple(shape)
             unknown.pop(place)
-    elements = product([n for n in old if isinstance(n, int)])
-    others = product([n for n in shape if isinstance(n, int) and n != -1])
+    elements = prod([n for n in old if isinstance(n, int)])
+    others = prod([n for n in shape if isinstance(n, int) and n != -1])
     if unknown or others <= 0 or elements % others or 0 in old:
         return tuple(shape)
     return tuple(elements // others if isinstance(n, int) and n == -1 else n for n in shape)
@@ -59,7 +60,7 @@ def _flatten(op: Operation, x: Tensor) -> Tensor:
     axis = int(op["axis"])
     axis = axis if axis == x.ndim else axis_of(axis, max(x.ndim, 1))
     shape = lengths(x)
-    return gt.reshape(x, (product(shape[:axis]), product(shape[axis:])))
+    return gt.reshape(x, (prod(shape[:axis]), prod(shape[axis:])))
 
 
 @register("Transpose")
