@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Self
 
 from graphc.errors import FrozenError, MissingInputError
 from graphc.ir.node import Input, Leaf, Node, Parameter, Wiring, rebuilt, toposort, wired
@@ -44,11 +44,24 @@ class Graph:
     _kinds: frozenset[type[Op]] | None
 
     def __init__(self, inputs: Iterable[Node], outputs: Iterable[Node]) -> None:
+        given, ends = tuple(inputs), tuple(outputs)
+        self._set(given, ends, toposort(ends, given))
+
+    @classmethod
+    def in_order(
+        cls, inputs: Iterable[Node], outputs: Iterable[Node], needed: Sequence[Node]
+    ) -> Self:
+        """Return the graph, given all that the outputs need beside the inputs, in order."""
+        graph = object.__new__(cls)
+        graph._set(tuple(inputs), tuple(outputs), needed)
+        return graph
+
+    def _set(
+        self, inputs: tuple[Node, ...], outputs: tuple[Node, ...], needed: Sequence[Node]
+    ) -> None:
         put = object.__setattr__
-        put(self, "inputs", tuple(inputs))
-        put(self, "outputs", tuple(outputs))
-        given = set(self.inputs)
-        needed = toposort(self.outputs, given)
+        put(self, "inputs", inputs)
+        put(self, "outputs", outputs)
         refuse_missing([node for node in needed if isinstance(node.op, Input)], self.inputs)
         put(self, "nodes", (*dict.fromkeys(self.inputs), *needed))
         put(self, "leaves", tuple(node for node in needed if isinstance(node.op, Leaf)))

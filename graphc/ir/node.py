@@ -132,7 +132,7 @@ class Node:
         # Not by ==, which asks symbolic arrays what it means.
         if all(map(is_, arranged, own)) and len(arranged) == len(own):
             return self
-        if site is not None and follows_from_types(op) and _have_types(arranged, own):
+        if site is not None and _have_types(arranged, own) and follows_from_types(op):
             return _entered((distinct(op), *arranged), op, arranged, self.type, site)
         with derived_from(site):
             return Node.make(op, *arranged)
@@ -265,7 +265,7 @@ def _entered(
 
 
 def _new(op: Op, inputs: tuple[Node, ...], made: Type, site: Site | None) -> Node:
-    node: Node = object.__new__(op.node_class or made.node_class or Node)
+    node: Node = _blank(op.node_class or made.node_class or Node)
     set_op(node, op)
     set_inputs(node, inputs)
     set_type(node, made)
@@ -274,6 +274,8 @@ def _new(op: Op, inputs: tuple[Node, ...], made: Type, site: Site | None) -> Nod
     set_facts(node, None)
     return node
 
+
+_blank = object.__new__
 
 # The slots' own setters: the only way past Node.__setattr__, and the fastest.
 set_op = Node.__dict__["op"].__set__
