@@ -142,7 +142,7 @@ class Program:
             return self.source.function(*arguments)  # type: ignore[no-any-return]
         except Exception as error:
             found = self.source.failed(error.__traceback__)
-            raise _located(error, *found) if found else error from error
+            raise located(error, *found) if found else error from error
 
     def trace(self, *arguments: Any) -> tuple[Any, ...]:
         """The results of ``run``, step by step: faster where it is called once, as in a trace."""
@@ -188,7 +188,7 @@ class Program:
                     self.backend.equal_lengths(node, check, operands)
                 values[place] = compute(*operands)
             except Exception as error:
-                raise _located(error, node, operands) from error
+                raise located(error, node, operands) from error
             for i in last_uses.get(place, ()):
                 values[i] = None
 
@@ -315,7 +315,7 @@ def _by_numpy(node: Node) -> Callable[..., Any]:
     return compute
 
 
-def _located(error: Exception, node: Node, values: Sequence[Any]) -> Exception:
+def located(error: Exception, node: Node, values: Sequence[Any]) -> Exception:
     """The error with the node's line, and the operation and its operands where it names none."""
     # An error that found its line itself has that of the call of the program.
     if isinstance(error, GraphcError) and error.where not in {"", user_line()}:
