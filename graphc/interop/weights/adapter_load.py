@@ -22,7 +22,7 @@ from graphc.implicit.trees import flatten_with_path, is_array, unflatten
 from graphc.interop.weights import adapter_config
 from graphc.interop.weights.files import TRUNCATED, refusal
 from graphc.interop.weights.safetensors_load import load_safetensors, read_json
-from graphc.ir import dtype_name, is_inexact
+from graphc.ir import dtype_name, is_inexact, numpy_dtype
 
 Array = np.ndarray[Any, Any]
 
@@ -229,7 +229,7 @@ def _adapted(adapter: Adapter, base: Any, transposed: bool, dtype: Any) -> Any:
     xp = numpy_like(base)
     base = base if dtype_name(dtype_of(base)) == kind else xp.cast(base, kind)
     scale = np.array(adapter_config.scale_of(adapter.config, adapter.module))
-    made = LoRA(base, *[xp.cast(like(base, _dense(x)), kind) for x in (a, b, scale)])
+    made = LoRA(base, *[_cast(base, x, kind) for x in (a, b, scale)])
     magnitude = adapter.parts.get("lora_magnitude_vector")
     if bool(adapter.config.get("use_dora")) != (magnitude is not None):
         raise adapter.refusal(
@@ -240,18 +240,19 @@ def _adapted(adapter: Adapter, base: Any, transposed: bool, dtype: Any) -> Any:
     if magnitude is None:
         return made
     axis = -1 if inputs_first else -2
-    lengths = _dense(magnitude.reshape(-1))
+    lengths = magnitude.reshape(-1)
     if lengths.shape != (shape[axis],):
         raise adapter.refusal(
             f"{adapter.module!r} has a lora_magnitude_vector of {list(magnitude.shape)} for "
             f"{list(shape)}.",
             TRUNCATED,
         )
-    return DoRA(made, xp.cast(like(base, lengths), kind), squares_of(xp, base, axis), axis)
+    return DoRA(made, _cast(base, lengths, kind), squares_of(xp, base, axis), axis)
 
 
-def _dense(x: Array) -> Array:
-    return np.ascontiguousarray(x).reshape(x.shape)
+def _cast(base: Any, x: Array, dtype: str) -> Any:
+    """An array of the library of another, of a dtype."""
+    return like(base, np.ascontiguousarray(x).reshape(x.shape).astype(numpy_dtype(dtype)))
 
 
 def _dtype(adapter: Adapter, base: Any, x: Array, dtype: Any) -> str:
