@@ -40,15 +40,19 @@ def spread(data: Array, bits: int, width: int) -> Array:
         width: So many bytes are of one run.
     """
     places = np.arange(0, 8, bits, dtype="uint8")[:, None]
-    runs = data.reshape(len(data), -1, 1, width) >> places
-    return (runs & np.uint8(2**bits - 1)).reshape(len(data), -1)
+    rows, n = data.shape
+    runs = data.reshape(rows, n // width, 1, width) >> places
+    return (runs & np.uint8(2**bits - 1)).reshape(rows, n * 8 // bits)
 
 
 def gathered(codes: Array, bits: int, width: int) -> Array:
     """The bytes of which ``spread`` gives these codes."""
     places = np.arange(0, 8, bits, dtype="uint8")[:, None]
-    runs = codes.astype("uint8").reshape(len(codes), -1, 8 // bits, width) << places
-    return np.bitwise_or.reduce(runs, -2).reshape(len(codes), -1)  # type: ignore[no-any-return]
+    rows, n = codes.shape
+    each = 8 // bits
+    runs = codes.astype("uint8").reshape(rows, n // each // width, each, width) << places
+    made: Array = np.bitwise_or.reduce(runs, -2).reshape(rows, n // each)
+    return made
 
 
 def _bits(data: Array) -> Array:
@@ -176,24 +180,24 @@ def _write_q6(codes: Array, scales: Array, factor: Array) -> Array:
 # Ternary numbers, as codes of two bits that stand for themselves less 2.
 
 POWERS = np.array([1, 3, 9, 27, 81], "uint8")
-RUNS = ((32, 5, 1), (16, 5, 1), (4, 4, 1))
+RUNS = ((32, 5), (16, 5), (4, 4))
 """Of TQ1_0 how many bytes a run has, and how many ternary digits a byte."""
 
 
 def _read_tq1(data: Array) -> Parts:
-    *runs, factor = split(data, *[width for width, _, _ in RUNS])
+    *runs, factor = split(data, *[width for width, _ in RUNS])
     digits = [
-        (run[:, None, :] * POWERS[:count, None]).reshape(len(run), -1)
-        for run, (_, count, _) in zip(runs, RUNS, strict=True)
+        (run[:, None, :] * POWERS[:count, None]).reshape(len(run), count * width)
+        for run, (width, count) in zip(runs, RUNS, strict=True)
     ]
     codes = joined(*digits).astype("uint16") * 3 >> 8
     return codes.astype("uint8") + np.uint8(1), halves(factor)
 
 
 def _write_tq1(codes: Array, factor: Array) -> Array:
-    parts = split(codes - np.uint8(1), *[width * count for width, count, _ in RUNS])[:-1]
+    parts = split(codes - np.uint8(1), *[width * count for width, count in RUNS])[:-1]
     runs = []
-    for part, (width, count, _) in zip(parts, RUNS, strict=True):
+    for part, (width, count) in zip(parts, RUNS, strict=True):
         digits = part.reshape(len(part), count, width).astype("uint16")
         runs.append((digits * POWERS[4 - np.arange(count), None]).sum(1))
     # A byte is the number as a share of 256, of which the highest digits are read first.

@@ -116,6 +116,6 @@ HELD = {
 
 
 def rows_of(rows: int, width: int) -> Iterator[slice]:
-    """Some rows of so many elements after the others."""
+    """Some rows of so many elements after the others; an empty slice where there are none."""
     step = max(1, SOME // max(1, width))
-    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+    return (slice(start, min(start + step, rows)) for start in range(0, max(1, rows), step))

@@ -98,7 +98,7 @@ def _read(file: gguf_file.Reader, name: str, kind: str, dequantize: bool) -> Any
         problem = f"{name!r} of kind {kind} has the shape {list(shape)}."
         raise refusal(file.path, problem, f"Its rows have blocks of {size}: {TRUNCATED}")
     data = file.bytes_of(name, math.prod(shape) // size * count)
-    blocks = np.frombuffer(data, "uint8").reshape(math.prod(shape[:-1]), -1, count)
+    blocks = np.frombuffer(data, "uint8").reshape(math.prod(shape[:-1]), shape[-1] // size, count)
     return _held(file.path, name, kind, blocks, shape)
 
 
@@ -114,8 +114,8 @@ def _held(path: Path, name: str, kind: str, blocks: Array, shape: Sequence[int])
         if kind.startswith("TQ") and codes.max(initial=0) > 3:
             problem = f"{name!r} of kind {kind} has codes that stand for no ternary number."
             raise refusal(path, problem, TRUNCATED)
-        words[some] = words_of(coding, codes.reshape(len(words[some]), -1))
-        lasting = [x.reshape(len(words[some]), -1) for x in numbers]
+        words[some] = words_of(coding, codes.reshape(len(words[some]), count * size))
+        lasting = [x.reshape(len(words[some]), count * x.shape[-1]) for x in numbers]
         parts = parts or [np.empty((rows, x.shape[-1]), x.dtype) for x in lasting]
         for part, x in zip(parts, lasting, strict=True):
             part[some] = x

@@ -136,7 +136,9 @@ def _blocks(name: str, x: Any, kind: str) -> Iterator[Array]:
         found = [_checked(name, x, kind, number) for number in numbers]
         if times > 1:
             found = [np.repeat(number, times, -1) for number in found]
-        yield write(codes, *[number.reshape(len(codes), -1) for number in found])
+        per_row = max(1, width // size)
+        each = [number.reshape(len(codes), number.shape[-1] // per_row) for number in found]
+        yield write(codes, *each)
 
 
 def _flat(part: Any) -> Array:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import FormatError, ImplicitArrayError
-from graphc.implicit.quantized import AffineQuantized, Coding, Quantized, ScaledQuantized
+from graphc.implicit.quantized import AffineQuantized, Coding, ScaledQuantized
 from graphc.interop.weights.files import refusal
 from graphc.ir import dtype_name
 from graphc.link.backend import as_numpy
@@ -149,8 +149,3 @@ def unsaved(name: str, x: Any, layout: str, remedy: str) -> ImplicitArrayError:
 def coding_along(bits: int) -> Coding:
     """The coding of integers that are packed without scales, as zero points are."""
     return Coding("affine", bits, 32 // np.gcd(bits, 32))
-
-
-def is_packed(x: Any) -> bool:
-    """Whether it is an array of packed codes."""
-    return isinstance(x, Quantized)

@@ -25,7 +25,8 @@ def words_of(coding: Coding, codes: Array) -> Array:
         made: Array = coding.packed(NUMPY, codes)
         return made
     per_byte = BYTE // coding.bits
-    groups = codes.reshape(*codes.shape[:-1], -1, per_byte)
+    *lead, n = codes.shape
+    groups = codes.reshape(*lead, n // per_byte, per_byte)
     data = groups[..., 0].copy()
     for i in range(1, per_byte):
         data |= groups[..., i] << np.uint8(i * coding.bits)
@@ -40,4 +41,5 @@ def codes_of(coding: Coding, words: Array) -> Array:
     data = np.ascontiguousarray(words, "<u4").view("uint8")
     places = np.arange(0, BYTE, coding.bits, dtype="uint8")
     codes = data[..., None] >> places & np.uint8(2**coding.bits - 1)
-    return codes.reshape(*data.shape[:-1], -1)
+    *lead, n = data.shape
+    return codes.reshape(*lead, n * len(places))

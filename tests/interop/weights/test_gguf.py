@@ -266,6 +266,33 @@ def test_a_file_that_ends_early_is_named(tmp_path: Path) -> None:
     assert "get it again" in str(error.value)
 
 
+def test_whatever_a_header_says_is_read_or_refused(tmp_path: Path) -> None:
+    fields = {"a.tokens": ("add_array", ["a", "b"]), "a.numbers": ("add_array", [1, 2])}
+    tensors = {"w": (blocks("Q4_K", 2, 256), "Q4_K"), "v": (np.ones(9, "float32"), "F32")}
+    path = write(tmp_path / "a.gguf", tensors, **fields)
+    data, rng, refused = path.read_bytes(), np.random.default_rng(0), 0
+    for _ in range(400):
+        changed = bytearray(data)
+        for place in rng.integers(0, 260, 2):
+            changed[place] = rng.choice([0, 1, 127, 255])
+        path.write_bytes(changed)
+        try:
+            dict(load_gguf(path))
+        except FormatError:
+            refused += 1
+    assert 100 < refused < 400
+
+
+@pytest.mark.parametrize("kind", ["Q4_K", "Q8_0", "MXFP4"])
+def test_arrays_may_be_empty(kind: str, tmp_path: Path) -> None:
+    size, count = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]]
+    data = np.zeros((0, 2 * count), "uint8")
+    found = load_gguf(write(tmp_path / "a.gguf", {"w": (data, kind)}))["w"]
+    assert found.shape == (0, 2 * size)
+    save_gguf(tmp_path / "b.gguf", {"w": found})
+    assert load_gguf(tmp_path / "b.gguf")["w"].shape == found.shape
+
+
 @pytest.mark.parametrize(
     ("place", "change", "message"),
     [
