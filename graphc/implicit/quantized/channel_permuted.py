@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from graphc.implicit.array import aux_field, with_fields
 from graphc.implicit.namespace import numpy_like
-from graphc.implicit.structures.stacked import Stacked, refuse, whole
+from graphc.implicit.quantized.channel_scaled import OfChannels
+from graphc.implicit.structures.stacked import refuse, whole
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import dtype_name, is_inexact, is_integer
 
 
 @dataclass(frozen=True, repr=False)
-class ChannelPermuted(Stacked):
+class ChannelPermuted(OfChannels):
     """A matrix whose row ``order[i]`` is row i of another, or whose columns are so.
 
     ``x @ w`` is ``x[:, order] @ of``. So rows may be quantized in groups that are no neighbours, as
@@ -57,12 +58,6 @@ class ChannelPermuted(Stacked):
         return {"of": (rows, None) if self.columns else (None, columns)}
 
     @property
-    def matrix(self) -> tuple[int | None, int | None]:
-        """The other's rows and columns."""
-        rows, columns = lengths_of(self.of)[-2:]
-        return rows, columns
-
-    @property
     def dtype(self) -> Any:
         """NumPy's dtype."""
         return dtype_of(self.of)
@@ -88,10 +83,6 @@ class ChannelPermuted(Stacked):
         if self.columns:
             return self._taken(xp.matmul(x, self.of), self.places, -1)
         return xp.matmul(self._taken(x, self.order, -1), self.of)
-
-    def swapped(self) -> Any:
-        own: Any = with_fields(self, {"of": self.xp.swapaxes(self.of, -1, -2)})
-        return replace(own, columns=not self.columns)
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
