@@ -1,5 +1,6 @@
 """Arrays kept in structured form until an operation needs them whole."""
 
+from graphc.implicit import linalg
 from graphc.implicit import (  # enter handlers
     loops as loops,
     operations as operations,
@@ -112,6 +113,7 @@ __all__ = [
     "is_array",
     "is_implicit",
     "leaves",
+    "linalg",
     "materializations",
     "materialize_handler",
     "materialize_nested",

@@ -30,6 +30,8 @@ Method = Callable[[Map, Map | None, Any, Any], tuple[Any, ...]]
 """Solves a system: given products, a preconditioner, the right-hand side and a start; the first
 result is the solution."""
 
+Search = Callable[[Map, Any, Any], Any]
+
 
 class Calculus(Protocol):
     """Loops and derivatives of a library, beside its functions ``xp``."""
@@ -73,10 +75,16 @@ class Calculus(Protocol):
     def slope(self, x: Any, weights: Any) -> Any:
         """Zeros, with the derivative of ``(weights * x).sum(-2)`` by x, and none by the weights."""
 
-    def quadratic(self, product: Map, b: Any, x: Any) -> Any:
+    def quadratic(self, product: Map, b: Any, x: Any, search: Search) -> Any:
         """``(b * x).sum(-2)`` for the solution x of ``product(x) = b``, of a symmetric map.
 
-        Its derivative, ``2 db @ x - x @ dA @ x``, takes no further solution.
+        The derivative ``2 db @ x - x @ dA @ x`` is found from x.
+
+        Args:
+            product: The map.
+            b: The right-hand sides.
+            x: The solutions.
+            search: Finds a solution, given products, a right-hand side and a start.
         """
 
     def underivable(self, x: Any, problem: str) -> Any:
@@ -159,7 +167,7 @@ class SymbolicCalculus:
     def slope(self, x: Any, weights: Any) -> Any:
         return _slope(x, weights)
 
-    def quadratic(self, product: Map, b: Any, x: Any) -> Any:
+    def quadratic(self, product: Map, b: Any, x: Any, search: Search) -> Any:
         inside = _Linear.of(product, x)
 
         def forms(b: Any, x: Any, *rest: Any) -> Any:

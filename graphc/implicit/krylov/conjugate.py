@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from graphc.implicit.krylov.calculus import Calculus, Map
@@ -46,6 +46,10 @@ class Stopping:
     maxiter: Any
     on_error: str
 
+    def limited(self, xp: Any, b: Any) -> Stopping:
+        """With a number of steps."""
+        return self if self.maxiter is not None else replace(self, maxiter=10 * xp.shape_of(b)[-2])
+
     def bound(self, xp: Any, b: Any) -> Any:
         """The largest square of a residual's norm at which the search ends, for each column."""
         relative = xp.multiply(dot(xp, b, b), self.rtol**2)
@@ -63,7 +67,7 @@ def _ratio(xp: Any, where: Any, a: Any, b: Any) -> Any:
     return xp.where(where, a / xp.where(where, b, 1), 0)
 
 
-def _unchanged(x: Any) -> Any:
+def unchanged(x: Any) -> Any:
     return x
 
 
@@ -161,12 +165,10 @@ def solution(
 ) -> tuple[Any, SolverInfo]:
     """The solution of a system, with its derivatives, and how it was found."""
     xp = calculus.xp
-    if stopping.maxiter is None:
-        n = xp.shape_of(system.b)[-2]
-        stopping = Stopping(stopping.rtol, stopping.atol, 10 * n, stopping.on_error)
+    stopping = stopping.limited(xp, system.b)
 
     def method(product: Map, near: Map | None, b: Any, start: Any) -> tuple[Any, ...]:
-        x, steps = search(calculus, product, near or _unchanged, b, start, stopping)
+        x, steps = search(calculus, product, near or unchanged, b, start, stopping)
         left = b - product(x)
         square = dot(xp, left, left)
         converged = square <= DRIFT**2 * stopping.bound(xp, b)

@@ -12,6 +12,7 @@ from graphc.implicit.krylov.conjugate import (
     Stopping,
     conjugate_gradients,
     solution,
+    unchanged,
 )
 from graphc.implicit.krylov.lanczos import matrices, moved, tridiagonal
 from graphc.implicit.krylov.operators import System
@@ -135,7 +136,13 @@ def inv_quad_logdet(  # noqa: PLR0913
     found = StochasticLogdet(value, spread, xp.mean(excess, axis=-1))
     quad = None
     if with_sides:
-        quad = calculus.quadratic(system.product, system.b, own)
+        limited = stopping.limited(xp, system.b)
+        nearly = unchanged if near is None else near.__matmul__
+
+        def search(product: Map, b: Any, start: Any) -> Any:
+            return conjugate_gradients(calculus, product, nearly, b, start, limited)[0]
+
+        quad = calculus.quadratic(system.product, system.b, own, search)
         quad = xp.squeeze(quad, -1) if system.is_vector else quad
     return quad, found, info
 
