@@ -37,12 +37,14 @@ from graphc.implicit.sizes import ArrayReport, TreeReport, report
 from graphc.implicit.straight_through import Straight, StraightThrough, ste
 from graphc.implicit.structured import Structured
 from graphc.implicit.structures.block_diagonal import BlockDiagonal
+from graphc.implicit.structures.composed import Product, Sum
 from graphc.implicit.structures.compressed import CSC, CSR
 from graphc.implicit.structures.coordinates import BCOO
 from graphc.implicit.structures.diagonal import Diagonal
 from graphc.implicit.structures.dora import DoRA
 from graphc.implicit.structures.fill import Fill
 from graphc.implicit.structures.identity import Identity
+from graphc.implicit.structures.kernel_matrix import KernelMatrix
 from graphc.implicit.structures.kronecker import Kronecker
 from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.structures.low_rank import LowRank
@@ -80,6 +82,7 @@ __all__ = [
     "Identity",
     "ImplicitArray",
     "ImplicitTensor",
+    "KernelMatrix",
     "Kronecker",
     "LoRA",
     "LowRank",
@@ -88,12 +91,14 @@ __all__ = [
     "OneBit",
     "OneHot",
     "Ones",
+    "Product",
     "Quantized",
     "ScaledQuantized",
     "Straight",
     "StraightThrough",
     "Structure",
     "Structured",
+    "Sum",
     "Toeplitz",
     "TreeReport",
     "Zeros",

@@ -169,7 +169,8 @@ def eigsh(  # noqa: PLR0913
         A: Symmetric, real, (n, n), given as for ``cg``.
         k: How many.
         which: ``"LM"``, of the largest magnitude; ``"LA"``, the largest; ``"SA"``, the smallest.
-        v0: The vector to start with; needed where A is a function, whose shape it tells.
+        v0: The vector to start with; needed where A is a function, whose shape it tells. The
+            function is one of columns (n, m).
         ncv: The number of vectors in the basis, by default ``min(n, max(2 * k + 1, 20))``.
         tol: The largest norm of a residual ``A @ v - w * v``, relative to the eigenvalue w; 0 for
             the precision of the dtype.
@@ -217,7 +218,8 @@ def stochastic_logdet(  # noqa: PLR0913
     z, ``(inv(A) @ z) @ dA @ z``, by conjugate gradients, and has derivatives in turn.
 
     Args:
-        A: Symmetric and positive definite, real, (n, n), given as for ``cg``.
+        A: Symmetric and positive definite, real, (n, n), given as for ``cg``; a function is one of
+            columns (n, m).
         key: A key (``gt.random.key(seed)``); equal keys give equal probes on every backend.
         n: The number of rows, where A is a function.
         probes: The number of vectors z, at least 2. The standard error falls by its root.
@@ -283,7 +285,7 @@ def inv_quad_logdet(  # noqa: PLR0913
     those of probes that the gradient of the determinant takes. The gradients of both solve none.
 
     Args:
-        A: Symmetric and positive definite, real, (n, n), given as for ``cg``.
+        A: As for ``stochastic_logdet``.
         y: A vector (n,), or columns (n, k).
         key: As for ``stochastic_logdet``, like all that is not listed here.
         rtol: For all solutions, as for ``cg``.

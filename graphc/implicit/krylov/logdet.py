@@ -143,7 +143,6 @@ def inv_quad_logdet(  # noqa: PLR0913
             return conjugate_gradients(calculus, product, nearly, b, start, limited)[0]
 
         quad = calculus.quadratic(system.product, system.b, own, search)
-        quad = xp.squeeze(quad, -1) if system.is_vector else quad
     return quad, found, info
 
 

@@ -65,10 +65,13 @@ def eigsh(  # noqa: PLR0913
     A = as_operand(calculus, "eigsh", A)  # noqa: N806
     if v0 is None:
         n, dtype = _size_of(calculus, "eigsh", A, "v0")
-        v0 = irregular(calculus.xp, n, 1, dtype)[..., 0]
-    given = system(calculus, "eigsh", A, v0, None, None)
-    if not given.is_vector:
-        raise ShapeError("eigsh: v0 is no vector.", "Give one vector.")
+        start = irregular(calculus.xp, n, 1, dtype)
+    else:
+        start = calculus.array(v0)
+        if start.ndim != 1:
+            raise ShapeError("eigsh: v0 is no vector.", "Give one vector.")
+        start = calculus.xp.expand_dims(start, -1)
+    given = system(calculus, "eigsh", A, start, None, None)
     return eigenpairs(
         calculus, given.product, given.b, k,
         which=which, ncv=ncv, tol=tol, maxiter=maxiter, on_error=on_error,
@@ -111,17 +114,22 @@ def stochastic_logdet(  # noqa: PLR0913
             "Give what low_rank_preconditioner makes: its determinant is needed, too.",
         )
     A = as_operand(calculus, title, A)  # noqa: N806
-    sides = y
-    if y is None:
+    is_vector = False
+    if y is not None:
+        sides = calculus.array(y)
+        is_vector = sides.ndim == 1
+        sides = calculus.xp.expand_dims(sides, -1) if is_vector else sides
+    else:
         rows, dtype = (n, calculus.widest) if n is not None else _size_of(calculus, title, A, "n")
         sides = calculus.xp.zeros((rows, 1), dtype=dtype)
     given = system(calculus, title, A, sides, None, M)
     if len(lengths_of(given.b)) != 2:
         raise ShapeError(f"{title}: a stack of systems.", "Give one matrix, and one of columns.")
-    return logdet.inv_quad_logdet(
+    quad, found, info = logdet.inv_quad_logdet(
         calculus, given, key, M,
         probes=probes, steps=steps, lower=lower, stopping=stopping, with_sides=y is not None,
     )  # fmt: skip
+    return calculus.xp.squeeze(quad, -1) if is_vector else quad, found, info
 
 
 def pivoted_cholesky(calculus: Calculus, A: Any, rank: Any) -> Any:  # noqa: N803
