@@ -100,7 +100,15 @@ def bicgstab(  # noqa: PLR0913
 
 
 def _solved(  # noqa: PLR0913, PLR0917
-    title: str, A: Any, b: Any, x0: Any, M: Any, rtol: Any, atol: Any, maxiter: Any, on_error: Any  # noqa: N803
+    title: str,
+    A: Any,
+    b: Any,
+    x0: Any,
+    M: Any,
+    rtol: Any,
+    atol: Any,
+    maxiter: Any,
+    on_error: Any,  # noqa: N803
 ) -> tuple[Any, SolverInfo]:
     methods.check_on_error(title, on_error)
     stopping = Stopping(rtol, atol, maxiter, on_error)

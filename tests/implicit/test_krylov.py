@@ -300,6 +300,8 @@ def test_eigenvalues_have_a_gradient_and_eigenvectors_say_that_they_have_none() 
     close(slope, differences(total, COLUMN), 1e-6)
     with pytest.raises(GradientError, match="eigenvectors have no derivative"):
         graphc.grad(v.sum(), c)
+    with pytest.raises(GradientError, match="no second one"):
+        graphc.grad((graphc.grad(w[0], c) ** 2).sum(), c)
     w, _ = values([*gt.linalg.eigsh(np.diag(np.linspace(0, 1, 300)), 2, maxiter=1)])
     assert np.isnan(w).all()
 

@@ -32,6 +32,8 @@ result is the solution."""
 
 Search = Callable[[Map, Any, Any], Any]
 
+REMEDY = "Differentiate eigenvalues once; for more, use gt.linalg.eigh of the whole matrix."
+
 
 class Calculus(Protocol):
     """Loops and derivatives of a library, beside its functions ``xp``."""
@@ -75,6 +77,9 @@ class Calculus(Protocol):
     def slope(self, x: Any, weights: Any) -> Any:
         """Zeros, with the derivative of ``(weights * x).sum(-2)`` by x, and none by the weights."""
 
+    def slope_once(self, x: Any, weights: Any, problem: str) -> Any:
+        """The same, where to differentiate the weights is an error."""
+
     def quadratic(self, product: Map, b: Any, x: Any, search: Search) -> Any:
         """``(b * x).sum(-2)`` for the solution x of ``product(x) = b``, of a symmetric map.
 
@@ -87,8 +92,9 @@ class Calculus(Protocol):
             search: Finds a solution, given products, a right-hand side and a start.
         """
 
-    def underivable(self, x: Any, problem: str) -> Any:
-        """x itself; to differentiate it is an error."""
+    def underivable(self, x: Any, moving: Any, problem: str) -> Any:
+        """x itself; to differentiate it, by what something that moves with it depends on, is an
+        error."""
 
     def signs(self, key: Any, shape: Sequence[Any], dtype: str) -> Any:
         """Independent numbers that are 1 or -1, one as often as the other."""
@@ -147,7 +153,10 @@ class SymbolicCalculus:
             others = [None] * (len(y) - 1)
             if not sides:
                 return (None, *others)
-            return (again(sides[0] if len(sides) == 1 else sides[0] + sides[1], rest, False), *others)
+            return (
+                again(sides[0] if len(sides) == 1 else sides[0] + sides[1], rest, False),
+                *others,
+            )
 
         outside = [*inside.given, *(nearly.given if nearly else ())]
         return custom_pullback(pullback, pushforward)(solution)(b, start, *outside)  # type: ignore[no-any-return]
@@ -166,6 +175,9 @@ class SymbolicCalculus:
 
     def slope(self, x: Any, weights: Any) -> Any:
         return _slope(x, weights)
+
+    def slope_once(self, x: Any, weights: Any, problem: str) -> Any:
+        return _slope(x, self.underivable(weights, x, problem))
 
     def quadratic(self, product: Map, b: Any, x: Any, search: Search) -> Any:
         inside = _Linear.of(product, x)
@@ -186,14 +198,14 @@ class SymbolicCalculus:
 
         return custom_pullback(pullback, pushforward)(forms)(b, x, *inside.given)
 
-    def underivable(self, x: Any, problem: str) -> Any:
+    def underivable(self, x: Any, moving: Any, problem: str) -> Any:
         def refuse(*_: Any) -> Any:
-            raise GradientError(problem, "Differentiate what has a derivative, as eigenvalues do.")
+            raise GradientError(problem, REMEDY)
 
-        def unchanged(x: Any) -> Any:
+        def unchanged(x: Any, moving: Any) -> Any:
             return x * 1
 
-        return custom_pullback(refuse, refuse)(unchanged)(x)
+        return custom_pullback(refuse, refuse)(unchanged)(x, moving)
 
     def signs(self, key: Any, shape: Sequence[Any], dtype: str) -> Any:
         return 1 - 2 * cast(bitwise_and(random_bits(key, shape, 32), 1), dtype)

@@ -108,7 +108,15 @@ def bicgstab(  # noqa: PLR0913
 
 
 def _solved(  # noqa: PLR0913, PLR0917
-    title: str, A: Any, b: Any, x0: Any, M: Any, rtol: Any, atol: Any, maxiter: Any, on_error: Any  # noqa: N803
+    title: str,
+    A: Any,
+    b: Any,
+    x0: Any,
+    M: Any,
+    rtol: Any,
+    atol: Any,
+    maxiter: Any,
+    on_error: Any,  # noqa: N803
 ) -> tuple[Tensor, SolverInfo]:
     methods.check_on_error(title, on_error, ("nan", "raise", "ignore"))
     stopping = Stopping(rtol, atol, maxiter, "nan" if on_error == "raise" else on_error)
@@ -228,9 +236,10 @@ def stochastic_logdet(  # noqa: PLR0913
         M: What ``low_rank_preconditioner`` gives. The determinant is then that of M's matrix, which
             is exact, times an estimate for what is left, which is near the identity: both errors
             become smaller.
-        lower: A number below all eigenvalues of A, as the variance of noise on its diagonal, or
-            with M below those of A after the preconditioner, by default 0.99: right where A less
-            M's matrix is positive semidefinite, as for a pivoted Cholesky factor and its noise.
+        lower: A number below all eigenvalues of A, as the variance of noise on its diagonal. With
+            M, below those of A after the preconditioner: by default 0.99, in float32 0.9. Where A
+            less M's matrix is positive semidefinite, as for a pivoted Cholesky factor and its
+            noise, they are 1 or more, but for rounding.
         rtol: For the solutions that gradients take, as for ``cg``.
         maxiter: The most steps of these.
         on_error: What becomes of gradients where one does not converge, as for ``cg``.

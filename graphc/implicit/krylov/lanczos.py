@@ -254,8 +254,7 @@ def eigenpairs(  # noqa: PLR0913
         values = xp.where(converged, values, float("nan"))
         vectors = xp.where(converged, vectors, float("nan"))
     problem = "eigsh: eigenvectors have no derivative here, and eigenvalues no second one."
-    vectors = calculus.underivable(vectors, problem)
     # The derivative of an eigenvalue is that of v @ A @ v, where v stays what it is.
-    moving = calculus.slope(product(calculus.constant(vectors)), vectors)
-    return calculus.constant(values) + moving, vectors
-
+    image = product(calculus.constant(vectors))
+    moving = calculus.slope_once(image, vectors, problem)
+    return calculus.constant(values) + moving, calculus.underivable(vectors, image, problem)

@@ -20,8 +20,8 @@ from graphc.implicit.krylov.pivoted import LowRankPreconditioner
 from graphc.implicit.treedef import dtype_of
 from graphc.ir import dtype_name
 
-NEAR_ONE = 0.99
-"""A lower bound of the eigenvalues of a matrix A after a preconditioner with A - P positive
+NEAR_ONE = {"float32": 0.9, "float64": 0.99}
+"""By dtype, a lower bound of the eigenvalues of a matrix A after a preconditioner with A - P positive
 semidefinite: they are 1 or more, less what rounding makes of that."""
 
 
@@ -117,7 +117,7 @@ def inv_quad_logdet(  # noqa: PLR0913
     side, w, inner = z, z, frozen
     if near is not None:
         side, w = near.root(z), near.inverse_root(z)
-        lower = NEAR_ONE if lower is None else lower
+        lower = NEAR_ONE[dtype] if lower is None else lower
 
         def inner(x: Any) -> Any:
             return near.inverse_root(frozen(near.inverse_root(x)))

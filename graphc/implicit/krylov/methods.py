@@ -23,7 +23,13 @@ SEARCHES = {
 
 
 def solved(  # noqa: PLR0913, PLR0917
-    calculus: Calculus, title: str, A: Any, b: Any, x0: Any, M: Any, stopping: Stopping  # noqa: N803
+    calculus: Calculus,
+    title: str,
+    A: Any,
+    b: Any,
+    x0: Any,
+    M: Any,
+    stopping: Stopping,  # noqa: N803
 ) -> tuple[Any, SolverInfo]:
     """A solution, and how it was found."""
     search, symmetric = SEARCHES[title]
@@ -153,5 +159,3 @@ def check_on_error(title: str, on_error: Any, choices: tuple[str, ...] = ("nan",
             f"{title}: unknown on_error={on_error!r}.",
             f"Use one of {', '.join(map(repr, choices))}.",
         )
-
-

@@ -153,4 +153,3 @@ def in_floats(calculus: Calculus, title: str, product: Map, x: Any) -> Any:
         f"{title}: products of dtype {found} for {dtype_name(dtype_of(x))}.",
         "Let the function return an array of its argument's dtype.",
     )
-

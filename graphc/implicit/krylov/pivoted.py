@@ -98,6 +98,8 @@ class LowRankPreconditioner:
     def _within(self, weights: Any, x: Any) -> Any:
         """``L @ f(L.T @ L) @ L.T @ x``, where f has these values at the eigenvalues."""
         xp = self.calculus.xp
-        inner = xp.matmul(xp.swapaxes(self.vectors, 0, 1), xp.matmul(xp.swapaxes(self.low, 0, 1), x))
+        inner = xp.matmul(
+            xp.swapaxes(self.vectors, 0, 1), xp.matmul(xp.swapaxes(self.low, 0, 1), x)
+        )
         weights = weights if x.ndim == 1 else xp.expand_dims(weights, -1)
         return xp.matmul(self.low, xp.matmul(self.vectors, weights * inner))

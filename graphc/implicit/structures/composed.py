@@ -104,6 +104,12 @@ class Sum(_Composed):
         index = (..., *[slice(r.start, r.stop, r.step) for r in (rows, columns)])
         return Sum(tuple([xp.getitem(part, index) for part in self.parts]))
 
+    def reshaped(self, shape: tuple[int, ...]) -> Any:
+        if shape == self.shape or sum(n != 1 for n in self.shape) > 1:
+            return super().reshaped(shape)
+        xp = self.xp
+        return self._total([xp.reshape(part, shape) for part in self.parts])
+
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)
         return self._total([xp.getitem(part, index) for part in self.parts])
@@ -162,6 +168,24 @@ class Product(_Composed):
     def swapped(self) -> Any:
         xp = self.xp
         return Product(tuple([xp.swapaxes(part, -1, -2) for part in reversed(self.parts)]))
+
+    def window(self, rows: range, columns: range) -> Any:
+        if len(self.parts) == 1:
+            return NotImplemented
+        xp = self.xp
+        head, *middle, last = self.parts
+        down, across = [slice(r.start, r.stop, r.step) for r in (rows, columns)]
+        head = xp.getitem(head, (..., down, slice(None)))
+        return Product((head, *middle, xp.getitem(last, (..., slice(None), across))))
+
+    def reshaped(self, shape: tuple[int, ...]) -> Any:
+        m, n = self.matrix
+        if len(self.shape) != 2 or m != 1 or shape != (n,):
+            return super().reshaped(shape)
+        # A single row multiplies the others.
+        xp = self.xp
+        head, *rest = self.parts
+        return reduce(xp.matmul, rest, xp.reshape(head, (lengths_of(head)[-1],)))
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)

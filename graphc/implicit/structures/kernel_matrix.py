@@ -172,7 +172,9 @@ class KernelMatrix(Stacked):
 
     def materialize(self) -> Any:
         xp = self.xp
-        return xp.multiply(self._values(xp, self.x, self._columns), spread(xp, self.scale, self.ndim))
+        return xp.multiply(
+            self._values(xp, self.x, self._columns), spread(xp, self.scale, self.ndim)
+        )
 
     def _values(self, xp: Any, a: Any, b: Any) -> Any:
         """The kernel of points (..., m, d) and (..., n, d), without the scale."""
@@ -241,7 +243,9 @@ class KernelMatrix(Stacked):
         *lead, d = xp.shape_of(points)
         n = xp.shape_of(self._columns)[-2]
         flat = xp.reshape(points, (-1, d))
-        return xp.multiply(xp.reshape(self._values(xp, flat, self._columns), (*lead, n)), self.scale)
+        return xp.multiply(
+            xp.reshape(self._values(xp, flat, self._columns), (*lead, n)), self.scale
+        )
 
     def diagonal(self, offset: int) -> Any:
         if offset or self.y is not None:

@@ -12,7 +12,7 @@ from jax import lax
 
 from graphc.errors import GradientError
 from graphc.implicit.array import is_implicit
-from graphc.implicit.krylov.calculus import Map, Method
+from graphc.implicit.krylov.calculus import REMEDY, Map, Method
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
 
 
@@ -86,6 +86,26 @@ class JaxCalculus:
     def slope(self, x: Any, weights: Any) -> Any:
         return _slope(x, weights)
 
+    def slope_once(self, x: Any, weights: Any, problem: str) -> Any:
+        @jax.custom_jvp
+        def guarded(weights: Any, x: Any) -> Any:
+            return weights
+
+        @guarded.defjvp
+        def refuse(*_: Any) -> Any:
+            raise GradientError(problem, REMEDY)
+
+        @jax.custom_jvp
+        def slope(x: Any, weights: Any) -> Any:
+            return _slope(x, weights)
+
+        @slope.defjvp
+        def forth(primals: Any, tangents: Any) -> Any:
+            x, weights = primals
+            return slope(x, weights), (tangents[0] * guarded(weights, x)).sum(-2)
+
+        return slope(x, lax.stop_gradient(weights))
+
     def quadratic(self, product: Map, b: Any, x: Any, search: Any) -> Any:
         known, x = lax.stop_gradient(b), lax.stop_gradient(x)
         square = (known * known).sum(-2, keepdims=True)
@@ -98,16 +118,16 @@ class JaxCalculus:
         again = lax.custom_linear_solve(product, b, solve, symmetric=True)
         return (b * again).sum(-2)
 
-    def underivable(self, x: Any, problem: str) -> Any:
+    def underivable(self, x: Any, moving: Any, problem: str) -> Any:
         @jax.custom_vjp
-        def unchanged(x: Any) -> Any:
+        def unchanged(x: Any, moving: Any) -> Any:
             return x
 
         def backward(_: Any, g: Any) -> Any:
-            raise GradientError(problem, "Differentiate what has a derivative, as eigenvalues do.")
+            raise GradientError(problem, REMEDY)
 
-        unchanged.defvjp(lambda x: (x, None), backward)
-        return unchanged(x)
+        unchanged.defvjp(lambda x, moving: (x, None), backward)
+        return unchanged(x, moving)
 
     def signs(self, key: Any, shape: Sequence[Any], dtype: str) -> Any:
         bits = jax.random.bits(key, tuple(shape), "uint32")

@@ -33,6 +33,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "inv": (jnp.linalg.inv, lambda a: _one(a.inverted())),
     "det": (jnp.linalg.det, lambda a: _one(a.det())),
     "slogdet": (jnp.linalg.slogdet, lambda a: a.slogdet()),
+    "diagonal": (jnp.diagonal, lambda a: NotImplemented if a.ndim != 2 else _one(a.diagonal(0))),
 }
 """By name, JAX's function, and the same of a structured matrix: results, or NotImplemented."""
 
