@@ -1,7 +1,7 @@
 """Arrays kept in structured form until an operation needs them whole."""
 
-from graphc.implicit import linalg
 from graphc.implicit import (  # enter handlers
+    linalg,
     loops as loops,
     operations as operations,
     sparse_systems as sparse_systems,

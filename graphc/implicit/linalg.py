@@ -101,14 +101,14 @@ def bicgstab(  # noqa: PLR0913
 
 def _solved(  # noqa: PLR0913, PLR0917
     title: str,
-    A: Any,
+    A: Any,  # noqa: N803
     b: Any,
     x0: Any,
-    M: Any,
+    M: Any,  # noqa: N803
     rtol: Any,
     atol: Any,
     maxiter: Any,
-    on_error: Any,  # noqa: N803
+    on_error: Any,
 ) -> tuple[Any, SolverInfo]:
     methods.check_on_error(title, on_error)
     stopping = Stopping(rtol, atol, maxiter, on_error)

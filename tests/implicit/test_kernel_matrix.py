@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -24,10 +23,9 @@ MODES = ("NUMPY", "JAX", "MLX")
 
 
 @pytest.fixture(autouse=True)
-def _in_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some rows at a time, and a last block that is not full."""
     monkeypatch.setattr(kernel_matrix, "BLOCK", 200)
-    yield
 
 
 def whole(x: Any, y: Any, lengths: Any, variance: Any, name: str) -> Any:
@@ -100,7 +98,8 @@ def test_jax_takes_them_and_functions_of_many_features() -> None:
             return (jnp.exp(-squares / 2) @ V).sum()
 
         given = jnp.asarray(many), jnp.asarray(3.0)
-        for a, b in zip(jax.grad(total, (0, 1))(*given), jax.grad(wanted, (0, 1))(*given)):
+        slopes = [jax.grad(f, (0, 1))(*given) for f in (total, wanted)]
+        for a, b in zip(*slopes, strict=True):
             close(a, b)
 
         def linear(a: Any, b: Any) -> Any:

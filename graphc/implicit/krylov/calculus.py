@@ -93,8 +93,13 @@ class Calculus(Protocol):
         """
 
     def underivable(self, x: Any, moving: Any, problem: str) -> Any:
-        """x itself; to differentiate it, by what something that moves with it depends on, is an
-        error."""
+        """x itself; to differentiate it is an error.
+
+        Args:
+            x: An array.
+            moving: Another one, which depends on what x depends on.
+            problem: The message.
+        """
 
     def signs(self, key: Any, shape: Sequence[Any], dtype: str) -> Any:
         """Independent numbers that are 1 or -1, one as often as the other."""
@@ -263,7 +268,8 @@ class _Linear:
             (found,) = cotangents({y: x}, fresh[:1])
             if found is None:
                 return zeros_like(x)
-            return replaced([found], dict(zip(fresh[1:], self.given, strict=True)))[0]
+            own: dict[Node, Node] = dict(zip(fresh[1:], self.given, strict=True))
+            return replaced([found], own)[0]
 
         return transposed
 
@@ -276,7 +282,7 @@ class _Linear:
         weights = stand_in(g)
         y: Any = self._at(self.result, at, fresh)
         parts = cotangents({y: weights}, [fresh[i] for i in moving])
-        swaps = dict(zip([at, weights, *fresh], [x, g, *given], strict=True))
+        swaps: dict[Node, Node] = dict(zip([at, weights, *fresh], [x, g, *given], strict=True))
         found: list[Any] = [None] * len(fresh)
         for i, part in zip(moving, parts, strict=True):
             found[i] = None if part is None else replaced([part], swaps)[0]
@@ -286,13 +292,16 @@ class _Linear:
         """The tangent of the result at x; None where nothing moves."""
         fresh = [stand_in(p) for p in self.outside]
         at = stand_in(x)
-        moving = {p: t for p, t in zip(fresh, tangents, strict=True) if t is not None}
+        moving: dict[Node, Any] = {
+            p: t for p, t in zip(fresh, tangents, strict=True) if t is not None
+        }
         if not moving:
             return None
         (found,) = push([self._at(self.result, at, fresh)], moving)
         if found is None:
             return None
-        return replaced([found], dict(zip([at, *fresh], [x, *given], strict=True)))[0]
+        swaps: dict[Node, Node] = dict(zip([at, *fresh], [x, *given], strict=True))
+        return replaced([found], swaps)[0]
 
 
 CALCULUS = SymbolicCalculus()

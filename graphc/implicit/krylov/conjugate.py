@@ -126,7 +126,7 @@ def stabilized_biconjugate_gradients(
     xp = calculus.xp
     bound = stopping.bound(xp, b)
 
-    def step(
+    def step(  # noqa: PLR0913, PLR0917
         x: Any, r: Any, test: Any, p: Any, rho: Any, active: Any, steps: Any
     ) -> tuple[Any, ...]:
         direction = near(p)

@@ -109,14 +109,14 @@ def bicgstab(  # noqa: PLR0913
 
 def _solved(  # noqa: PLR0913, PLR0917
     title: str,
-    A: Any,
+    A: Any,  # noqa: N803
     b: Any,
     x0: Any,
-    M: Any,
+    M: Any,  # noqa: N803
     rtol: Any,
     atol: Any,
     maxiter: Any,
-    on_error: Any,  # noqa: N803
+    on_error: Any,
 ) -> tuple[Tensor, SolverInfo]:
     methods.check_on_error(title, on_error, ("nan", "raise", "ignore"))
     stopping = Stopping(rtol, atol, maxiter, "nan" if on_error == "raise" else on_error)
@@ -296,7 +296,11 @@ def inv_quad_logdet(  # noqa: PLR0913
     Args:
         A: As for ``stochastic_logdet``.
         y: A vector (n,), or columns (n, k).
-        key: As for ``stochastic_logdet``, like all that is not listed here.
+        key: As for ``stochastic_logdet``.
+        probes: As there.
+        steps: As there.
+        M: As there; for all solutions, too.
+        lower: As there.
         rtol: For all solutions, as for ``cg``.
         maxiter: The most steps of these.
         on_error: What becomes of them where one does not converge: the value is NaN as well.

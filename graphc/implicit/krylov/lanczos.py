@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,7 +78,8 @@ def tridiagonal(calculus: Calculus, product: Map, start: Any, steps: int) -> Tri
 
 def matrices(xp: Any, alpha: Any, beta: Any) -> Any:
     """Tridiagonal matrices (..., m, m) of diagonals (..., m); the last of beta is not read."""
-    m, dtype = lengths_of(alpha)[-1], numpy_dtype(dtype_name(dtype_of(alpha)))
+    m: Any = lengths_of(alpha)[-1]
+    dtype = numpy_dtype(dtype_name(dtype_of(alpha)))
     main, upper = [xp.literal(np.eye(m, k=k, dtype=dtype)) for k in (0, 1)]
     beside = xp.expand_dims(beta, -1) * upper
     return xp.expand_dims(alpha, -1) * main + beside + xp.swapaxes(beside, -1, -2)
@@ -94,122 +96,146 @@ KINDS = ("LM", "LA", "SA")
 """Of the largest magnitude, the largest, the smallest."""
 
 
-def outer_eigenpairs(  # noqa: PLR0913, PLR0917
-    calculus: Calculus, product: Map, start: Any, k: int, which: str, ncv: int, tol: Any, most: int
-) -> tuple[Any, Any, Any]:
-    """Some eigenpairs by the Lanczos process, restarted with the best vectors found.
+@dataclass(frozen=True)
+class _Process:
+    """The Lanczos process, restarted with the best vectors found.
 
     The matrix of the operator in the basis is found by projection, so that a restart needs no
-    special case (Stewart, SIAM J. Matrix Anal. Appl. 23, 2001; Wu & Simon, ibid. 22, 2000).
+    special case (Stewart, SIAM J. Matrix Anal. Appl. 23, 2001; Wu & Simon, ibid. 22, 2000). A basis
+    has its vectors in rows, of which there is one more than the matrix has.
 
-    Args:
+    Attributes:
         calculus: The library.
         product: Products of columns (n, 1).
-        start: A vector, (n, 1).
-        k: How many pairs.
+        n: The number of rows.
+        dtype: The dtype.
+        k: How many pairs are wanted.
         which: Which of them, one of ``KINDS``.
         ncv: The number of vectors in the basis, more than k, or all.
         tol: The largest residual, relative to the eigenvalue; 0 for the dtype's precision.
-        most: The most restarts.
-
-    Returns:
-        Eigenvalues in rising order (k,), eigenvectors (n, k), and whether they converged.
     """
-    xp = calculus.xp
-    dtype = dtype_name(dtype_of(start))
-    n = xp.shape_of(start)[-2]
-    kept = min(k + (ncv - k) // 2, ncv - 1) if ncv > k else k
-    eps = float(np.finfo(numpy_dtype(dtype)).eps)
-    least = eps ** (2 / 3)
-    places = xp.literal(np.arange(ncv + 1)[:, None])
-    columns = xp.literal(np.arange(ncv)[None])
-    upper = xp.literal(np.triu(np.ones((ncv, ncv), numpy_dtype(dtype))))
 
-    def apart(basis: Any, w: Any) -> tuple[Any, Any]:
-        """What of a vector is orthogonal to a basis of rows, and its components along that."""
+    calculus: Calculus
+    product: Map
+    n: Any
+    dtype: str
+    k: int
+    which: str
+    ncv: int
+    tol: Any
+
+    @property
+    def kept(self) -> int:
+        """How many vectors a restart keeps."""
+        k, ncv = self.k, self.ncv
+        return min(k + (ncv - k) // 2, ncv - 1) if ncv > k else k
+
+    @property
+    def eps(self) -> float:
+        """The spacing of numbers at 1."""
+        return float(np.finfo(numpy_dtype(self.dtype)).eps)
+
+    def pairs(self, start: Any, most: int) -> tuple[Any, Any, Any]:
+        """The pairs in rising order of values, and whether they converged.
+
+        Args:
+            start: A vector, (n, 1).
+            most: The most restarts.
+        """
+        xp, ncv = self.calculus.xp, self.ncv
+        first = xp.swapaxes(start / _size(xp, start), 0, 1)
+        basis = xp.concatenate([first, xp.zeros((ncv, self.n), dtype=self.dtype)], axis=0)
+        found = self._extended(basis, xp.zeros((ncv, ncv), dtype=self.dtype), 0)
+        if self.kept < ncv:
+            found = self.calculus.while_loop(self._goes_on, self._restarted, found, most)
+        basis, inside, beta = found
+        values, vectors, left = self._ordered(inside, beta)
+        wanted = slice(ncv - self.k, ncv)
+        own, vectors = xp.getitem(values, wanted), xp.getitem(vectors, (slice(None), wanted))
+        order = xp.argsort(own)
+        whole = xp.matmul(xp.swapaxes(xp.getitem(basis, slice(0, ncv)), 0, 1), vectors)
+        close = self._is_close(values, left)
+        return xp.take(own, order, axis=0), xp.take(whole, order, axis=1), close
+
+    def _apart(self, basis: Any, w: Any) -> tuple[Any, Any]:
+        """What of a vector is orthogonal to a basis, and its components along that."""
+        xp = self.calculus.xp
         total: Any = 0
         for _ in range(2):
             along = xp.matmul(basis, w)
             w, total = w - xp.matmul(xp.swapaxes(basis, 0, 1), along), total + along
         return w, total
 
-    def size(w: Any) -> Any:
-        return xp.sqrt(xp.sum(w * w))
-
-    def extended(basis: Any, inside: Any, begin: int) -> tuple[Any, Any, Any]:
+    def _extended(self, basis: Any, inside: Any, begin: int) -> tuple[Any, Any, Any]:
         """The basis with all its vectors, the operator in it, and the norm of what is left."""
+        xp, ncv, dtype = self.calculus.xp, self.ncv, self.dtype
+        places = xp.literal(np.arange(ncv + 1)[:, None])
+        columns = xp.literal(np.arange(ncv)[None])
 
         def step(carry: Any, j: Any) -> Any:
             basis, inside, _ = carry
             i = j + begin
             q = xp.sum(xp.where(xp.equal(places, i), basis, 0), axis=0)
-            image = product(xp.expand_dims(q, -1))
-            w, along = apart(basis, image)
+            image = self.product(xp.expand_dims(q, -1))
+            w, along = self._apart(basis, image)
             inside = xp.where(xp.equal(columns, i), xp.getitem(along, slice(0, ncv)), inside)
-            beta = size(w)
-            lost = beta <= eps * size(image)
+            beta = _size(xp, w)
+            lost = beta <= self.eps * _size(xp, image)
             # At the end of a space, any vector outside it goes on.
-            other, _ = apart(basis, irregular(xp, n, i + 2, dtype))
-            w = xp.where(lost, other / size(other), w / xp.where(lost, 1, beta))
-            w, _ = apart(basis, w)
-            w = w / size(w)
-            row = xp.swapaxes(w, 0, 1)
+            other, _ = self._apart(basis, irregular(xp, self.n, i + 2, dtype))
+            w = xp.where(lost, other / _size(xp, other), w / xp.where(lost, 1, beta))
+            w, _ = self._apart(basis, w)
+            row = xp.swapaxes(w / _size(xp, w), 0, 1)
             basis = xp.where(xp.equal(places, i + 1), row, basis)
             return (basis, inside, xp.where(lost, 0, beta)), xp.zeros((), dtype=dtype)
 
         init = (basis, inside, xp.zeros((), dtype=dtype))
-        found, _ = calculus.scan(step, init, ncv - begin)
+        found, _ = self.calculus.scan(step, init, ncv - begin)
         return found  # type: ignore[no-any-return]
 
-    def ordered(inside: Any, beta: Any) -> tuple[Any, Any, Any]:
+    def _ordered(self, inside: Any, beta: Any) -> tuple[Any, Any, Any]:
         """Ritz values, vectors and residuals, the wanted ones last."""
-        whole = inside * upper
-        whole = whole + xp.swapaxes(whole, 0, 1) - whole * xp.literal(np.eye(ncv, dtype=dtype))
-        values, vectors = calculus.eigh(whole)
-        key = {"LA": values, "SA": -values, "LM": xp.abs(values)}[which]
+        xp, ncv = self.calculus.xp, self.ncv
+        kind = numpy_dtype(self.dtype)
+        upper = inside * xp.literal(np.triu(np.ones((ncv, ncv), kind)))
+        whole = upper + xp.swapaxes(upper, 0, 1) - upper * xp.literal(np.eye(ncv, dtype=kind))
+        values, vectors = self.calculus.eigh(whole)
+        key = {"LA": values, "SA": -values, "LM": xp.abs(values)}[self.which]
         order = xp.argsort(key)
         values, vectors = xp.take(values, order, axis=0), xp.take(vectors, order, axis=1)
         return values, vectors, xp.abs(beta * xp.getitem(vectors, ncv - 1))
 
-    def is_close(values: Any, left: Any) -> Any:
-        """Whether the wanted pairs have converged."""
-        wanted = slice(ncv - k, ncv)
-        size = xp.maximum(xp.abs(xp.getitem(values, wanted)), least)
-        bound = xp.maximum(xp.cast(tol, dtype), eps) * size
+    def _is_close(self, values: Any, left: Any) -> Any:
+        """Whether the wanted pairs have converged, as ARPACK tells it."""
+        xp = self.calculus.xp
+        wanted = slice(self.ncv - self.k, self.ncv)
+        size = xp.maximum(xp.abs(xp.getitem(values, wanted)), self.eps ** (2 / 3))
+        bound = xp.maximum(xp.cast(self.tol, self.dtype), self.eps) * size
         return xp.all(xp.getitem(left, wanted) <= bound)
 
-    def restarted(basis: Any, inside: Any, beta: Any) -> tuple[Any, ...]:
-        values, vectors, _ = ordered(inside, beta)
+    def _goes_on(self, basis: Any, inside: Any, beta: Any) -> Any:
+        values, _, left = self._ordered(inside, beta)
+        return self.calculus.xp.logical_not(self._is_close(values, left))
+
+    def _restarted(self, basis: Any, inside: Any, beta: Any) -> tuple[Any, ...]:
+        """The process begun again with the best vectors, and the one that came last."""
+        xp, ncv, kept, dtype = self.calculus.xp, self.ncv, self.kept, self.dtype
+        values, vectors, _ = self._ordered(inside, beta)
         last = slice(ncv - kept, ncv)
         best = xp.matmul(
             xp.swapaxes(xp.getitem(vectors, (slice(None), last)), 0, 1),
             xp.getitem(basis, slice(0, ncv)),
         )
-        rest = xp.zeros((ncv - kept, n), dtype=dtype)
+        rest = xp.zeros((ncv - kept, self.n), dtype=dtype)
         basis = xp.concatenate([best, xp.getitem(basis, slice(ncv, ncv + 1)), rest], axis=0)
-        pad = xp.concatenate(
-            [xp.getitem(values, last), xp.zeros((ncv - kept,), dtype=dtype)], axis=0
-        )
-        inside = xp.expand_dims(pad, -1) * xp.literal(np.eye(ncv, dtype=numpy_dtype(dtype)))
-        return extended(basis, inside, kept)
+        empty = xp.zeros((ncv - kept,), dtype=dtype)
+        diagonal = xp.concatenate([xp.getitem(values, last), empty], axis=0)
+        identity = xp.literal(np.eye(ncv, dtype=numpy_dtype(dtype)))
+        return self._extended(basis, xp.expand_dims(diagonal, -1) * identity, kept)
 
-    def goes_on(basis: Any, inside: Any, beta: Any) -> Any:
-        values, _, left = ordered(inside, beta)
-        return xp.logical_not(is_close(values, left))
 
-    first = xp.swapaxes(start / size(start), 0, 1)
-    basis = xp.concatenate([first, xp.zeros((ncv, n), dtype=dtype)], axis=0)
-    found = extended(basis, xp.zeros((ncv, ncv), dtype=dtype), 0)
-    if kept < ncv:
-        found = calculus.while_loop(goes_on, restarted, found, most)
-    basis, inside, beta = found
-    values, vectors, left = ordered(inside, beta)
-    converged = is_close(values, left)
-    wanted = slice(ncv - k, ncv)
-    values, vectors = xp.getitem(values, wanted), xp.getitem(vectors, (slice(None), wanted))
-    order = xp.argsort(values)
-    whole = xp.matmul(xp.swapaxes(xp.getitem(basis, slice(0, ncv)), 0, 1), vectors)
-    return xp.take(values, order, axis=0), xp.take(whole, order, axis=1), converged
+def _size(xp: Any, w: Any) -> Any:
+    return xp.sqrt(xp.sum(w * w))
 
 
 def irregular(xp: Any, n: Any, seed: Any, dtype: str) -> Any:
@@ -247,9 +273,8 @@ def eigenpairs(  # noqa: PLR0913
     if not (isinstance(ncv, int) and (k < ncv <= n or k == ncv == n)):
         raise ArgumentError(f"eigsh: ncv={ncv!r}.", f"Give an integer from {k + 1} to {n}.")
     frozen = calculus.frozen(product, start)
-    values, vectors, converged = outer_eigenpairs(
-        calculus, frozen, calculus.constant(start), k, which, ncv, tol, maxiter
-    )
+    process = _Process(calculus, frozen, n, dtype_name(dtype_of(start)), k, which, ncv, tol)
+    values, vectors, converged = process.pairs(calculus.constant(start), maxiter)
     if on_error == "nan":
         values = xp.where(converged, values, float("nan"))
         vectors = xp.where(converged, vectors, float("nan"))

@@ -21,8 +21,8 @@ from graphc.implicit.treedef import dtype_of
 from graphc.ir import dtype_name
 
 NEAR_ONE = {"float32": 0.9, "float64": 0.99}
-"""By dtype, a lower bound of the eigenvalues of a matrix A after a preconditioner with A - P positive
-semidefinite: they are 1 or more, less what rounding makes of that."""
+"""By dtype, a lower bound of the eigenvalues of a matrix A after a preconditioner P, where A - P is
+positive semidefinite: they are 1 or more, less what rounding makes of that."""
 
 
 class StochasticLogdet(NamedTuple):
@@ -125,7 +125,7 @@ def inv_quad_logdet(  # noqa: PLR0913
     gauss, excess = quadratic_forms(calculus, inner, z, min(steps, _most(n, steps)), lower)
     gauss = gauss if near is None else gauss + near.logdet()
     sides = xp.concatenate([system.b, side], axis=-1) if with_sides else side
-    together = System(system.product, near and near.__matmul__, sides, None, False)
+    together = System(system.product, None if near is None else near.__matmul__, sides, None, False)
     x, info = solution(calculus, conjugate_gradients, together, stopping, symmetric=True)
     count = xp.shape_of(system.b)[-1] if with_sides else 0
     own, u = xp.getitem(x, (..., slice(None, count))), xp.getitem(x, (..., slice(count, None)))

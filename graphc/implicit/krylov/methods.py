@@ -25,11 +25,11 @@ SEARCHES = {
 def solved(  # noqa: PLR0913, PLR0917
     calculus: Calculus,
     title: str,
-    A: Any,
+    A: Any,  # noqa: N803
     b: Any,
     x0: Any,
-    M: Any,
-    stopping: Stopping,  # noqa: N803
+    M: Any,  # noqa: N803
+    stopping: Stopping,
 ) -> tuple[Any, SolverInfo]:
     """A solution, and how it was found."""
     search, symmetric = SEARCHES[title]

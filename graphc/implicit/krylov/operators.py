@@ -38,7 +38,7 @@ def as_operand(calculus: Calculus, title: str, A: Any) -> Any:  # noqa: N803 (Sc
 
 def _check(title: str, A: Any) -> None:  # noqa: N803
     shape, dtype = lengths_of(A), dtype_name(dtype_of(A))
-    if len(shape) < 2 or None not in shape[-2:] and shape[-1] != shape[-2]:
+    if len(shape) < 2 or (None not in shape[-2:] and shape[-1] != shape[-2]):
         raise ShapeError(f"{title}: a matrix of shape {list(shape)}.", "Give a square one.")
     if not is_float(dtype) and dtype[0] not in "iub":
         raise DTypeError(

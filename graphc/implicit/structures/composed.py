@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from typing import Any, Self
 
 from graphc.implicit.array import ImplicitArray
@@ -29,7 +30,7 @@ class _Composed(Stacked):
         if not isinstance(self.parts, tuple) or not self.parts:
             raise refuse(f"{name} of {self.parts!r}.", "Give a tuple of matrices.")
         shapes = [lengths_of(part) for part in self.parts]
-        pairs = zip(shapes, shapes[1:], strict=False)
+        pairs = pairwise(shapes)
         if any(len(shape) < 2 for shape in shapes) or not all(self._fit(a, b) for a, b in pairs):
             raise refuse(
                 f"{name} of matrices of shapes {', '.join(map(str, map(list, shapes)))}.",

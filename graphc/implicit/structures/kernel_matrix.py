@@ -88,7 +88,7 @@ class KernelMatrix(Stacked):
     x: Any
     scale: Any
     y: Any = None
-    function: Any = aux_field(default="rbf")
+    function: Any = aux_field(default="rbf")  # noqa: RUF009 (a dataclass's field)
 
     @classmethod
     def of(
@@ -123,10 +123,14 @@ class KernelMatrix(Stacked):
         return cls(points[0], _number(xp, variance, dtype), points[1], function)
 
     @classmethod
-    def spec(
-        cls, shape: Any, dtype: Any, features: int | None = None, symmetric: bool = True,
+    def spec(  # type: ignore[override]
+        cls,
+        shape: Any,
+        dtype: Any,
+        features: int | None = None,
+        symmetric: bool = True,
         function: Any = "rbf",
-    ) -> KernelMatrix:  # fmt: skip
+    ) -> KernelMatrix:
         """Return the type of an input of shape ``(*batch, m, n)``, of points of some features."""
         *batch, m, n = shape
         if features is None or (symmetric and m != n):
