@@ -129,7 +129,9 @@ def large() -> Iterator[Line]:
     exact, exact_slopes = hand(*given)
     assert abs(value - exact) < 4 * error, (value, exact, error)
     np.testing.assert_allclose(slopes, exact_slopes, rtol=0.05, atol=0.02 * abs(exact_slopes).max())
-    yield Line("likelihood + gradient by products, 4000 x 3", compared(f, hand, *given, blocks=5), 1)
+    yield Line(
+        "likelihood + gradient by products, 4000 x 3", compared(f, hand, *given, blocks=5), 1
+    )
     run = [sys.executable, "-c", "from benchmarks.gaussian_process import measure; measure()"]
     found = subprocess.run(run, check=True, capture_output=True, text=True)
     seconds, size = map(float, found.stdout.split())

@@ -69,8 +69,8 @@ def cg(  # noqa: PLR0913
         >>> def total(t, b):
         ...     x, info = implicit.linalg.cg(t, b)
         ...     return x.sum()
-        >>> jax.grad(total)(t, jnp.ones(4)).column.round(3).tolist()
-        [-1.04, -1.12, -0.64, -0.32]
+        >>> [round(float(y), 3) for y in jax.grad(total)(t, jnp.ones(4)).column]
+        [-0.4, -0.4, -0.32, -0.32]
     """
     return _solved("cg", A, b, x0, M, rtol, atol, maxiter, on_error)
 
@@ -145,7 +145,7 @@ def eigsh(  # noqa: PLR0913
     Example:
         >>> import jax.numpy as jnp
         >>> w, v = eigsh(jnp.diag(jnp.arange(1.0, 50.0)), 2, which="LA")
-        >>> w.round(3).tolist()
+        >>> [round(float(x), 3) for x in w]
         [48.0, 49.0]
     """
     return methods.eigsh(

@@ -62,7 +62,7 @@ class Sum(_Composed):
     """The sum of matrices, which is never made: a product is the sum of their products.
 
     Attributes:
-        parts: Matrices (*batch, m, n) of one dtype, implicit ones or others.
+        parts: Matrices ``(*batch, m, n)`` of one dtype, implicit ones or others.
 
     Example:
         >>> import numpy as np
@@ -139,7 +139,8 @@ class Product(_Composed):
     """The product of matrices, which is never made: each multiplies in turn.
 
     Attributes:
-        parts: Matrices (*batch, m, k), (*batch, k, l), ... of one dtype, implicit ones or others.
+        parts: Matrices ``(*batch, m, k)``, ``(*batch, k, l)``, ... of one dtype, implicit ones or
+            others.
 
     Example:
         >>> import numpy as np

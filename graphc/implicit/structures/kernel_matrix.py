@@ -67,9 +67,9 @@ class KernelMatrix(Stacked):
     compute them again. So n points take room in proportion to n, and time in proportion to n².
 
     Attributes:
-        x: Points (*batch, m, d), floating, one for each row; ``of`` divides them by lengths.
+        x: Points ``(*batch, m, d)``, floating, one for each row; ``of`` divides them by lengths.
         scale: The variance, which values are multiplied by; ``(*batch,)``.
-        y: Points (*batch, n, d), one for each column; None for x.
+        y: Points ``(*batch, n, d)``, one for each column; None for x.
         function: ``"rbf"``, the squared exponential ``exp(-r**2 / 2)`` of distances r;
             ``"matern12"``, ``"matern32"`` or ``"matern52"``; or a function of points (..., m, d)
             and (..., n, d) to values (..., m, n), with ``f(a, b)`` the transpose of ``f(b, a)``.
@@ -79,8 +79,8 @@ class KernelMatrix(Stacked):
         >>> from graphc.implicit import KernelMatrix
         >>> x = np.linspace(0.0, 4.0, 5)[:, None]
         >>> k = KernelMatrix.of(x, lengthscale=2.0, variance=3.0)
-        >>> k, (k @ np.ones(5)).round(4).tolist()
-        (KernelMatrix(float64[5, 1], float64[], None), [8.7922, 11.1079, 11.9332, 11.1079, 8.7922])
+        >>> k.nbytes, (k @ np.ones(5)).round(4).tolist()
+        (48, [8.847, 11.0885, 11.9342, 11.0885, 8.847])
 
     Source: Rasmussen & Williams, Gaussian Processes for Machine Learning, 2006, chapter 4.
     """

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.linalg
 import numpy as np
 import pytest
 
@@ -156,6 +157,20 @@ def test_a_lanczos_basis_makes_a_tridiagonal_matrix() -> None:
     basis, alpha, beta = linalg.lanczos(t, B, 6)
     inside = np.diag(alpha) + np.diag(beta[:-1], 1) + np.diag(beta[:-1], -1)
     close(basis.T @ dense(COLUMN) @ basis, inside)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_systems_assumed_to_be_positive_are_solved_by_structure(lower: bool) -> None:
+    left, right = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([[4.0, 0.5], [0.5, 3.0]])
+
+    def solved(a: Any, b: Any) -> Any:
+        return jax.scipy.linalg.solve(a, b, assume_a="pos", lower=lower)
+
+    k = implicit.Kronecker(jnp.asarray(left), jnp.asarray(right))
+    for b in (B[:4], B.reshape(4, 4)):
+        close(
+            implicit.implicit(solved)(k, jnp.asarray(b)), np.linalg.solve(np.kron(left, right), b)
+        )
 
 
 def test_jaxs_own_solvers_may_give_more_than_a_solution() -> None:
