@@ -144,7 +144,15 @@ lazy.provide(
 )
 lazy.provide(
     "graphc.tensor.linalg",
-    names={"graphc.implicit.sparse_cholesky": "SparseCholesky sparse_cholesky"},
+    names={
+        "graphc.implicit.krylov.conjugate": "SolverInfo",
+        "graphc.implicit.krylov.functions": "bicgstab cg eigsh inv_quad_logdet lanczos "
+        "low_rank_preconditioner pivoted_cholesky stochastic_logdet",
+        "graphc.implicit.krylov.lanczos": "Tridiagonal",
+        "graphc.implicit.krylov.logdet": "StochasticLogdet",
+        "graphc.implicit.krylov.pivoted": "LowRankPreconditioner",
+        "graphc.implicit.sparse_cholesky": "SparseCholesky sparse_cholesky",
+    },
 )
 lazy.provide(
     "graphc.random",
@@ -197,6 +205,7 @@ lazy.provide(
         "straight_through where_now",
         "graphc.link.jax.implicit.automatic": "opened",
         "graphc.link.jax.implicit.filtered": "combined",
+        "graphc.link.jax.implicit.krylov": "KRYLOV=CALCULUS",
         "graphc.link.jax.implicit.partition": "device_put partition_specs shardings",
         "graphc.link.jax.implicit.primitives": "primitive primitive_names",
     },

@@ -1,6 +1,7 @@
 """Arrays kept in structured form until an operation needs them whole."""
 
 from graphc.implicit import (  # enter handlers
+    linalg,
     loops as loops,
     operations as operations,
     sparse_systems as sparse_systems,
@@ -38,12 +39,14 @@ from graphc.implicit.sizes import ArrayReport, TreeReport, report
 from graphc.implicit.straight_through import Straight, StraightThrough, ste
 from graphc.implicit.structured import Structured
 from graphc.implicit.structures.block_diagonal import BlockDiagonal
+from graphc.implicit.structures.composed import Product, Sum
 from graphc.implicit.structures.compressed import CSC, CSR
 from graphc.implicit.structures.coordinates import BCOO
 from graphc.implicit.structures.diagonal import Diagonal
 from graphc.implicit.structures.dora import DoRA
 from graphc.implicit.structures.fill import Fill
 from graphc.implicit.structures.identity import Identity
+from graphc.implicit.structures.kernel_matrix import KernelMatrix
 from graphc.implicit.structures.kronecker import Kronecker
 from graphc.implicit.structures.lora import LoRA
 from graphc.implicit.structures.low_rank import LowRank
@@ -83,6 +86,7 @@ __all__ = [
     "Identity",
     "ImplicitArray",
     "ImplicitTensor",
+    "KernelMatrix",
     "Kronecker",
     "LoRA",
     "LowRank",
@@ -91,12 +95,14 @@ __all__ = [
     "OneBit",
     "OneHot",
     "Ones",
+    "Product",
     "Quantized",
     "ScaledQuantized",
     "Straight",
     "StraightThrough",
     "Structure",
     "Structured",
+    "Sum",
     "Toeplitz",
     "TreeReport",
     "Zeros",
@@ -116,6 +122,7 @@ __all__ = [
     "is_array",
     "is_implicit",
     "leaves",
+    "linalg",
     "materializations",
     "materialize_handler",
     "materialize_nested",

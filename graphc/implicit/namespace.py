@@ -21,6 +21,7 @@ from graphc.implicit.array import WIDE, ImplicitArray
 from graphc.implicit.operators import APPLY
 from graphc.implicit.treedef import Treedef, field_names_of, lengths_of, with_parts
 from graphc.ir import Node, TensorType, numpy_dtype, toposort
+from graphc.loop.functional import loop
 from graphc.tensor import Tensor, as_tensor
 from graphc.tensor.core.tensor import TABLE
 from graphc.tensor.linalg.dot import DotGeneral
@@ -75,6 +76,13 @@ class ArrayNamespace:
         """``x[index]``."""
         return operator.getitem(x, index)
 
+    def by_rows(self, function: Callable[[Any], Any], x: Any) -> Any:
+        """Apply a function to each slice along the first axis, one after the other.
+
+        What it computes is not kept: gradients compute it again.
+        """
+        return self.stack([function(row) for row in x])
+
     def solve(self, a: Any, b: Any) -> Any:
         """Solve ``a @ x = b`` for matrices b; a singular a gives infinities or NaN."""
         raise NotImplementedError
@@ -128,6 +136,10 @@ class _Symbolic(ArrayNamespace):
 
     def getitem(self, x: Any, index: Any) -> Any:
         return as_tensor(x)[index]
+
+    def by_rows(self, function: Callable[[Any], Any], x: Any) -> Any:
+        _, found = loop(lambda _, row: (None, function(row)), None, x, checkpoint=1)
+        return found
 
     def solve(self, a: Any, b: Any) -> Any:
         return gt.linalg.solve(a, b, b_ndim=2)

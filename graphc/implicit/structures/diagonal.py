@@ -33,6 +33,9 @@ class SquareDiagonal(Stacked):
         """The diagonals."""
         return self.entries
 
+    def diagonal(self, offset: int) -> Any:
+        return NotImplemented if offset else self.entries
+
     def times(self, x: Any) -> Any:
         xp = numpy_like(self, x)
         if isinstance(x, SquareDiagonal):

@@ -33,6 +33,14 @@ class Factored(Stacked):
     def columns_joined(self, parts: Sequence[Any]) -> Any:
         """The columns of this one and others, all factored, side by side."""
 
+    @abstractmethod
+    def on_diagonal(self) -> Any:
+        """The elements at (i, i) of each matrix."""
+
+    def diagonal(self, offset: int) -> Any:
+        m, n = self.matrix
+        return NotImplemented if offset or m is None or m != n else self.on_diagonal()
+
     def matrix_joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         if not all(isinstance(x, type(self)) for x in others):
             return NotImplemented

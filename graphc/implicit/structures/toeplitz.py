@@ -113,6 +113,18 @@ class Toeplitz(Stacked):
             return xp.zeros((*self.batch, m, n), self.dtype)
         return self._diagonals()[..., xp.arange(m)[:, None] - xp.arange(n) + n - 1]
 
+    def diagonal(self, offset: int) -> Any:
+        m, n = self.matrix
+        if m is None or n is None:
+            return NotImplemented
+        xp = self.xp
+        length = max(min(m + min(offset, 0), n - max(offset, 0)), 0)
+        if not length:
+            return xp.zeros((*self.batch, 0), self.dtype)
+        line, place = (self._full_row(), offset) if offset > 0 else (self.column, -offset)
+        number = xp.getitem(line, (..., slice(place, place + 1)))
+        return xp.broadcast_to(number, (*xp.shape_of(line)[:-1], length))
+
     def _diagonals(self) -> Any:
         """The numbers t of which ``t[i - j + n - 1]`` is element i, j."""
         xp = self.xp

@@ -54,24 +54,40 @@ from graphc.tensor.linalg.triangular import solve_triangular
 from graphc.tensor.linalg.tridiagonal import tridiagonal_lu_factor, tridiagonal_lu_solve
 
 __all__ = [
-    "DotGeneral", "SparseCholesky", "batched_dot", "block_diag", "cho_factor", "cho_solve",
+    "DotGeneral", "LowRankPreconditioner", "SolverInfo", "SparseCholesky", "StochasticLogdet",
+    "Tridiagonal", "batched_dot", "bicgstab", "block_diag", "cg", "cho_factor", "cho_solve",
     "cholesky", "circulant", "companion", "cond", "cross", "det", "dft", "diagonal", "dot", "eig",
-    "eigh", "eigvals", "eigvalsh", "expm", "fiedler", "hadamard", "hankel", "hilbert", "inner",
-    "inv", "kron", "leslie", "logdet", "lstsq", "lu", "lu_factor", "lu_solve", "matmul",
-    "matrix_dot", "matrix_inverse", "matrix_norm", "matrix_power", "matrix_rank", "matvec",
-    "multi_dot", "norm", "ordqz", "outer", "pascal", "pinv", "pivot_to_permutation", "polar", "qr",
+    "eigh", "eigsh", "eigvals", "eigvalsh", "expm", "fiedler", "hadamard", "hankel", "hilbert",
+    "inner", "inv", "inv_quad_logdet", "kron", "lanczos", "leslie", "logdet",
+    "low_rank_preconditioner", "lstsq", "lu", "lu_factor", "lu_solve", "matmul", "matrix_dot",
+    "matrix_inverse", "matrix_norm", "matrix_power", "matrix_rank", "matvec", "multi_dot", "norm",
+    "ordqz", "outer", "pascal", "pinv", "pivot_to_permutation", "pivoted_cholesky", "polar", "qr",
     "qz", "schur", "slogdet", "solve", "solve_banded", "solve_continuous_lyapunov",
     "solve_discrete_are", "solve_discrete_lyapunov", "solve_sylvester", "solve_triangular",
-    "solveh_banded", "sparse_cholesky", "sqrtm", "svd", "svdvals", "tensordot", "tensorinv",
-    "tensorsolve", "toeplitz", "trace", "tridiagonal_lu_factor", "tridiagonal_lu_solve", "vander",
-    "vdot", "vecdot", "vecmat", "vector_norm",
+    "solveh_banded", "sparse_cholesky", "sqrtm", "stochastic_logdet", "svd", "svdvals", "tensordot",
+    "tensorinv", "tensorsolve", "toeplitz", "trace", "tridiagonal_lu_factor",
+    "tridiagonal_lu_solve", "vander", "vdot", "vecdot", "vecmat", "vector_norm",
 ]  # fmt: skip
 
 
 matrix_inverse = inv
 
 if TYPE_CHECKING:
+    from graphc.implicit.krylov.conjugate import SolverInfo
+    from graphc.implicit.krylov.functions import (
+        bicgstab,
+        cg,
+        eigsh,
+        inv_quad_logdet,
+        lanczos,
+        low_rank_preconditioner,
+        pivoted_cholesky,
+        stochastic_logdet,
+    )
+    from graphc.implicit.krylov.lanczos import Tridiagonal
+    from graphc.implicit.krylov.logdet import StochasticLogdet
+    from graphc.implicit.krylov.pivoted import LowRankPreconditioner
     from graphc.implicit.sparse_cholesky import SparseCholesky, sparse_cholesky
 else:
-    # Provided by a higher layer: it takes implicit arrays.
+    # Provided by a higher layer: they take implicit arrays.
     __getattr__, __dir__ = lazy.attributes(globals())

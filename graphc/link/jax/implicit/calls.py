@@ -95,24 +95,26 @@ def remat(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
 def custom_linear_solve(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run a linear solve given by functions; their constants may be implicit.
 
-    The right-hand sides and the solution are dense.
+    The right-hand sides and the results are dense.
     """
     programs, lengths = eqn.params["jaxprs"], eqn.params["const_lengths"]
     rest, sides = list(operands[: sum(lengths)]), operands[sum(lengths) :]
     sides = [materialized_for(x, eqn) for x in sides]
-    wanted = RequestedResults(eqn, (True,) * len(sides), (True,) * len(sides))
     made: list[Any] = []
     given: list[Any] = []
     counts: list[int] = []
     for program, length in zip(programs, lengths, strict=True):
         leaves, kinds = flatten(rest[:length])
         del rest[:length]
+        # Beside a solution a solver may give more, such as the number of its steps.
+        every = (True,) * len(closed(program).out_avals) if program else ()
+        wanted = RequestedResults(eqn, every, every)
         inner = program and transformed(program, (*kinds, *[None] * len(sides)), wanted).report()
         made.append(inner and inner.program)
         consts = [*inner.consts, *leaves] if inner else []
         counts.append(len(consts))
         given += consts
-    same = (None,) * len(sides)
+    same = (None,) * len(eqn.outvars)
     changed = {"jaxprs": type(programs)(*made), "const_lengths": type(lengths)(*counts)}
     return rebound(eqn, [*given, *sides], same, **changed)
 

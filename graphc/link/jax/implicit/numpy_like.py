@@ -47,6 +47,9 @@ class JaxNamespace(ArrayNamespace):
     def getitem(self, x: Any, index: Any) -> Any:
         return _getitem(x, index)
 
+    def by_rows(self, function: Callable[[Any], Any], x: Any) -> Any:
+        return jax.lax.map(jax.checkpoint(function), x)
+
     def solve(self, a: Any, b: Any) -> Any:
         return _solve(a, b)
 

@@ -7,10 +7,12 @@ known by the name and by the program, which is that of the function for the same
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.linalg
 from jax.extend.core import JaxprEqn
 
 from graphc.implicit.structured import Structured
@@ -24,17 +26,27 @@ def _solve(a: Structured, b: Any) -> Any:
     return solution(a, b) if a.shape[:-2] == b.shape[:-2] else NotImplemented
 
 
+def _of_positive(a: Any, b: Any, *, lower: bool) -> Any:
+    return jax.scipy.linalg.solve(a, b, lower=lower, assume_a="pos")
+
+
 def _one(x: Any) -> Any:
     return x if x is NotImplemented else [x]
 
 
-FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "solve": (jnp.linalg.solve, lambda a, b: _one(_solve(a, b))),
-    "inv": (jnp.linalg.inv, lambda a: _one(a.inverted())),
-    "det": (jnp.linalg.det, lambda a: _one(a.det())),
-    "slogdet": (jnp.linalg.slogdet, lambda a: a.slogdet()),
+FUNCTIONS: dict[str, tuple[Sequence[Callable[..., Any]], Callable[..., Any]]] = {
+    "solve": ([jnp.linalg.solve], lambda a, b: _one(_solve(a, b))),
+    # With assume_a="pos", and b a vector or of as many axes as a.
+    "_solve": (
+        [partial(_of_positive, lower=lower) for lower in (False, True)],
+        lambda a, b: _one(_solve(a, b)),
+    ),
+    "inv": ([jnp.linalg.inv], lambda a: _one(a.inverted())),
+    "det": ([jnp.linalg.det], lambda a: _one(a.det())),
+    "slogdet": ([jnp.linalg.slogdet], lambda a: a.slogdet()),
+    "diagonal": ([jnp.diagonal], lambda a: NotImplemented if a.ndim != 2 else _one(a.diagonal(0))),
 }
-"""By name, JAX's function, and the same of a structured matrix: results, or NotImplemented."""
+"""By name, JAX's functions, and the same of a structured matrix: results, or NotImplemented."""
 
 
 def by_structure(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
@@ -42,8 +54,8 @@ def by_structure(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     known = FUNCTIONS.get(eqn.params["name"])
     if known is None or not isinstance(operands[0], Structured) or not is_square(operands[0]):
         return None
-    function, structured = known
-    if not _is_call(eqn, function):
+    functions, structured = known
+    if not any(_is_call(eqn, function) for function in functions):
         return None
     found = structured(*operands)
     return None if found is NotImplemented else list(found)

@@ -1,0 +1,1 @@
+"""Krylov methods: solves, spectra and determinants of operators by their products alone."""

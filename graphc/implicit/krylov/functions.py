@@ -1,0 +1,379 @@
+"""The public functions of ``gt.linalg``: Krylov methods in graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphc.implicit.krylov import methods
+from graphc.implicit.krylov.calculus import CALCULUS
+from graphc.implicit.krylov.conjugate import SolverInfo, Stopping
+from graphc.implicit.krylov.lanczos import Tridiagonal
+from graphc.implicit.krylov.logdet import StochasticLogdet
+from graphc.implicit.krylov.pivoted import LowRankPreconditioner
+from graphc.tensor.core.assertion import CheckAndRaise
+from graphc.tensor.core.tensor import Tensor, TensorLike
+
+UNCONVERGED = CheckAndRaise(
+    np.linalg.LinAlgError, "The iterative solution did not converge in maxiter steps."
+)
+
+
+def cg(  # noqa: PLR0913
+    A: Any,  # noqa: N803 (SciPy's names)
+    b: TensorLike,
+    x0: TensorLike | None = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,  # noqa: N803
+    on_error: str = "nan",
+) -> tuple[Tensor, SolverInfo]:
+    """The solution x of ``A @ x = b`` by conjugate gradients, for positive definite A.
+
+    Only products with A are computed. So are the gradients: the one with respect to b is a solution
+    of the same system, and the one with respect to what A is made of, as the fields of an implicit
+    array, comes of one product. They have derivatives in turn.
+
+    Args:
+        A: Symmetric and positive definite, real, (..., n, n): an array, an implicit array, a matrix
+            of SciPy, an object with ``@``, or a function that maps an array of b's shape to the
+            product. A function may use any symbolic arrays.
+        b: A vector (n,), or columns (..., n, k), each a system of its own, solved side by side.
+        x0: Where the search starts, of b's shape; by default zeros.
+        rtol: The search for a column ends once the norm of the residual ``b - A @ x`` is at most
+            ``max(rtol * norm(b), atol)``.
+        atol: See there.
+        maxiter: The most steps, by default ``10 * n``.
+        M: Nearly the inverse of A, symmetric and positive definite, given like A.
+        on_error: What a column is that did not converge: ``"nan"`` for NaN, ``"raise"`` for an
+            error when the function runs, ``"ignore"`` for what the last step gave. Solutions within
+            gradients are NaN, unless it is ``"ignore"``.
+
+    Returns:
+        x, of b's shape and the dtype of products, float64 for integers; and the steps, residual
+        and convergence of each column, a ``SolverInfo``.
+
+    Raises:
+        ArgumentError: A is neither matrix nor function; no such ``on_error``.
+        ShapeError: A is not square, or lengths do not fit.
+        DTypeError: A or b is complex.
+        LinAlgError: When it runs, with ``on_error="raise"``; NumPy's, and a GraphcError.
+
+    Example:
+        >>> import numpy as np, graphc, graphc.tensor as gt
+        >>> t = gt.implicit(graphc.implicit.Toeplitz, (4, 4), name="t", symmetric=True)
+        >>> b, s = gt.vector("b", shape=(4,)), gt.scalar("s")
+        >>> x, info = gt.linalg.cg(lambda v: t @ v + s * v, b, rtol=1e-12)
+        >>> f = graphc.function([t, b, s], [x, info.steps, graphc.grad(x.sum(), s)], mode="NUMPY")
+        >>> y, steps, slope = f(graphc.implicit.Toeplitz(np.array([2.0, 1, 0, 0])), np.ones(4), 1.0)
+        >>> y.round(6).tolist(), int(steps), round(float(slope), 6)
+        ([0.272727, 0.181818, 0.181818, 0.272727], 2, -0.214876)
+
+    Source: Hestenes & Stiefel, J. Res. Natl. Bur. Stand. 49, 1952; with M, Saad, Iterative Methods
+        for Sparse Linear Systems, 2003, algorithm 9.1.
+    """
+    return _solved("cg", A, b, x0, M, rtol, atol, maxiter, on_error)
+
+
+def bicgstab(  # noqa: PLR0913
+    A: Any,  # noqa: N803
+    b: TensorLike,
+    x0: TensorLike | None = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,  # noqa: N803
+    on_error: str = "nan",
+) -> tuple[Tensor, SolverInfo]:
+    """The solution x of ``A @ x = b`` by BiCGSTAB, for a matrix A of any kind.
+
+    Arguments, results and gradients are those of ``cg``; A and M need not be symmetric. A gradient
+    solves the system of A's transpose, whose products are those of a gradient through A's own. Each
+    step takes two products. Convergence is not certain for every regular matrix.
+
+    Example:
+        >>> import numpy as np, graphc.tensor as gt
+        >>> a = np.array([[3.0, 1.0], [-1.0, 2.0]])
+        >>> x, info = gt.linalg.bicgstab(a, [5.0, 3.0], rtol=1e-10)
+        >>> x.eval(mode="NUMPY").round(6).tolist(), bool(info.converged.eval(mode="NUMPY"))
+        ([1.0, 2.0], True)
+
+    Source: van der Vorst, SIAM J. Sci. Stat. Comput. 13, 1992.
+    """
+    return _solved("bicgstab", A, b, x0, M, rtol, atol, maxiter, on_error)
+
+
+def _solved(  # noqa: PLR0913, PLR0917
+    title: str,
+    A: Any,  # noqa: N803
+    b: Any,
+    x0: Any,
+    M: Any,  # noqa: N803
+    rtol: Any,
+    atol: Any,
+    maxiter: Any,
+    on_error: Any,
+) -> tuple[Tensor, SolverInfo]:
+    methods.check_on_error(title, on_error, ("nan", "raise", "ignore"))
+    stopping = Stopping(rtol, atol, maxiter, "nan" if on_error == "raise" else on_error)
+    x, info = methods.solved(CALCULUS, title, A, b, x0, M, stopping)
+    return UNCONVERGED(x, info.converged) if on_error == "raise" else x, info
+
+
+def lanczos(A: Any, v0: TensorLike, steps: int) -> Tridiagonal:  # noqa: N803
+    """The Lanczos process: an orthonormal basis in which a symmetric operator is tridiagonal.
+
+    Each vector is made orthogonal to all before it, twice, so that the basis is orthonormal to
+    rounding. It is differentiated step by step.
+
+    Args:
+        A: Symmetric, real, (..., n, n), given as for ``cg``.
+        v0: The vector (n,) to start with, or several as columns (..., n, k).
+        steps: The number m of basis vectors, at most n.
+
+    Returns:
+        ``basis`` (n, m), with ``v0 / norm(v0)`` as its first column; ``alpha`` (m,) and ``beta``
+        (m,), such that ``basis.T @ A @ basis`` has ``alpha`` on its diagonal and ``beta[:-1]``
+        beside it. The last of ``beta`` is the norm of what is left of ``A @ basis[:, -1]``. For
+        columns, axes (..., k) come in front of each. Columns of zeros follow where the Krylov space
+        has fewer dimensions.
+
+    Raises:
+        ArgumentError: ``steps`` is not an integer from 1 to n.
+        ShapeError, DTypeError: As for ``cg``.
+
+    Example:
+        >>> import numpy as np, graphc.tensor as gt
+        >>> basis, alpha, beta = gt.linalg.lanczos(np.diag([1.0, 2.0, 3.0]), np.ones(3), 2)
+        >>> alpha.eval(mode="NUMPY").round(6).tolist(), beta.eval(mode="NUMPY").round(6).tolist()
+        ([2.0, 2.0], [0.816497, 0.57735])
+
+    Source: Parlett, The Symmetric Eigenvalue Problem, 1998, chapter 13.
+    """
+    return methods.lanczos(CALCULUS, A, v0, steps)
+
+
+def eigsh(  # noqa: PLR0913
+    A: Any,  # noqa: N803
+    k: int = 6,
+    *,
+    which: str = "LM",
+    v0: TensorLike | None = None,
+    ncv: int | None = None,
+    tol: float = 0.0,
+    maxiter: int = 300,
+    on_error: str = "nan",
+) -> tuple[Tensor, Tensor]:
+    """Some of the largest or smallest eigenvalues of a symmetric operator, and their vectors.
+
+    By the Lanczos process with thick restarts. Eigenvalues have a first derivative, by one product,
+    which is right where they differ; eigenvectors have none, and to ask for it is an error.
+
+    Args:
+        A: Symmetric, real, (n, n), given as for ``cg``.
+        k: How many.
+        which: ``"LM"``, of the largest magnitude; ``"LA"``, the largest; ``"SA"``, the smallest.
+        v0: The vector to start with; needed where A is a function, whose shape it tells. The
+            function is one of columns (n, m).
+        ncv: The number of vectors in the basis, by default ``min(n, max(2 * k + 1, 20))``.
+        tol: The largest norm of a residual ``A @ v - w * v``, relative to the eigenvalue w; 0 for
+            the precision of the dtype.
+        maxiter: The most restarts.
+        on_error: What the results are where not all k converged: ``"nan"`` for NaN, ``"ignore"``
+            for what the last step gave.
+
+    Returns:
+        Eigenvalues (k,) in rising order, and unit eigenvectors (n, k).
+
+    Raises:
+        ArgumentError: No such ``which``, ``k`` or ``ncv``; a function without ``v0``.
+        ShapeError: The number of rows is not known.
+
+    Example:
+        >>> import numpy as np, graphc, graphc.tensor as gt
+        >>> w, v = gt.linalg.eigsh(np.diag(np.arange(1.0, 50.0)), 2, which="LA")
+        >>> w.eval(mode="NUMPY").round(6).tolist()
+        [48.0, 49.0]
+
+    Source: Wu & Simon, SIAM J. Matrix Anal. Appl. 22, 2000.
+    """
+    return methods.eigsh(
+        CALCULUS, A, k, which=which, v0=v0, ncv=ncv, tol=tol, maxiter=maxiter, on_error=on_error
+    )
+
+
+def stochastic_logdet(  # noqa: PLR0913
+    A: Any,  # noqa: N803
+    key: TensorLike,
+    *,
+    n: int | None = None,
+    probes: int = 16,
+    steps: int = 32,
+    M: LowRankPreconditioner | None = None,  # noqa: N803
+    lower: Any = None,
+    rtol: float = 1e-5,
+    maxiter: int | None = None,
+    on_error: str = "nan",
+) -> StochasticLogdet:
+    """An estimate of ``log(det(A))`` of a positive definite operator, with bounds of its errors.
+
+    The trace of ``log(A)`` is the mean of ``z @ log(A) @ z`` over vectors z of random signs, each
+    of which is a Gauss quadrature by Lanczos. The gradient is Hutchinson's estimate with the same
+    z, ``(inv(A) @ z) @ dA @ z``, by conjugate gradients, and has derivatives in turn.
+
+    Args:
+        A: Symmetric and positive definite, real, (n, n), given as for ``cg``; a function is one of
+            columns (n, m).
+        key: A key (``gt.random.key(seed)``); equal keys give equal probes on every backend.
+        n: The number of rows, where A is a function.
+        probes: The number of vectors z, at least 2. The standard error falls by its root.
+        steps: The number of Lanczos steps, products with all z at once. They are held, in
+            ``probes * steps * n`` numbers.
+        M: What ``low_rank_preconditioner`` gives. The determinant is then that of M's matrix, which
+            is exact, times an estimate for what is left, which is near the identity: both errors
+            become smaller.
+        lower: A number below all eigenvalues of A, as the variance of noise on its diagonal. With
+            M, below those of A after the preconditioner: by default 0.99, in float32 0.9. Where A
+            less M's matrix is positive semidefinite, as for a pivoted Cholesky factor and its
+            noise, they are 1 or more, but for rounding.
+        rtol: For the solutions that gradients take, as for ``cg``.
+        maxiter: The most steps of these.
+        on_error: What becomes of gradients where one does not converge, as for ``cg``.
+
+    Returns:
+        ``value``, ``standard_error`` and ``quadrature_error``, scalars. Within the quadrature
+        error, ``value`` is above the mean of the quadratic forms: Gauss quadrature of a logarithm
+        gives too much, Gauss-Radau quadrature with a node at ``lower`` too little. So the true
+        value is, but for rounding and with the probability of a normal distribution, between
+        ``value - quadrature_error - 2 * standard_error`` and ``value + 2 * standard_error``.
+
+    Raises:
+        ArgumentError: Less than two probes or one step; a preconditioner of another kind.
+
+    Example:
+        >>> import numpy as np, graphc, graphc.tensor as gt
+        >>> a = np.diag(np.arange(2.0, 102.0)) + 0.1
+        >>> found = gt.linalg.stochastic_logdet(a, gt.random.key(0), lower=2.0)
+        >>> f = graphc.function([], list(found), mode="NUMPY")
+        >>> value, error, excess = f()
+        >>> bool(abs(value - np.linalg.slogdet(a)[1]) < 3 * error + excess)
+        True
+
+    Source: Ubaru, Chen & Saad, SIAM J. Matrix Anal. Appl. 38, 2017; Golub & Meurant, Matrices,
+        Moments and Quadrature, 2010.
+    """
+    methods.check_on_error("stochastic_logdet", on_error)
+    stopping = Stopping(rtol, 0.0, maxiter, on_error)
+    _, found, _ = methods.stochastic_logdet(
+        CALCULUS, "stochastic_logdet", A, None, key, M,
+        n=n, probes=probes, steps=steps, lower=lower, stopping=stopping,
+    )  # fmt: skip
+    return found
+
+
+def inv_quad_logdet(  # noqa: PLR0913
+    A: Any,  # noqa: N803
+    y: TensorLike,
+    key: TensorLike,
+    *,
+    probes: int = 16,
+    steps: int = 32,
+    M: LowRankPreconditioner | None = None,  # noqa: N803
+    lower: Any = None,
+    rtol: float = 1e-5,
+    maxiter: int | None = None,
+    on_error: str = "nan",
+) -> tuple[Tensor, StochasticLogdet, SolverInfo]:
+    """``y @ inv(A) @ y`` and ``log(det(A))``, the parts of a Gaussian log-likelihood.
+
+    As by ``cg`` and ``stochastic_logdet``, but all systems are solved side by side: those of y, and
+    those of probes that the gradient of the determinant takes. The gradients of both solve none.
+
+    Args:
+        A: As for ``stochastic_logdet``.
+        y: A vector (n,), or columns (n, k).
+        key: As for ``stochastic_logdet``.
+        probes: As there.
+        steps: As there.
+        M: As there; for all solutions, too.
+        lower: As there.
+        rtol: For all solutions, as for ``cg``.
+        maxiter: The most steps of these.
+        on_error: What becomes of them where one does not converge: the value is NaN as well.
+
+    Returns:
+        The quadratic form, a scalar, or (k,) for columns; the log-determinant; and how solutions
+        were found, of y first, then of probes.
+
+    Raises:
+        ArgumentError, ShapeError, DTypeError: As for ``cg`` and ``stochastic_logdet``.
+
+    Example:
+        >>> import numpy as np, graphc, graphc.tensor as gt
+        >>> s, y = gt.scalar("s"), np.ones(50)
+        >>> a = graphc.implicit.Toeplitz(np.r_[2.0, 1.0, np.zeros(48)])
+        >>> quad, logdet, info = gt.linalg.inv_quad_logdet(
+        ...     lambda v: gt.as_tensor(a) @ v + s * v, y, gt.random.key(0), rtol=1e-10
+        ... )
+        >>> f = graphc.function([s], [quad, graphc.grad(quad, s)], mode="NUMPY")
+        >>> [round(float(x), 4) for x in f(1.0)]
+        [10.1106, -2.0579]
+
+    Source: Gardner et al., GPyTorch: Blackbox Matrix-Matrix Gaussian Process Inference, 2018.
+    """
+    methods.check_on_error("inv_quad_logdet", on_error)
+    stopping = Stopping(rtol, 0.0, maxiter, on_error)
+    return methods.stochastic_logdet(
+        CALCULUS, "inv_quad_logdet", A, y, key, M,
+        n=None, probes=probes, steps=steps, lower=lower, stopping=stopping,
+    )  # fmt: skip
+
+
+def pivoted_cholesky(A: Any, rank: int) -> Tensor:  # noqa: N803
+    """The partial Cholesky factor of a positive semidefinite matrix, with the largest pivots.
+
+    Only the diagonal and ``rank`` rows of A are read.
+
+    Args:
+        A: Symmetric and positive semidefinite, real, (n, n): an array or an implicit array.
+        rank: The number of pivots.
+
+    Returns:
+        L, (n, rank), such that ``A - L @ L.T`` is positive semidefinite and zero in the rows of the
+        pivots. Columns of zeros follow once nothing is left.
+
+    Raises:
+        ArgumentError: A is a function, or the rank is not an integer from 1 to n.
+
+    Example:
+        >>> import numpy as np, graphc.tensor as gt
+        >>> a = np.array([[1.0, 2.0], [2.0, 4.0]])
+        >>> gt.linalg.pivoted_cholesky(a, 1).eval(mode="NUMPY").tolist()
+        [[1.0], [2.0]]
+
+    Source: Harbrecht, Peters & Schneider, Appl. Numer. Math. 62, 2012.
+    """
+    return methods.pivoted_cholesky(CALCULUS, A, rank)  # type: ignore[no-any-return]
+
+
+def low_rank_preconditioner(L: TensorLike, noise: TensorLike) -> LowRankPreconditioner:  # noqa: N803
+    """A preconditioner for ``K + noise * I``, where ``L @ L.T`` is nearly K.
+
+    Args:
+        L: (n, rank), real, such as ``pivoted_cholesky(K, rank)``.
+        noise: A number above 0.
+
+    Returns:
+        What ``cg`` and ``stochastic_logdet`` take as ``M``. It is constant in gradients.
+
+    Example:
+        >>> import numpy as np, graphc.tensor as gt
+        >>> m = gt.linalg.low_rank_preconditioner(np.ones((2, 1)), 2.0)
+        >>> (m @ np.array([1.0, 3.0])).eval(mode="NUMPY").tolist()
+        [0.0, 1.0]
+    """
+    return LowRankPreconditioner.of(CALCULUS, L, noise)

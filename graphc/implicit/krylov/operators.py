@@ -1,0 +1,155 @@
+"""Operators as the methods take them: matrices of any kind, or functions of blocks of columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.errors import ArgumentError, DTypeError, ShapeError
+from graphc.implicit.array import ImplicitArray
+from graphc.implicit.krylov.calculus import Calculus, Map
+from graphc.implicit.structures.compressed import CSR
+from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.ir import dtype_name, is_float, promote
+
+
+def as_operand(calculus: Calculus, title: str, A: Any) -> Any:  # noqa: N803 (SciPy's name)
+    """A matrix, or what multiplies as one; a function as it is.
+
+    Raises:
+        ShapeError: It is no square matrix.
+        DTypeError: It is not real floating.
+    """
+    if hasattr(A, "tocsr") and not isinstance(A, ImplicitArray):
+        A = CSR.from_scipy(A)  # noqa: N806
+    if isinstance(A, ImplicitArray) or (hasattr(A, "__array__") and hasattr(A, "dtype")):
+        A = calculus.array(A)  # noqa: N806
+    if isinstance(A, list | tuple):
+        A = calculus.array(A)  # noqa: N806
+    if hasattr(A, "dtype") and hasattr(A, "shape"):
+        _check(title, A)
+    elif not callable(A) and not hasattr(A, "__matmul__"):
+        raise ArgumentError(
+            f"{title}: {A!r} is neither a matrix nor a function.",
+            "Give an array, an implicit array, or a function from arrays to products.",
+        )
+    return A
+
+
+def _check(title: str, A: Any) -> None:  # noqa: N803
+    shape, dtype = lengths_of(A), dtype_name(dtype_of(A))
+    if len(shape) < 2 or (None not in shape[-2:] and shape[-1] != shape[-2]):
+        raise ShapeError(f"{title}: a matrix of shape {list(shape)}.", "Give a square one.")
+    if not is_float(dtype) and dtype[0] not in "iub":
+        raise DTypeError(
+            f"{title}: a matrix of dtype {dtype}.",
+            "Give a real one: of complex numbers, use gt.linalg.solve.",
+        )
+
+
+def is_function(A: Any) -> bool:  # noqa: N803
+    """Whether an operand is a function."""
+    return callable(A) and not hasattr(A, "__matmul__")
+
+
+def products(calculus: Calculus, A: Any, is_vector: bool) -> Map:  # noqa: N803
+    """The products of an operand and blocks of columns; of a function of vectors, too."""
+    if is_function(A):
+        if not is_vector:
+            return A  # type: ignore[no-any-return]
+        xp = calculus.xp
+        return lambda x: xp.expand_dims(A(xp.squeeze(x, -1)), -1)
+    if hasattr(A, "dtype"):
+        return lambda x: calculus.xp.matmul(A, x)
+    return lambda x: A @ x
+
+
+@dataclass(frozen=True)
+class System:
+    """A linear system as the methods take it.
+
+    Attributes:
+        product: Products of blocks of columns.
+        precondition: Products of what is nearly the inverse, if there is one.
+        b: The right-hand sides, (..., n, k).
+        start: Where the search starts, of b's shape, or None.
+        is_vector: Whether the one column was a vector.
+    """
+
+    product: Map
+    precondition: Map | None
+    b: Any
+    start: Any
+    is_vector: bool
+
+
+def system(calculus: Calculus, title: str, A: Any, b: Any, x0: Any, M: Any) -> System:  # noqa: N803
+    """The system of an operator and right-hand sides, in one floating dtype.
+
+    Raises:
+        ShapeError: Lengths do not fit.
+        DTypeError: A dtype is not real floating.
+    """
+    xp = calculus.xp
+    A, b = as_operand(calculus, title, A), calculus.array(b)  # noqa: N806
+    if not b.ndim:
+        raise ShapeError(f"{title}: b has no axes.", "Give a vector, or a matrix of columns.")
+    is_vector = b.ndim == 1
+    if hasattr(A, "dtype"):
+        shape, own = lengths_of(A), lengths_of(b)
+        n = own[0] if is_vector else own[-2]
+        if None not in {n, shape[-1]} and n != shape[-1]:
+            raise ShapeError(
+                f"{title}: a matrix of shape {list(shape)}, and b of {list(own)}.",
+                "Give b a row for each row of the matrix.",
+            )
+        if len(shape) > 2 and len(own) != len(shape):
+            raise ShapeError(
+                f"{title}: matrices of shape {list(shape)}, and b of {list(own)}.",
+                "Give b the axes in front that the matrices have, and columns.",
+            )
+    columns = xp.expand_dims(b, -1) if is_vector else b
+    product = products(calculus, A, is_vector)
+    columns = in_floats(calculus, title, product, columns)
+    near = None if M is None else products(calculus, as_operand(calculus, title, M), is_vector)
+    start = None
+    if x0 is not None:
+        start = xp.cast(calculus.array(x0), dtype_name(dtype_of(columns)))
+        if lengths_of(start) != lengths_of(b) and None not in (*lengths_of(start), *lengths_of(b)):
+            raise ShapeError(
+                f"{title}: b of shape {list(lengths_of(b))}, x0 of {list(lengths_of(start))}.",
+                "Give both one shape.",
+            )
+        start = xp.expand_dims(start, -1) if is_vector else start
+    return System(product, near, columns, start, is_vector)
+
+
+def in_floats(calculus: Calculus, title: str, product: Map, x: Any) -> Any:
+    """Columns in the dtype that products of them have, which are floating.
+
+    Raises:
+        DTypeError: Products are complex, or have another dtype in any case.
+        ShapeError: Products have another shape.
+    """
+    xp, name = calculus.xp, dtype_name(dtype_of(x))
+    if not is_float(name) and name[0] not in "iub":
+        raise DTypeError(f"{title}: b of dtype {name}.", "Give real numbers.")
+    if not is_float(name) or name in {"float16", "bfloat16"}:
+        x = xp.cast(x, "float32" if name in {"float16", "bfloat16"} else calculus.widest)
+    for _ in range(2):
+        shape, found = calculus.type_of(product, x)
+        wide = promote(dtype_name(dtype_of(x)), found)
+        if len(shape) != x.ndim or any(
+            None not in (m, n) and m != n for m, n in zip(shape, lengths_of(x), strict=True)
+        ):
+            raise ShapeError(
+                f"{title}: a product of shape {list(shape)} for {list(lengths_of(x))}.",
+                "Let the function return an array of its argument's shape.",
+            )
+        if found == dtype_name(dtype_of(x)):
+            return x
+        x = xp.cast(x, wide)
+    raise DTypeError(
+        f"{title}: products of dtype {found} for {dtype_name(dtype_of(x))}.",
+        "Let the function return an array of its argument's dtype.",
+    )

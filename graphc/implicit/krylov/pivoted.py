@@ -1,0 +1,105 @@
+"""Pivoted partial Cholesky factors, and the preconditioners that they make."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphc.implicit.krylov.calculus import Calculus
+from graphc.implicit.treedef import dtype_of
+from graphc.ir import dtype_name, numpy_dtype
+
+
+def partial_factor(calculus: Calculus, A: Any, rank: int) -> Any:  # noqa: N803 (SciPy's name)
+    """``L`` (n, rank) such that ``A - L @ L.T`` is positive semidefinite and has a small trace.
+
+    Each step takes the largest element that is left on the diagonal (Harbrecht, Peters & Schneider,
+    Appl. Numer. Math. 62, 2012).
+    """
+    xp = calculus.xp
+    left = xp.diagonal(A)
+    dtype = dtype_name(dtype_of(left))
+    n = xp.shape_of(left)[0]
+    least = xp.max(left) * float(np.finfo(numpy_dtype(dtype)).eps)
+    places, steps = xp.arange(n), xp.literal(np.arange(rank)[:, None])
+
+    def step(carry: Any, i: Any) -> Any:
+        rows, left = carry
+        pivot = xp.argmax(left)
+        head = xp.getitem(left, pivot)
+        row = xp.getitem(A, pivot) - xp.matmul(xp.getitem(rows, (slice(None), pivot)), rows)
+        there = head > least
+        row = xp.where(there, row / xp.sqrt(xp.where(there, head, 1)), 0)
+        rows = xp.where(xp.equal(steps, i), row, rows)
+        left = xp.where(xp.equal(places, pivot), 0, xp.maximum(left - row * row, 0))
+        return (rows, left), xp.zeros((), dtype=dtype)
+
+    init = (xp.zeros((rank, n), dtype=dtype), left)
+    (rows, _), _ = calculus.scan(step, init, rank)
+    return xp.swapaxes(rows, 0, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankPreconditioner:
+    """``P = L @ L.T + noise * I``: what is nearly a matrix, and easily inverted.
+
+    ``M @ x`` is the product with the inverse of P, for vectors and blocks of columns x, so that it
+    is what ``cg`` takes as ``M``. It counts as constant in derivatives.
+
+    Attributes:
+        calculus: The library.
+        low: L, (n, rank).
+        noise: A number above 0.
+        vectors: The eigenvectors of ``L.T @ L``.
+        squares: Its eigenvalues.
+    """
+
+    calculus: Calculus
+    low: Any
+    noise: Any
+    vectors: Any
+    squares: Any
+
+    @classmethod
+    def of(cls, calculus: Calculus, low: Any, noise: Any) -> LowRankPreconditioner:
+        """Decompose the factor."""
+        xp = calculus.xp
+        low = calculus.constant(calculus.array(low))
+        noise = calculus.constant(xp.cast(calculus.array(noise), dtype_name(dtype_of(low))))
+        squares, vectors = calculus.eigh(xp.matmul(xp.swapaxes(low, 0, 1), low))
+        return cls(calculus, low, noise, vectors, xp.maximum(squares, 0))
+
+    def __matmul__(self, x: Any) -> Any:
+        weights = 1 / (self.squares + self.noise)
+        return (x - self._within(weights, x)) / self.noise
+
+    def root(self, x: Any) -> Any:
+        """The product with the square root of P."""
+        xp = self.calculus.xp
+        root = xp.sqrt(self.noise)
+        return root * x + self._within(1 / (xp.sqrt(self.squares + self.noise) + root), x)
+
+    def inverse_root(self, x: Any) -> Any:
+        """The product with the square root of the inverse."""
+        xp = self.calculus.xp
+        total, root = self.squares + self.noise, xp.sqrt(self.noise)
+        weights = 1 / (total * (1 + root / xp.sqrt(total)))
+        return (x - self._within(weights, x)) / root
+
+    def logdet(self) -> Any:
+        """The logarithm of the determinant of P."""
+        xp = self.calculus.xp
+        n, rank = xp.shape_of(self.low)
+        rest = xp.cast(n - rank, dtype_name(dtype_of(self.low)))
+        return rest * xp.log(self.noise) + xp.sum(xp.log(self.squares + self.noise))
+
+    def _within(self, weights: Any, x: Any) -> Any:
+        """``L @ f(L.T @ L) @ L.T @ x``, where f has these values at the eigenvalues."""
+        xp = self.calculus.xp
+        inner = xp.matmul(
+            xp.swapaxes(self.vectors, 0, 1), xp.matmul(xp.swapaxes(self.low, 0, 1), x)
+        )
+        weights = weights if x.ndim == 1 else xp.expand_dims(weights, -1)
+        return xp.matmul(self.low, xp.matmul(self.vectors, weights * inner))

@@ -1,0 +1,224 @@
+"""Sums and products of matrices that are kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
+from typing import Any, Self
+
+from graphc.implicit.array import ImplicitArray
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structures.stacked import Stacked, kept, refuse, whole
+from graphc.implicit.treedef import dtype_of, lengths_of
+
+
+@dataclass(frozen=True, repr=False)
+class _Composed(Stacked):
+    """Matrices that stand for one: arrays, implicit ones among them, in a tuple."""
+
+    parts: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, *parts: Any) -> Self:
+        """Those of some matrices."""
+        return cls(tuple(parts))
+
+    def check(self) -> None:
+        name = type(self).__name__
+        if not isinstance(self.parts, tuple) or not self.parts:
+            raise refuse(f"{name} of {self.parts!r}.", "Give a tuple of matrices.")
+        shapes = [lengths_of(part) for part in self.parts]
+        pairs = pairwise(shapes)
+        if any(len(shape) < 2 for shape in shapes) or not all(self._fit(a, b) for a, b in pairs):
+            raise refuse(
+                f"{name} of matrices of shapes {', '.join(map(str, map(list, shapes)))}.",
+                "Give matrices that fit each other, with equal leading axes.",
+            )
+        kinds = {str(dtype_of(part)) for part in self.parts}
+        if len(kinds) > 1:
+            raise refuse(f"{name} of {', '.join(sorted(kinds))}.", "Cast them to one dtype.")
+
+    @staticmethod
+    def _fit(a: Any, b: Any) -> bool:
+        raise NotImplementedError
+
+    def own_axes(self) -> Mapping[str, int]:
+        return {"parts": 2}
+
+    @property
+    def dtype(self) -> Any:
+        """The parts'."""
+        return dtype_of(self.parts[0])
+
+    def cast(self, dtype: Any) -> Any:
+        xp = self.xp
+        return type(self)(tuple([xp.cast(part, dtype) for part in self.parts]))
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(_Composed):
+    """The sum of matrices, which is never made: a product is the sum of their products.
+
+    Attributes:
+        parts: Matrices ``(*batch, m, n)`` of one dtype, implicit ones or others.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit import Identity, Sum, Toeplitz
+        >>> s = Sum.of(Toeplitz(np.array([2.0, 1.0, 0.0])), Identity(np.array(3.0), 3))
+        >>> s @ np.ones(3)
+        array([6., 7., 6.])
+    """
+
+    @staticmethod
+    def _fit(a: Any, b: Any) -> bool:
+        return bool(a == b)
+
+    @property
+    def matrix(self) -> tuple[int | None, int | None]:
+        """Each part's."""
+        m, n = lengths_of(self.parts[0])[-2:]
+        return m, n
+
+    def _total(self, parts: Sequence[Any]) -> Any:
+        """The sum of results of all parts; NotImplemented where one is."""
+        if any(part is NotImplemented for part in parts):
+            return NotImplemented
+        xp = numpy_like(*parts)
+        return reduce(xp.add, parts)
+
+    def materialize(self) -> Any:
+        return self._total([whole(part) for part in self.parts])
+
+    def times(self, x: Any) -> Any:
+        xp = numpy_like(self, x)
+        return self._total([xp.matmul(x, part) for part in self.parts])
+
+    def swapped(self) -> Any:
+        xp = self.xp
+        return Sum(tuple([xp.swapaxes(part, -1, -2) for part in self.parts]))
+
+    def window(self, rows: range, columns: range) -> Any:
+        xp = self.xp
+        index = (..., *[slice(r.start, r.stop, r.step) for r in (rows, columns)])
+        return Sum(tuple([xp.getitem(part, index) for part in self.parts]))
+
+    def reshaped(self, shape: tuple[int, ...]) -> Any:
+        if shape == self.shape or sum(n != 1 for n in self.shape) > 1:
+            return super().reshaped(shape)
+        xp = self.xp
+        return self._total([xp.reshape(part, shape) for part in self.parts])
+
+    def matrix_rows(self, index: Any) -> Any:
+        xp = numpy_like(self, index)
+        return self._total([xp.getitem(part, index) for part in self.parts])
+
+    def diagonal(self, offset: int) -> Any:
+        xp = self.xp
+        return self._total([xp.diagonal(part, offset, -2, -1) for part in self.parts])
+
+    def scaled(self, c: Any) -> Any:
+        xp = numpy_like(self, c)
+        return Sum(tuple([xp.multiply(part, c) for part in self.parts]))
+
+    def added(self, other: Any) -> Any:
+        more = other.parts if isinstance(other, Sum) else (other,)
+        return Sum((*self.parts, *more)) if isinstance(other, ImplicitArray) else NotImplemented
+
+    def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:
+        if name != "sum":
+            return NotImplemented
+        xp = self.xp
+        return self._total([kept(xp, "sum", part, axes) for part in self.parts])
+
+
+@dataclass(frozen=True, repr=False)
+class Product(_Composed):
+    """The product of matrices, which is never made: each multiplies in turn.
+
+    Attributes:
+        parts: Matrices ``(*batch, m, k)``, ``(*batch, k, l)``, ... of one dtype, implicit ones or
+            others.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit import Diagonal, Product, Toeplitz
+        >>> d = Diagonal(np.array([1.0, 2.0, 3.0]))
+        >>> p = Product.of(d, Toeplitz(np.array([2.0, 1.0, 0.0])), d)
+        >>> p @ np.ones(3)
+        array([ 4., 16., 24.])
+    """
+
+    @staticmethod
+    def _fit(a: Any, b: Any) -> bool:
+        return bool(a[:-2] == b[:-2] and a[-1] == b[-2])
+
+    @property
+    def matrix(self) -> tuple[int | None, int | None]:
+        """The rows of the first and the columns of the last."""
+        return lengths_of(self.parts[0])[-2], lengths_of(self.parts[-1])[-1]
+
+    def materialize(self) -> Any:
+        parts = [whole(part) for part in self.parts]
+        return reduce(numpy_like(*parts).matmul, parts)
+
+    def times(self, x: Any) -> Any:
+        return reduce(numpy_like(self, x).matmul, self.parts, x)
+
+    def swapped(self) -> Any:
+        xp = self.xp
+        return Product(tuple([xp.swapaxes(part, -1, -2) for part in reversed(self.parts)]))
+
+    def window(self, rows: range, columns: range) -> Any:
+        if len(self.parts) == 1:
+            return NotImplemented
+        xp = self.xp
+        head, *middle, last = self.parts
+        down, across = [slice(r.start, r.stop, r.step) for r in (rows, columns)]
+        head = xp.getitem(head, (..., down, slice(None)))
+        return Product((head, *middle, xp.getitem(last, (..., slice(None), across))))
+
+    def reshaped(self, shape: tuple[int, ...]) -> Any:
+        m, n = self.matrix
+        if len(self.shape) != 2 or m != 1 or shape != (n,):
+            return super().reshaped(shape)
+        # A single row multiplies the others.
+        xp = self.xp
+        head, *rest = self.parts
+        return reduce(xp.matmul, rest, xp.reshape(head, (lengths_of(head)[-1],)))
+
+    def matrix_rows(self, index: Any) -> Any:
+        xp = numpy_like(self, index)
+        head, *rest = self.parts
+        return reduce(xp.matmul, rest, xp.getitem(head, index))
+
+    def scaled(self, c: Any) -> Any:
+        xp = numpy_like(self, c)
+        head, *rest = self.parts
+        return Product((xp.multiply(head, c), *rest))
+
+    # Linear systems, of square matrices alone.
+
+    def _squares(self) -> bool:
+        return len({n for part in self.parts for n in lengths_of(part)[-2:]} | {None}) <= 2
+
+    def solved(self, b: Any) -> Any:
+        if not self._squares():
+            return NotImplemented
+        xp = numpy_like(self, b)
+        return reduce(lambda x, part: xp.solve(part, x), self.parts, b)
+
+    def inverted(self) -> Any:
+        if not self._squares():
+            return NotImplemented
+        xp = self.xp
+        return Product(tuple([xp.inv(part) for part in reversed(self.parts)]))
+
+    def slogdet(self) -> Any:
+        if not self._squares():
+            return NotImplemented
+        xp = self.xp
+        signs, logs = zip(*[xp.slogdet(part) for part in self.parts], strict=True)
+        return reduce(xp.multiply, signs), reduce(xp.add, logs)

@@ -1,0 +1,148 @@
+"""Loops and derivatives of JAX, which Krylov methods are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from graphc.errors import GradientError
+from graphc.implicit.array import is_implicit
+from graphc.implicit.krylov.calculus import REMEDY, Map, Method
+from graphc.link.jax.implicit.numpy_like import NAMESPACE
+
+
+class JaxCalculus:
+    """Loops and derivatives of JAX's arrays."""
+
+    xp = NAMESPACE
+
+    @property
+    def widest(self) -> str:
+        return str(jnp.result_type(float))
+
+    def array(self, x: Any) -> Any:
+        return x if is_implicit(x) else jnp.asarray(x)
+
+    def type_of(self, function: Map, x: Any) -> tuple[tuple[Any, ...], str]:
+        y = jax.eval_shape(function, x)
+        return y.shape, str(y.dtype)
+
+    def while_loop(self, goes_on: Any, step: Any, init: Any, most: Any) -> Any:
+        def holds(carry: Any) -> Any:
+            return jnp.logical_and(carry[0] < most, goes_on(*carry[1:]))
+
+        def following(carry: Any) -> Any:
+            return carry[0] + 1, *step(*carry[1:])
+
+        return lax.while_loop(holds, following, (jnp.int32(0), *init))[1:]
+
+    def scan(self, step: Any, init: Any, length: int) -> Any:
+        return lax.scan(step, init, jnp.arange(length))
+
+    def solved(
+        self, method: Method, product: Map, precondition: Map | None, sides: Any, symmetric: bool
+    ) -> tuple[Any, ...]:
+        b, start = sides
+
+        def solve(near: Map | None, start: Any, product: Map, b: Any) -> Any:
+            start = jnp.zeros_like(b) if start is None else start
+            x, *others = method(product, near, b, start)
+            return x, tuple(map(lax.stop_gradient, others))
+
+        turned = precondition
+        if not (symmetric or precondition is None):
+            near = precondition
+
+            def turned(x: Any) -> Any:
+                return jax.linear_transpose(near, x)(x)[0]
+
+        x, others = lax.custom_linear_solve(
+            product,
+            b,
+            partial(solve, precondition, start),
+            None if symmetric else partial(solve, turned, None),
+            symmetric=symmetric,
+            has_aux=True,
+        )
+        return x, *others
+
+    def constant(self, x: Any) -> Any:
+        return lax.stop_gradient(x)
+
+    def eigh(self, x: Any) -> tuple[Any, Any]:
+        w, v = jnp.linalg.eigh(x)
+        return w, v
+
+    def frozen(self, product: Map, like: Any) -> Map:
+        function, outside = jax.closure_convert(product, like)
+        fixed = [lax.stop_gradient(x) for x in outside]
+        return lambda x: function(x, *fixed)
+
+    def slope(self, x: Any, weights: Any) -> Any:
+        return _slope(x, weights)
+
+    def slope_once(self, x: Any, weights: Any, problem: str) -> Any:
+        @jax.custom_jvp
+        def guarded(weights: Any, x: Any) -> Any:
+            return weights
+
+        @guarded.defjvp
+        def refuse(*_: Any) -> Any:
+            raise GradientError(problem, REMEDY)
+
+        @jax.custom_jvp
+        def slope(x: Any, weights: Any) -> Any:
+            return _slope(x, weights)
+
+        @slope.defjvp
+        def forth(primals: Any, tangents: Any) -> Any:
+            x, weights = primals
+            return slope(x, weights), (tangents[0] * guarded(weights, x)).sum(-2)
+
+        return slope(x, lax.stop_gradient(weights))
+
+    def quadratic(self, product: Map, b: Any, x: Any, search: Any) -> Any:
+        known, x = lax.stop_gradient(b), lax.stop_gradient(x)
+        square = (known * known).sum(-2, keepdims=True)
+
+        def solve(product: Map, side: Any) -> Any:
+            # What the derivative solves is the same system again, times a number.
+            along = (side * known).sum(-2, keepdims=True)
+            return search(product, side, x * jnp.where(square > 0, along / square, 0))
+
+        again = lax.custom_linear_solve(product, b, solve, symmetric=True)
+        return (b * again).sum(-2)
+
+    def underivable(self, x: Any, moving: Any, problem: str) -> Any:
+        @jax.custom_vjp
+        def unchanged(x: Any, moving: Any) -> Any:
+            return x
+
+        def backward(_: Any, g: Any) -> Any:
+            raise GradientError(problem, REMEDY)
+
+        unchanged.defvjp(lambda x, moving: (x, None), backward)
+        return unchanged(x, moving)
+
+    def signs(self, key: Any, shape: Sequence[Any], dtype: str) -> Any:
+        bits = jax.random.bits(key, tuple(shape), "uint32")
+        return 1 - 2 * (bits & 1).astype(dtype)
+
+
+@jax.custom_jvp
+def _slope(x: Any, weights: Any) -> Any:
+    return jnp.zeros((*x.shape[:-2], x.shape[-1]), x.dtype)
+
+
+@_slope.defjvp
+def _slope_forth(primals: Any, tangents: Any) -> Any:
+    x, weights = primals
+    return _slope(x, weights), (tangents[0] * weights).sum(-2)
+
+
+CALCULUS = JaxCalculus()
