@@ -20,7 +20,7 @@ from graphc.implicit import jax_arrays
 from graphc.implicit.array import WIDE, ImplicitArray
 from graphc.implicit.operators import APPLY
 from graphc.implicit.treedef import Treedef, field_names_of, lengths_of, with_parts
-from graphc.ir import Node, TensorType, numpy_dtype, toposort
+from graphc.ir import Leaf, Node, TensorType, numpy_dtype, toposort
 from graphc.tensor import Tensor, as_tensor
 from graphc.tensor.core.tensor import TABLE
 from graphc.tensor.linalg.dot import DotGeneral
@@ -70,6 +70,10 @@ class ArrayNamespace:
             (n, …), of values' dtype.
         """
         raise NotImplementedError
+
+    def order_of(self, x: Any) -> Any:
+        """Return the places that sort along the last axis; those of equal elements stay in order."""
+        return self.argsort(x, -1)
 
     def getitem(self, x: Any, index: Any) -> Any:
         """``x[index]``."""
@@ -176,6 +180,9 @@ class _NumPy(ArrayNamespace):
         inside = (ids >= 0) & (ids < n)
         np.add.at(sums, ids[inside], values[inside])
         return sums
+
+    def order_of(self, x: Any) -> Any:
+        return np.argsort(x, -1, kind="stable")
 
     def getitem(self, x: Any, index: Any) -> Any:
         if has_implicit([x]):
@@ -311,12 +318,16 @@ def _performed(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Apply a function to NumPy arrays, some implicit, through the graph that it builds."""
     known: dict[Node, Any] = {}
 
+    def placed(x: Any) -> Any:
+        """A field: integers, which may be places, have values that handlers can read."""
+        return Tensor.make(Leaf(x)) if x.dtype.kind in "iu" else entered(x)
+
     def entered(x: Any) -> Any:
         if isinstance(x, list | tuple):
             return type(x)([entered(part) for part in x])
         if isinstance(x, ImplicitArray):
             treedef, leaves = Treedef.of(x)
-            return as_tensor(treedef.build([entered(np.asarray(leaf)) for leaf in leaves]))
+            return as_tensor(treedef.build([placed(np.asarray(leaf)) for leaf in leaves]))
         if isinstance(x, np.ndarray | np.generic):
             made = TensorType(x.dtype, x.shape)()
             known[made] = x
@@ -328,6 +339,9 @@ def _performed(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     implicit = getattr(made, "array", None)
     treedef, outputs = Treedef.of(implicit) if implicit is not None else (None, [made])
     for node in toposort(outputs, known):
+        if isinstance(node.op, Leaf):
+            known[node] = node.op.array
+            continue
         known[node] = node.op.perform(*[known[x] for x in node.inputs])
     leaves = [known[y] for y in outputs]
     return leaves[0] if treedef is None else treedef.build(leaves)

@@ -11,13 +11,14 @@ import graphc.tensor as gt
 from graphc.grad.barriers import GradScale, GradStop, GradZero
 from graphc.implicit import dot, elementwise, index
 from graphc.implicit.array import ImplicitArray
+from graphc.implicit.known import number_of
 from graphc.implicit.layout import broadcast, expanded, reshaped, squeezed, structural, transposed
 from graphc.implicit.partition import constrained
 from graphc.implicit.policy import dense, whole
 from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import Treedef, dtype_of
-from graphc.ir import Constant, Node, Op, numpy_dtype
+from graphc.ir import Op, numpy_dtype
 from graphc.tensor import Tensor
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.diagonal import Diagonal
@@ -178,11 +179,17 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
 
 @register(gt.power)
 def _power(x: Structured, exponent: Any) -> Any:
-    if not isinstance(exponent, Node) or not isinstance(exponent.op, Constant):
+    value = number_of(exponent)
+    if value is None:
         return NotImplemented
-    value = exponent.op.value
-    whole = value.ndim == 0 and np.isfinite(value) and value == np.round(value.real)
-    return elementwise.powered(x, int(value.real)) if whole else NotImplemented
+    is_whole = np.isfinite(value) and value == np.round(value.real)
+    found = elementwise.powered(x, int(value.real)) if is_whole else NotImplemented
+    return elementwise.paired("power", x, exponent) if found is NotImplemented else found
+
+
+@register(ROWS["clip"])
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    return elementwise.clipped(x, low, high)
 
 
 def _enter_unary(row: Elementwise) -> None:
@@ -195,6 +202,12 @@ def _enter_binary(row: Elementwise) -> None:
     @register(row)
     def apply(a: Any, b: Any) -> Any:
         return elementwise.combined(row.row, a, b)
+
+
+def _enter_paired(row: Elementwise) -> None:
+    @register(row)
+    def apply(a: Any, b: Any) -> Any:
+        return elementwise.paired(row.row, a, b)
 
 
 def _enter_reduction(op: type[Reduction]) -> None:
@@ -213,6 +226,8 @@ for _row in [row for row in ROWS.values() if row.arity == 1]:
     _enter_unary(_row)
 for _name in elementwise.COMBINED:
     _enter_binary(ROWS[_name])
+for _name in elementwise.PAIRED:
+    _enter_paired(ROWS[_name])
 for _op in REDUCTIONS:
     _enter_reduction(_op)
 

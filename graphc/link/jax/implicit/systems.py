@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 
+from graphc.implicit import elementwise
 from graphc.implicit.structured import Structured
 from graphc.implicit.systems import is_square, solution
 
@@ -28,19 +29,36 @@ def _one(x: Any) -> Any:
     return x if x is NotImplemented else [x]
 
 
+def _system(structured: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of a square matrix of floating numbers."""
+
+    def apply(a: Any, *others: Any) -> Any:
+        is_one = isinstance(a, Structured) and is_square(a)
+        return structured(a, *others) if is_one else NotImplemented
+
+    return apply
+
+
+def _diagonal(x: Any) -> Any:
+    return _one(x.diagonal(0)) if isinstance(x, Structured) and x.ndim == 2 else NotImplemented
+
+
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "solve": (jnp.linalg.solve, lambda a, b: _one(_solve(a, b))),
-    "inv": (jnp.linalg.inv, lambda a: _one(a.inverted())),
-    "det": (jnp.linalg.det, lambda a: _one(a.det())),
-    "slogdet": (jnp.linalg.slogdet, lambda a: a.slogdet()),
+    "solve": (jnp.linalg.solve, _system(lambda a, b: _one(_solve(a, b)))),
+    "inv": (jnp.linalg.inv, _system(lambda a: _one(a.inverted()))),
+    "det": (jnp.linalg.det, _system(lambda a: _one(a.det()))),
+    "slogdet": (jnp.linalg.slogdet, _system(lambda a: a.slogdet())),
+    "remainder": (jnp.remainder, lambda a, b: _one(elementwise.paired("remainder", a, b))),
+    "floor_divide": (jnp.floor_divide, lambda a, b: _one(elementwise.paired("floor_divide", a, b))),
+    "diagonal": (jnp.diagonal, _diagonal),
 }
-"""By name, JAX's function, and the same of a structured matrix: results, or NotImplemented."""
+"""By name, JAX's function, and the same of a structured array: results, or NotImplemented."""
 
 
 def by_structure(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     """Return the results of a compiled function of JAX's that knows structures, or None."""
     known = FUNCTIONS.get(eqn.params["name"])
-    if known is None or not isinstance(operands[0], Structured) or not is_square(operands[0]):
+    if known is None or not any(isinstance(x, Structured) for x in operands):
         return None
     function, structured = known
     if not _is_call(eqn, function):
