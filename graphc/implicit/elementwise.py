@@ -18,6 +18,7 @@ from graphc.implicit.layout import (
     structural,
 )
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.places import sparse_of
 from graphc.implicit.structured import Structured, is_scalar
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import dtype_name, is_inexact
@@ -71,6 +72,10 @@ def paired(name: str, a: Any, b: Any) -> Any:
     structured = [side for side in sides if isinstance(side[0], Structured)]
     ways = [partial(_beside_number, name, *side, shape) for side in structured]
     ways += [partial(_zipped, name, *side, shape) for side in structured]
+    ways += [
+        partial(_as_sparse, lambda x, *rest: _zipped(name, x, *rest), *side, shape)
+        for side in structured
+    ]
     ways += [
         partial(_against, name, *side, shape)
         for side in structured
@@ -212,7 +217,17 @@ def _either(function: Callable[[Structured, Any, Shape], Any], a: Any, b: Any) -
     shape = _common(a, b)
     pairs = [(x, other) for x, other in ((a, b), (b, a)) if isinstance(x, Structured)]
     ways = [partial(function, x, other, shape) for x, other in pairs]
+    if len(ways) > 1:
+        ways.append(partial(_as_sparse, function, a, b, shape))
     return sparing(ways) if len(ways) > 1 else first_of(ways)
+
+
+def _as_sparse(function: Callable[..., Any], x: Any, other: Any, *rest: Any) -> Any:
+    """A function of a structure of few elements, made a sparse matrix, and another one."""
+    sparse = sparse_of(x)
+    if sparse is None:
+        raise StructureLost
+    return function(sparse, other, *rest)
 
 
 def _sum(x: Structured, other: Any, shape: Shape) -> Any:

@@ -54,7 +54,9 @@ def _of_node(x: Node) -> Any:
         casts += [numpy_dtype(x.op.dtype)] if isinstance(x.op, Cast) else []
         x = x.inputs[0]
     value = _of_array(x.op.value) if isinstance(x.op, Constant) else None
-    for dtype in reversed(casts) if value is not None else ():
+    if value is None:
+        return None
+    for dtype in reversed(casts):
         value = value.astype(dtype)
     return value
 
@@ -105,6 +107,12 @@ def value_at_zero(name: str, dtype: Any, number: Any, first: bool) -> bool:
         except (TypeError, ValueError):  # an integer to a negative power
             return False
     return bool(y == 0)
+
+
+def is_same_number(a: Any, b: Any) -> bool:
+    """Whether all elements of two arrays of one dtype are known to be one number."""
+    x, y = number_of(a), number_of(b)
+    return x is not None and y is not None and dtype_of(a) == dtype_of(b) and bool(x == y)
 
 
 def as_number(number: Any, like: Any) -> Any:

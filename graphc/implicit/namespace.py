@@ -17,9 +17,16 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.errors import ImplicitArrayError
 from graphc.implicit import jax_arrays
-from graphc.implicit.array import WIDE, ImplicitArray
+from graphc.implicit.array import WIDE, ImplicitArray, is_whole
 from graphc.implicit.operators import APPLY
-from graphc.implicit.treedef import Treedef, field_names_of, lengths_of, with_parts
+from graphc.implicit.treedef import (
+    FILTERED,
+    NoArrayError,
+    Treedef,
+    field_names_of,
+    lengths_of,
+    with_parts,
+)
 from graphc.ir import Leaf, Node, TensorType, numpy_dtype, toposort
 from graphc.tensor import Tensor, as_tensor
 from graphc.tensor.core.tensor import TABLE
@@ -72,7 +79,7 @@ class ArrayNamespace:
         raise NotImplementedError
 
     def order_of(self, x: Any) -> Any:
-        """Return the places that sort along the last axis; those of equal elements stay in order."""
+        """Return the order that sorts along the last axis, equal elements as they stand."""
         return self.argsort(x, -1)
 
     def getitem(self, x: Any, index: Any) -> Any:
@@ -349,7 +356,26 @@ def _performed(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 def apply(name: str, *operands: Any, **settings: Any) -> Any:
     """Call a function of ``ArrayNamespace`` or NumPy by its name, on operands of any library."""
-    return getattr(numpy_like(*operands), name)(*operands, **settings)
+    try:
+        return getattr(numpy_like(*operands), name)(*operands, **settings)
+    except Exception as error:
+        refuse_filtered(name, operands, error)
+        raise
+
+
+def refuse_filtered(name: str, operands: Sequence[Any], error: Exception) -> None:
+    """Raise where a function failed because operands are parts of filtered trees.
+
+    Raises:
+        NoArrayError: Names their fields that hold None.
+    """
+    for x in operands:
+        if isinstance(x, ImplicitArray) and not is_whole(x):
+            required = field_names_of(type(x)).required
+            paths = Treedef.of(x)[0].empty_fields()
+            empty = ", ".join(path for path in paths if path.partition(".")[0] in required)
+            problem = f"{name} of {x!r}: no array is in {empty}."
+            raise NoArrayError(problem, FILTERED) from error
 
 
 APPLY.append(apply)

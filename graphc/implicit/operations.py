@@ -9,9 +9,9 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.grad.barriers import GradScale, GradStop, GradZero
-from graphc.implicit import dot, elementwise, index
+from graphc.implicit import dot, elementwise, index, places
 from graphc.implicit.array import ImplicitArray
-from graphc.implicit.known import number_of
+from graphc.implicit.known import is_same_number, number_of
 from graphc.implicit.layout import broadcast, expanded, reshaped, squeezed, structural, transposed
 from graphc.implicit.partition import constrained
 from graphc.implicit.policy import dense, whole
@@ -137,19 +137,22 @@ def _length(x: ImplicitArray, *, axis: int) -> Any:
 
 @register(Index)
 def _index(x: Structured, *symbolic: Any, entries: Any) -> Any:
-    places = [dense(place, "an index") for place in symbolic]
-    return index.indexed(x, entries, places)
+    return index.indexed(x, entries, [dense(place, "an index") for place in symbolic])
 
 
 @register(IndexUpdate)
 def _index_update(x: Any, value: Any, *symbolic: Any, entries: Any, accumulate: bool) -> Any:
-    places = [dense(place, "an index") for place in symbolic]
+    if is_same_number(x, value) and not accumulate:
+        return x
+    if accumulate and number_of(value) == 0:
+        return x
+    given = [dense(place, "an index") for place in symbolic]
     own = [entry for entry in entries if entry is not None]
     if accumulate or len(own) < len(entries):
         return NotImplemented
     op = IndexUpdate(entries, accumulate=False)
     whole = [entry == EVERYTHING for entry in own]
-    return index.updated(x, value, whole, lambda x, part: Tensor.make(op, x, part, *places))
+    return index.updated(x, value, whole, lambda x, part: Tensor.make(op, x, part, *given))
 
 
 @register(Split)
@@ -219,7 +222,7 @@ def _enter_reduction(op: type[Reduction]) -> None:
         # What of an empty slice is no extreme of a structure's.
         if None in reduced and op in {MaxWithDefault, MinWithDefault}:
             return NotImplemented
-        return x.reduced(REDUCTIONS[op], axes)
+        return places.reduced(x, REDUCTIONS[op], axes)
 
 
 for _row in [row for row in ROWS.values() if row.arity == 1]:

@@ -285,7 +285,7 @@ class Sparse(Stacked):
             if not self.goes_with(x):
                 return NotImplemented
             if self.is_beside(x) and self.is_unique:
-                return x.values  # type: ignore[attr-defined]
+                return x.values
             return matched(xp, self.entries(), entries_of(x), self.matrix)
         found = taken(xp, x, xp.clip(rows, 0, m - 1))
         return xp.take_along_axis(found, xp.clip(columns, 0, n - 1)[..., None], -1)[..., 0]

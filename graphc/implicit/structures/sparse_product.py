@@ -34,8 +34,9 @@ class Pattern(NamedTuple):
 
 def known_places(x: Any) -> tuple[Any, Any] | None:
     """Return rows and columns of the stored values as NumPy's arrays; None where not known."""
-    parts = {name: array_of(part) for name, part in fields_of(x).items() if name != "data"}
-    if any(part is None for part in parts.values()):
+    found = {name: array_of(part) for name, part in fields_of(x).items() if name != "data"}
+    parts = {name: part for name, part in found.items() if part is not None}
+    if len(parts) < len(found):
         return None
     count = parts["indices"].shape[len(lengths_of(x.values)) - 1]
     plain = with_fields(x, {**parts, "data": np.zeros(count, bool)})

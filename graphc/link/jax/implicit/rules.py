@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graphc.implicit import dot, elementwise, index
-from graphc.implicit.known import number_of
+from graphc.implicit.known import is_same_number, number_of
 from graphc.implicit.layout import (
     StructureLost,
     broadcast,
@@ -22,6 +22,7 @@ from graphc.implicit.layout import (
     structural,
     transposed,
 )
+from graphc.implicit.places import reduced
 from graphc.implicit.policy import dense, whole
 from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
@@ -193,6 +194,8 @@ def _dynamic_update_slice(x: Any, update: Any, *starts: Any) -> Any:
 def _scatter(
     x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, mode: Any, **parameters: Any
 ) -> Any:
+    if is_same_number(x, updates):
+        return x
     numbers = dimension_numbers
     gone = {*_ints(numbers.inserted_window_dims), *_ints(numbers.operand_batching_dims)}
     kept = [axis for axis in range(x.ndim) if axis not in gone]
@@ -209,6 +212,12 @@ def _scatter(
         return jax.lax.scatter(x, places, updates, numbers, mode=mode, **settings)
 
     return index.updated(x, updates, whole, write)
+
+
+@register("scatter-add")
+def _scatter_add(x: Any, indices: Any, updates: Any, **_: Any) -> Any:
+    """Nothing changes where zeros are added."""
+    return x if number_of(updates) == 0 else NotImplemented
 
 
 @register("gather")
@@ -372,7 +381,7 @@ def _enter_reduction(name: str, function: str) -> None:
             x.dtype != bool and function in {"any", "all"}
         ):
             return NotImplemented
-        return x.reduced(function, _ints(axes))
+        return reduced(x, function, _ints(axes))
 
     _enter(name, apply)
 
