@@ -105,9 +105,10 @@ class LowRank(Factored):
         return self.u, self.v
 
     def materialize(self) -> Any:
-        # The product of two that are implicit would be this array again.
-        v = whole(self.v) if is_implicit(self.u) else self.v
-        return self.xp.matmul(self.u, v)
+        xp, u, v = self.xp, self.u, self.v
+        # The product of two that are implicit would be this array again; MLX takes none.
+        v = whole(v) if is_implicit(u) or xp.name == "MLX" else v
+        return xp.matmul(whole(u) if xp.name == "MLX" else u, v)
 
     def on_diagonal(self) -> Any:
         """The elements at (i, i) of each matrix."""

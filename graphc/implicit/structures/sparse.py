@@ -14,6 +14,7 @@ from graphc.implicit.array import ImplicitArray, fields_of, with_fields
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structures.low_rank import LowRank
 from graphc.implicit.structures.merging import coalesced, matched, picked, united
+from graphc.implicit.structures.one_hot import OneHot
 from graphc.implicit.structures.segments import (
     Entries,
     as_places,
@@ -161,6 +162,9 @@ class Sparse(Stacked):
     # Products.
 
     def times(self, x: Any) -> Any:
+        if isinstance(x, OneHot) and x.ndim == self.ndim and None not in x.shape:
+            m, n = x.shape[-2:]
+            x = self.by_coordinates(entries_of(x), (m, n), True)
         if isinstance(x, Sparse):
             found = product_of(x, self)
             return found if isinstance(found, LowRank) else self.by_coordinates(*found, True)

@@ -1,4 +1,4 @@
-"""JAX's functions of linear systems, which structured matrices compute as they know better.
+"""JAX's functions that structured arrays compute as they know better, as those of linear systems.
 
 ``jnp.linalg.solve`` and the like are compiled functions, which factor a matrix. Their equation is
 known by the name and by the program, which is that of the function for the same types.
@@ -16,6 +16,8 @@ from jax.extend.core import JaxprEqn
 from graphc.implicit import elementwise
 from graphc.implicit.structured import Structured
 from graphc.implicit.systems import is_square, solution
+from graphc.implicit.treedef import dtype_of
+from graphc.link.jax.implicit.interpreter import UnreadResult
 
 
 def _solve(a: Structured, b: Any) -> Any:
@@ -64,7 +66,13 @@ def by_structure(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:
     if not _is_call(eqn, function):
         return None
     found = structured(*operands)
-    return None if found is NotImplemented else list(found)
+    if found is NotImplemented or not all(map(_has_dtype, found, eqn.outvars)):
+        return None  # operands of several dtypes are promoted as the program does
+    return list(found)
+
+
+def _has_dtype(y: Any, variable: Any) -> bool:
+    return isinstance(variable, UnreadResult) or dtype_of(y) == variable.aval.dtype
 
 
 def _is_call(eqn: JaxprEqn, function: Callable[..., Any]) -> bool:
