@@ -29,8 +29,8 @@ def number_of(x: Any) -> Any:
     Example:
         >>> import graphc.tensor as gt
         >>> from graphc.implicit.structures.zeros import Zeros
-        >>> number_of(gt.zeros((3, 4))), number_of(Zeros.of((2, 2))), number_of(gt.vector())
-        (0.0, 0.0, None)
+        >>> [number_of(x) for x in (gt.zeros((3, 4)), Zeros.of((2, 2)), gt.vector())]
+        [np.float64(0.0), np.float64(0.0), None]
     """
     if isinstance(x, Structured):
         return None if x.uniform is None else number_of(x.uniform)

@@ -13,6 +13,7 @@ from graphc.implicit.structures.segments import (
     segments,
     taken,
 )
+from graphc.implicit.treedef import dtype_of
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,6 @@ def matched(xp: Any, a: Entries, b: Entries, lengths: tuple[int, int]) -> Any:
     parts: Sequence[Any] = [xp.concatenate([x, y], -1) for x, y in zip(a[1:], b[1:], strict=True)]
     rows, columns = parts
     merged = Merged.of(xp, rows, columns, lengths)
-    nothing = xp.zeros(xp.shape_of(a[0]), b[0].dtype)
+    nothing = xp.zeros(xp.shape_of(a[0]), dtype_of(b[0]))
     values = xp.concatenate([nothing, b[0]], -1)
     return merged.in_place(xp, merged.summed(xp, values[..., None])[..., 0])[..., :k]

@@ -12,14 +12,13 @@ import numpy as np
 from graphc.errors import MaterializeError
 from graphc.implicit.array import ImplicitArray, fields_of, with_fields
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structures.extremes import all_true, extreme, extreme_along
 from graphc.implicit.structures.low_rank import LowRank
-from graphc.implicit.structures.merging import coalesced, matched, picked, united
+from graphc.implicit.structures.merging import coalesced, matched, united
 from graphc.implicit.structures.one_hot import OneHot
 from graphc.implicit.structures.segments import (
     Entries,
-    as_places,
     cleaned,
-    ends_of,
     largest_place,
     repeated,
     segments,
@@ -406,57 +405,11 @@ class Sparse(Stacked):
             places, count = (columns, n) if axes == (-2,) else (rows, m)
             return segments(xp, data[..., None], xp.where(inside, places, count), count)[..., 0]
         if name == "all" and self.dtype.kind == "b":
-            return self._all(xp, axes)
+            return all_true(self.coalesced(), axes)
         if name not in {"max", "min"} or self.nse is None or self.dtype.kind == "c":
             return NotImplemented
         x = self.coalesced()
-        return x._extreme(xp, name) if len(axes) == 2 else x._extreme_along(xp, name, axes[0])
-
-    def _all(self, xp: Any, axes: tuple[int, ...]) -> Any:
-        """Whether as many elements are stored and true as there are."""
-        x = self.coalesced()
-        counts = x.with_values(as_places(xp, x.values)).matrix_reduced("sum", axes)
-        return xp.equal(counts, product(*[x.matrix[axis] for axis in axes]))
-
-    def _extreme_along(self, xp: Any, name: str, axis: int) -> Any:
-        """The extremes of rows or columns: the last of each, in order of places and values."""
-        data, rows, columns = self.entries()
-        m, n = self.matrix
-        places, count, across = (columns, n, m) if axis == -2 else (rows, m, n)
-        places = xp.where(rows < m, places, count)
-        # One more, as there may be none.
-        lead = xp.shape_of(data)[:-1]
-        last = xp.zeros((*lead, 1), places.dtype) + count
-        places = xp.concatenate([places, last], -1)
-        data = xp.concatenate([data, xp.zeros((*lead, 1), self.dtype)], -1)
-        order = as_places(xp, xp.order_of(_rising(xp, name, data)))
-        again = as_places(xp, xp.order_of(picked(xp, places, order)))
-        found = picked(xp, data, picked(xp, order, again))
-        ones = xp.ones_like(places)[..., None]
-        counts = segments(xp, ones, places, count)[..., 0]
-        ends = xp.clip(xp.cumsum(counts, -1) - 1, 0, None)
-        extreme = picked(xp, found, as_places(xp, ends))
-        zero = xp.zeros_like(extreme)
-        join = xp.maximum if name == "max" else xp.minimum
-        extreme = xp.where(counts < across, join(extreme, zero), extreme)
-        return xp.where(counts > 0, extreme, zero)
-
-    def _extreme(self, xp: Any, name: str) -> Any:
-        """Reduce the stored values by max or min, with zero where an element is not stored."""
-        data, rows, _ = self.entries()
-        inside = rows < self.matrix[0]
-        join = xp.maximum if name == "max" else xp.minimum
-        with_zero = xp.where(inside, data, xp.zeros((), self.dtype))
-        # One more zero, as there may be no value at all.
-        more = xp.zeros((*xp.shape_of(data)[:-1], 1), self.dtype)
-        y = kept(xp, name, xp.concatenate([with_zero, more], -1), (-1,))
-        m, n = self.matrix
-        if self.nse is not None and self.nse < m * n:
-            return y
-        stored = kept(xp, "sum", as_places(xp, inside), (-1,))
-        extreme = ends_of(self.dtype)[name == "max"]
-        alone = kept(xp, name, xp.where(inside, data, xp.full((), extreme, self.dtype)), (-1,))
-        return xp.where(xp.equal(stored, m * n), alone, join(y, alone))
+        return extreme(x, name) if len(axes) == 2 else extreme_along(x, name, axes[0])
 
 
 def _agree(shapes: Sequence[tuple[int | None, ...]]) -> bool:
@@ -464,15 +417,6 @@ def _agree(shapes: Sequence[tuple[int | None, ...]]) -> bool:
     return len({*map(len, shapes)}) == 1 and all(
         len({*lengths} - {None}) <= 1 for lengths in zip(*shapes, strict=True)
     )
-
-
-def _rising(xp: Any, name: str, x: Any) -> Any:
-    """Numbers by which the extreme comes last, and a NaN behind it."""
-    if dtype_of(x).kind == "b":
-        x = as_places(xp, x)
-    if name == "max":
-        return x
-    return xp.negative(x) if is_inexact(str(dtype_of(x))) else xp.invert(x)
 
 
 @runtime_checkable

@@ -13,11 +13,11 @@ from jax.extend.core import JaxprEqn
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, spread, unflatten
 from graphc.link.jax.implicit.interpreter import (
     inline,
-    known_number,
     materialized_for,
     rule,
     used_results,
 )
+from graphc.link.jax.implicit.known import known_number
 from graphc.link.jax.implicit.partition import can_shard, field_shardings
 from graphc.link.jax.implicit.systems import by_structure
 from graphc.link.jax.implicit.transform import RequestedResults, closed, transformed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +31,7 @@ from graphc.implicit.registry import generation, handlers_for
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.link.jax.explicit import explicit_mesh, resharded, spec_of
 from graphc.link.jax.implicit import automatic
+from graphc.link.jax.implicit.known import known_numbers, note_number, note_spread
 from graphc.link.jax.implicit.nested import dispatched_again
 from graphc.link.jax.varying import vary, varying_axes
 from graphc.site import mark_own, user_line
@@ -152,53 +153,11 @@ def _at(eqn: JaxprEqn) -> Iterator[None]:
         _state.equations.pop()
 
 
-SPREADING = frozenset(("broadcast_in_dim", "convert_element_type", "reshape", "squeeze"))
-"""Primitives of one operand that give an array of one number for such."""
-
-
-@contextmanager
-def known_numbers(numbers: Iterable[tuple[Any, Any]] = ()) -> Iterator[None]:
-    """Remember of which number arrays are that are traced within this context.
-
-    Args:
-        numbers: Arrays and their numbers, or None where it is not known, to begin with.
-    """
-    before = _state.numbers
-    _state.numbers = before | {id(x): (x, c) for x, c in numbers if c is not None}
-    try:
-        yield
-    finally:
-        _state.numbers = before
-
-
-def known_number(x: Any) -> Any:
-    """Return the number that all elements of an array are, which the program says; else None."""
-    return _state.numbers.get(id(x), (None, None))[1]
-
-
-def known_array(x: Any) -> np.ndarray[Any, Any] | None:
-    """Return an array that is not traced as NumPy's; else None."""
-    return None if isinstance(x, jax.core.Tracer) else np.asarray(x)
-
-
-def _note_number(x: Any, number: Any) -> None:
-    _state.numbers[id(x)] = x, np.asarray(number).astype(x.dtype)[()]
-
-
-def _spread(eqn: JaxprEqn, operands: Sequence[Any], results: Sequence[Any]) -> None:
-    """Note the number of a result that repeats or casts a known one."""
-    if eqn.primitive.name not in SPREADING:
-        return
-    number = operands[0] if isinstance(eqn.invars[0], Literal) else known_number(operands[0])
-    if number is not None and not isinstance(results[0], ImplicitArray):
-        _note_number(results[0], number)
-
-
 def evaluated(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run an equation; its results are dense or implicit."""
     if not any(isinstance(x, ImplicitArray) for x in operands):
         results = bound(eqn, operands)
-        _spread(eqn, operands, results)
+        note_spread(eqn, operands, results)
         return results
     operands = [_array(v, x) for v, x in zip(eqn.invars, operands, strict=True)]
     found: Sequence[Any] = _handled(eqn, operands)
@@ -262,11 +221,9 @@ class _InterpreterState(threading.local):
         equations: Those that are being run, each within the one before.
         handlers: The handlers that are running: their names, equations and operands.
         place: The user's line, where it is not that of an equation.
-        numbers: By the identities of arrays that are one number, the array and that number.
     """
 
     def __init__(self) -> None:
-        self.numbers: dict[int, tuple[Any, Any]] = {}
         self.equations: list[JaxprEqn] = []
         self.handlers: list[tuple[str, JaxprEqn, list[Any]]] = []
         self.place: str | None = None
@@ -313,7 +270,7 @@ def _array(variable: Any, x: Any) -> Any:
         return x
     made = jnp.asarray(x, variable.aval.dtype)
     if isinstance(variable, Literal):
-        _note_number(made, x)
+        note_number(made, x)
     return made
 
 

@@ -16,12 +16,12 @@ from graphc.link.jax.implicit.function_pair import valued
 from graphc.link.jax.implicit.interpreter import (
     as_typed,
     inline,
-    known_numbers,
     materialized_for,
     standing,
     used_results,
     where_of,
 )
+from graphc.link.jax.implicit.known import known_numbers
 
 
 @dataclass(frozen=True)
