@@ -41,7 +41,7 @@ def expected(cls: str, name: str) -> Any:
 def compare(found: Any, wanted: Any, *, dtype: Any = None, digits: float = 1e-12) -> None:
     values = as_numpy(materialize_nested(found, full=True))
     assert values.shape == wanted.shape
-    assert dtype is None or dtype_name(found.dtype) == dtype_name(dtype)
+    assert dtype is None or dtype_name(values.dtype) == dtype_name(dtype)
     if values.dtype.kind == "b":
         np.testing.assert_array_equal(values, wanted)
         return

@@ -214,7 +214,7 @@ def _scatter(
     return index.updated(x, updates, whole, write)
 
 
-@register("scatter-add")
+@register("scatter_add")
 def _scatter_add(x: Any, indices: Any, updates: Any, **_: Any) -> Any:
     """Nothing changes where zeros are added."""
     return x if number_of(updates) == 0 else NotImplemented
