@@ -206,6 +206,7 @@ lazy.provide(
         "graphc.link.jax.implicit.automatic": "opened",
         "graphc.link.jax.implicit.filtered": "combined",
         "graphc.link.jax.implicit.krylov": "KRYLOV=CALCULUS",
+        "graphc.link.jax.implicit.known": "known_array known_number",
         "graphc.link.jax.implicit.partition": "device_put partition_specs shardings",
         "graphc.link.jax.implicit.primitives": "primitive primitive_names",
     },

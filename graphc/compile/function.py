@@ -19,11 +19,13 @@ from graphc.compile.cache import CompiledProgram, compiled
 from graphc.compile.calls import CallCode, Outputs, ProgramCall
 from graphc.compile.events import Stats
 from graphc.compile.implicit import (
+    Structures,
     described,
     implicit_inputs,
     label_of,
     opened_inputs,
     opened_outputs,
+    structures_in,
 )
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.pipeline import LoweredProgram, lower_program
@@ -243,6 +245,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     nodes: list[Any] = [as_output(y) for y in flatten(outputs)] if outputs is not None else []
     written = nodes
     nodes = replaced(nodes, swaps) if swaps else nodes
+    structures = structures_in([*nodes, *(new for _, new in pairs)])
     outputs = None if outputs is None else opened_outputs(outputs, nodes, ins)
     outputs = list(outputs) if type(outputs) is tuple else outputs
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
@@ -251,7 +254,7 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     more = default_updates(order, pairs, no_default_updates, swaps, variables)
     pairs += more
     spec = FunctionSpec(
-        rebuild(containers, list(ins)), outputs, pairs, get_mode(mode), name, returns
+        rebuild(containers, list(ins)), outputs, pairs, get_mode(mode), name, returns, structures
     )
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     check_givens(swaps, ends, ins)
@@ -314,6 +317,11 @@ class Function(Generic[Result]):
     def key(self) -> str:
         """The structural key of the requested graph."""
         return self.requested.key()
+
+    @property
+    def structures(self) -> Structures:
+        """The implicit arrays of the graph that was given."""
+        return self._spec.structures
 
     @property
     def pattern(self) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from graphc.implicit.array import ImplicitArray
 from graphc.implicit.expand import expanded
 from graphc.implicit.node import Implicit, ImplicitTensor
 from graphc.implicit.treedef import Treedef
-from graphc.ir import Node, flatten, rebuild
+from graphc.ir import Node, flatten, rebuild, toposort
 
 
 def implicit_inputs(containers: tuple[Any, ...]) -> list[ImplicitTensor]:
@@ -21,6 +21,19 @@ def implicit_inputs(containers: tuple[Any, ...]) -> list[ImplicitTensor]:
         return []
     given = [_variable(x) for x in flatten(containers)]
     return [x for x in given if isinstance(x, ImplicitTensor)]
+
+
+Structures = tuple[tuple[str, Treedef], ...]
+"""Names of implicit arrays, of their class where they have none, and what they are."""
+
+
+def structures_in(nodes: Sequence[Node]) -> Structures:
+    """The implicit arrays that nodes depend on, in the order in which they were made."""
+    if not Implicit.used:
+        return ()
+    found = [x for x in toposort(nodes) if isinstance(x, ImplicitTensor)]
+    found.sort(key=lambda x: x.serial)
+    return tuple([(x.name or x.op.name, x.op.treedef) for x in found])
 
 
 def opened_inputs(containers: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar, overload
 import numpy as np
 
 from graphc.compile.arguments import In, Out, WrappedIn, goes_into, is_weak
+from graphc.compile.implicit import Structures
 from graphc.compile.mode import Mode, get_mode
 from graphc.compile.pipeline import Signature, problems
 from graphc.compile.shared import Shared, sharding_of
@@ -64,6 +65,7 @@ class FunctionSpec:
     mode: Mode
     name: str | None
     returns: Returns
+    structures: Structures = ()
 
 
 def swapped(spec: FunctionSpec, swaps: Mapping[Any, Any]) -> FunctionSpec:

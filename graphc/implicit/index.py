@@ -8,6 +8,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from graphc.implicit.array import ImplicitArray
+from graphc.implicit.known import as_number, is_same_number, number_of
 from graphc.implicit.layout import StructureLost, expanded, kept, squeezed, structural, transposed
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured
@@ -53,7 +54,15 @@ def split(x: Structured, sizes: Sequence[int], axis: int) -> Any:
 
 
 def updated(x: Any, value: Any, whole: Sequence[bool], write: Callable[..., Any]) -> Any:
-    """Replace a part of a structured array; see ``Structured.updated``."""
+    """Replace a part of an array, structured or not; see ``Structured.updated``."""
+    if isinstance(x, Structured) and is_same_number(x, value):
+        return x
+    if not isinstance(x, ImplicitArray) and isinstance(value, Structured):
+        number = number_of(value)
+        if number is None:
+            return NotImplemented
+        xp = numpy_like(x)
+        return write(x, xp.broadcast_to(as_number(number, value), value.shape))
     return x.updated(value, whole, write) if isinstance(x, Structured) else NotImplemented
 
 

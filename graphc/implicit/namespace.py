@@ -17,10 +17,17 @@ import numpy as np
 import graphc.tensor as gt
 from graphc.errors import ImplicitArrayError
 from graphc.implicit import jax_arrays
-from graphc.implicit.array import WIDE, ImplicitArray
+from graphc.implicit.array import WIDE, ImplicitArray, is_whole
 from graphc.implicit.operators import APPLY
-from graphc.implicit.treedef import Treedef, field_names_of, lengths_of, with_parts
-from graphc.ir import Node, TensorType, numpy_dtype, toposort
+from graphc.implicit.treedef import (
+    FILTERED,
+    NoArrayError,
+    Treedef,
+    field_names_of,
+    lengths_of,
+    with_parts,
+)
+from graphc.ir import Leaf, Node, TensorType, numpy_dtype, toposort
 from graphc.loop.functional import loop
 from graphc.tensor import Tensor, as_tensor
 from graphc.tensor.core.tensor import TABLE
@@ -71,6 +78,10 @@ class ArrayNamespace:
             (n, …), of values' dtype.
         """
         raise NotImplementedError
+
+    def order_of(self, x: Any) -> Any:
+        """Return the order that sorts along the last axis, equal elements as they stand."""
+        return self.argsort(x, -1)
 
     def getitem(self, x: Any, index: Any) -> Any:
         """``x[index]``."""
@@ -188,6 +199,9 @@ class _NumPy(ArrayNamespace):
         inside = (ids >= 0) & (ids < n)
         np.add.at(sums, ids[inside], values[inside])
         return sums
+
+    def order_of(self, x: Any) -> Any:
+        return np.argsort(x, -1, kind="stable")
 
     def getitem(self, x: Any, index: Any) -> Any:
         if has_implicit([x]):
@@ -323,12 +337,16 @@ def _performed(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Apply a function to NumPy arrays, some implicit, through the graph that it builds."""
     known: dict[Node, Any] = {}
 
+    def placed(x: Any) -> Any:
+        """A field: integers, which may be places, have values that handlers can read."""
+        return Tensor.make(Leaf(x)) if x.dtype.kind in "iu" else entered(x)
+
     def entered(x: Any) -> Any:
         if isinstance(x, list | tuple):
             return type(x)([entered(part) for part in x])
         if isinstance(x, ImplicitArray):
             treedef, leaves = Treedef.of(x)
-            return as_tensor(treedef.build([entered(np.asarray(leaf)) for leaf in leaves]))
+            return as_tensor(treedef.build([placed(np.asarray(leaf)) for leaf in leaves]))
         if isinstance(x, np.ndarray | np.generic):
             made = TensorType(x.dtype, x.shape)()
             known[made] = x
@@ -340,6 +358,9 @@ def _performed(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     implicit = getattr(made, "array", None)
     treedef, outputs = Treedef.of(implicit) if implicit is not None else (None, [made])
     for node in toposort(outputs, known):
+        if isinstance(node.op, Leaf):
+            known[node] = node.op.array
+            continue
         known[node] = node.op.perform(*[known[x] for x in node.inputs])
     leaves = [known[y] for y in outputs]
     return leaves[0] if treedef is None else treedef.build(leaves)
@@ -347,7 +368,26 @@ def _performed(f: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 def apply(name: str, *operands: Any, **settings: Any) -> Any:
     """Call a function of ``ArrayNamespace`` or NumPy by its name, on operands of any library."""
-    return getattr(numpy_like(*operands), name)(*operands, **settings)
+    try:
+        return getattr(numpy_like(*operands), name)(*operands, **settings)
+    except Exception as error:
+        refuse_filtered(name, operands, error)
+        raise
+
+
+def refuse_filtered(name: str, operands: Sequence[Any], error: Exception) -> None:
+    """Raise where a function failed because operands are parts of filtered trees.
+
+    Raises:
+        NoArrayError: Names their fields that hold None.
+    """
+    for x in operands:
+        if isinstance(x, ImplicitArray) and not is_whole(x):
+            required = field_names_of(type(x)).required
+            paths = Treedef.of(x)[0].empty_fields()
+            empty = ", ".join(path for path in paths if path.partition(".")[0] in required)
+            problem = f"{name} of {x!r}: no array is in {empty}."
+            raise NoArrayError(problem, FILTERED) from error
 
 
 APPLY.append(apply)

@@ -9,15 +9,16 @@ import numpy as np
 
 import graphc.tensor as gt
 from graphc.grad.barriers import GradScale, GradStop, GradZero
-from graphc.implicit import dot, elementwise, index
+from graphc.implicit import dot, elementwise, index, places
 from graphc.implicit.array import ImplicitArray
+from graphc.implicit.known import is_same_number, number_of
 from graphc.implicit.layout import broadcast, expanded, reshaped, squeezed, structural, transposed
 from graphc.implicit.partition import constrained
 from graphc.implicit.policy import dense, whole
 from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
 from graphc.implicit.treedef import Treedef, dtype_of
-from graphc.ir import Constant, Node, Op, numpy_dtype
+from graphc.ir import Op, numpy_dtype
 from graphc.tensor import Tensor
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.diagonal import Diagonal
@@ -136,19 +137,22 @@ def _length(x: ImplicitArray, *, axis: int) -> Any:
 
 @register(Index)
 def _index(x: Structured, *symbolic: Any, entries: Any) -> Any:
-    places = [dense(place, "an index") for place in symbolic]
-    return index.indexed(x, entries, places)
+    return index.indexed(x, entries, [dense(place, "an index") for place in symbolic])
 
 
 @register(IndexUpdate)
 def _index_update(x: Any, value: Any, *symbolic: Any, entries: Any, accumulate: bool) -> Any:
-    places = [dense(place, "an index") for place in symbolic]
+    if is_same_number(x, value) and not accumulate:
+        return x
+    if accumulate and number_of(value) == 0:
+        return x
+    given = [dense(place, "an index") for place in symbolic]
     own = [entry for entry in entries if entry is not None]
     if accumulate or len(own) < len(entries):
         return NotImplemented
     op = IndexUpdate(entries, accumulate=False)
     whole = [entry == EVERYTHING for entry in own]
-    return index.updated(x, value, whole, lambda x, part: Tensor.make(op, x, part, *places))
+    return index.updated(x, value, whole, lambda x, part: Tensor.make(op, x, part, *given))
 
 
 @register(Split)
@@ -178,11 +182,17 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
 
 @register(gt.power)
 def _power(x: Structured, exponent: Any) -> Any:
-    if not isinstance(exponent, Node) or not isinstance(exponent.op, Constant):
+    value = number_of(exponent)
+    if value is None:
         return NotImplemented
-    value = exponent.op.value
-    whole = value.ndim == 0 and np.isfinite(value) and value == np.round(value.real)
-    return elementwise.powered(x, int(value.real)) if whole else NotImplemented
+    is_whole = np.isfinite(value) and value == np.round(value.real)
+    found = elementwise.powered(x, int(value.real)) if is_whole else NotImplemented
+    return elementwise.paired("power", x, exponent) if found is NotImplemented else found
+
+
+@register(ROWS["clip"])
+def _clip(x: Any, low: Any, high: Any) -> Any:
+    return elementwise.clipped(x, low, high)
 
 
 def _enter_unary(row: Elementwise) -> None:
@@ -197,6 +207,12 @@ def _enter_binary(row: Elementwise) -> None:
         return elementwise.combined(row.row, a, b)
 
 
+def _enter_paired(row: Elementwise) -> None:
+    @register(row)
+    def apply(a: Any, b: Any) -> Any:
+        return elementwise.paired(row.row, a, b)
+
+
 def _enter_reduction(op: type[Reduction]) -> None:
     @register(op)
     def reduce(x: Structured, *, axes: tuple[int, ...]) -> Any:
@@ -206,13 +222,15 @@ def _enter_reduction(op: type[Reduction]) -> None:
         # What of an empty slice is no extreme of a structure's.
         if None in reduced and op in {MaxWithDefault, MinWithDefault}:
             return NotImplemented
-        return x.reduced(REDUCTIONS[op], axes)
+        return places.reduced(x, REDUCTIONS[op], axes)
 
 
 for _row in [row for row in ROWS.values() if row.arity == 1]:
     _enter_unary(_row)
 for _name in elementwise.COMBINED:
     _enter_binary(ROWS[_name])
+for _name in elementwise.PAIRED:
+    _enter_paired(ROWS[_name])
 for _op in REDUCTIONS:
     _enter_reduction(_op)
 

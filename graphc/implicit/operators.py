@@ -232,8 +232,8 @@ class Operators:
             raise AttributeError(problem, name=name, obj=self)
         raise UnsupportedAttributeError(
             f"{problem}: an implicit array has some of NumPy's attributes only.",
-            "Its fields are arrays; np.asarray(x) is the whole array, and within a function that "
-            "graphc.implicit.implicit makes it has all attributes of JAX's arrays.",
+            "Its fields are arrays; its method materialize or np.asarray gives the whole one, and "
+            "within a function that graphc.implicit.implicit makes it has all that JAX's have.",
         )
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from graphc.config import POLICIES, config
 from graphc.errors import ImplicitArrayError, MaterializeError, MaterializeWarning
-from graphc.implicit.array import CONVERTED, OPENING, ImplicitArray, opening
-from graphc.implicit.namespace import apply, opened
+from graphc.implicit.array import CONVERTED, OPENING, ImplicitArray, is_whole, opening
+from graphc.implicit.namespace import apply, opened, refuse_filtered
 from graphc.implicit.operators import KEEPING, WHOLE
-from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.implicit.treedef import NoArrayError, dtype_of, lengths_of
 from graphc.site import frames_up, user_line
 
 
@@ -322,6 +322,8 @@ def converted(x: ImplicitArray, library: str) -> Any:
         remedy = (
             "Call a function that graphc.implicit.implicit makes, with the array as an argument"
         )
+    if not is_whole(x):
+        refuse_filtered(f"A conversion by {library}", [x], TypeError("None is no array"))
     enforce_policy(x, f"a conversion by {library}", remedy=remedy)
     return whole(x)
 
@@ -335,6 +337,8 @@ def keeping(name: str, *operands: Any, **settings: Any) -> Any:
     try:
         with materializing("error"):
             return apply(name, *operands, **settings)
+    except NoArrayError:
+        raise
     except MaterializeError as error:
         given = ", ".join(repr(x) for x in operands if isinstance(x, ImplicitArray))
         raise MaterializeError(

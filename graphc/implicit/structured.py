@@ -158,8 +158,13 @@ class Structured(ImplicitArray):
         return NotImplemented
 
     def diagonal(self, offset: int) -> Any:
-        """The diagonal of the last two axes, that many columns to the right, as the last axis."""
-        return NotImplemented
+        """The diagonal of the last two axes, that many columns to the right, as the last axis.
+
+        By default the main one of square matrices, of a structure with a method ``on_diagonal``.
+        """
+        found = getattr(type(self), "on_diagonal", None)
+        is_main = not offset and self.shape[-1] == self.shape[-2]
+        return found(self) if found is not None and is_main else NotImplemented
 
     def joined(self, others: Sequence[ImplicitArray], axis: int) -> Any:
         """This one and others, all implicit, one after the other along an axis."""
@@ -228,6 +233,39 @@ class Structured(ImplicitArray):
         return (
             self.scaled(-1) if name == "negative" and self.dtype.kind in "ifcV" else NotImplemented
         )
+
+    @property
+    def uniform(self) -> Any:
+        """A number, or what holds it, that all elements are; None where they may differ."""
+        return None
+
+    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
+        """Apply any elementwise function of one array.
+
+        Args:
+            function: It, for arrays of this one's library; its result may have another dtype.
+            keeps_zero: Whether it maps zero to zero.
+        """
+        return NotImplemented
+
+    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
+        """``function(self, other)``, elementwise, with a structure of the same shape and dtype.
+
+        Args:
+            function: It, for arrays of this one's library; its result may have another dtype.
+            other: The other structure.
+            keeps_zero: Whether it maps two zeros to zero.
+        """
+        return NotImplemented
+
+    def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
+        """``function(self, other)``, zero where this one is, whatever the other array holds.
+
+        Args:
+            function: It, for arrays of this one's library.
+            other: A whole array, or an implicit one, of this one's shape.
+        """
+        return NotImplemented
 
     def chosen(self, mask: Any, other: Any, first: bool) -> Any:
         """``where(mask, self, other)``, or with ``first`` false ``where(mask, other, self)``.

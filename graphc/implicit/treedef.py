@@ -80,7 +80,17 @@ class NoArrayError(MaterializeError, AttributeError):
     """
 
 
+FILTERED = (
+    "It is one part of a filtered tree: put the parts together with graphc.implicit.combine, or "
+    "with the function of the library that made them."
+)
+"""What to do with an implicit array in which None stands in place of arrays."""
+
+
 def _no_array(x: Any) -> NoArrayError:
+    if x is None:
+        problem = "A field of an implicit array holds None, which is not an array."
+        return NoArrayError(problem, FILTERED)
     return NoArrayError(
         f"A field of an implicit array holds {x!r}, which is not an array.",
         "Give it an array: np.asarray(...), or jnp.asarray(...).",
@@ -191,6 +201,26 @@ class Treedef:
         """Return the paths of fields that hold None or an empty tuple."""
         named = zip(field_names_of(self.cls).parts, self.parts, strict=True)
         return [path for name, part in named for path in _empty(name, part)]
+
+    def static_changes(self, other: Treedef) -> list[tuple[str, Any, Any]] | None:
+        """Return static fields that another has otherwise; None where more differs.
+
+        Each is the path of the field, its value here, and its value there.
+        """
+        if self.cls is not other.cls or len(self.parts) != len(other.parts):
+            return None
+        names = field_names_of(self.cls)
+        static = zip(names.static, self.static, other.static, strict=True)
+        found = [(name, a, b) for name, a, b in static if a != b or not _is_same(a, b)]
+        for name, a, b in zip(names.parts, self.parts, other.parts, strict=True):
+            if isinstance(a, Treedef) and isinstance(b, Treedef):
+                inner = a.static_changes(b)
+                if inner is None:
+                    return None
+                found += [(f"{name}.{field}", x, y) for field, x, y in inner]
+            elif a != b:
+                return None
+        return found
 
     def root(self, names: Sequence[str | None]) -> str | None:
         """Return the array's name, given the names of its own arrays; None if they do not match."""

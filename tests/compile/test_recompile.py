@@ -19,6 +19,7 @@ import pytest
 
 import graphc
 import graphc.tensor as gt
+from graphc import implicit
 from graphc.compile.recompile import history
 from graphc.errors import ModeError, RecompileError, RecompileWarning
 
@@ -652,3 +653,20 @@ def test_under_a_tracer_storms_are_found_as_well() -> None:
     finally:
         sys.settrace(before)
     assert at == [2]
+
+
+def test_other_codes_of_weights_are_told_by_the_array_and_its_field() -> None:
+    """What handlers make of the codes has parameters, which mean nothing to the user."""
+    weights = np.random.default_rng(0).normal(size=(64, 64)).astype("float32")
+    v = gt.vector("v", dtype="float32", shape=(64,))
+
+    def layer(i: int) -> None:
+        w = graphc.shared(implicit.quantize(weights, f"int{2 * i}"), "w")
+        graphc.function([v], (v * w[np.array([1, 2])]).sum(), mode="NUMPY")(np.ones(64, "float32"))
+
+    with told() as found:
+        for i in (2, 1):
+            layer(i)
+    (text,) = found
+    assert "`w` (AffineQuantized)  bits=4 -> bits=2" in text
+    assert "step=" not in text

@@ -149,6 +149,7 @@ class FunctionRecord:
         key: The key of its graph.
         types: The types of its arguments and shared variables.
         form: All but its graph: its mode in words, its arguments and updates.
+        structures: Its implicit arrays: their names, and what they are.
         calls: The shapes that the first executables were made for.
         report: How it differs from the most similar function before it, and that one's record;
             until its first call.
@@ -167,6 +168,7 @@ class FunctionRecord:
         self.key: str = function.requested.key()
         self.types = tuple(x.type for x in function.requested.inputs)
         self.form: tuple[str, Any] = (function.mode.written, function.pattern)
+        self.structures = function.structures
         self.calls: dict[CallShapes, None] = {}
         self.report: tuple[Report, FunctionRecord] | None = None
         self.cause: str | None = None

@@ -33,6 +33,7 @@ from graphc.compile.recompile.report import (
     of_dtypes,
     of_mode,
     of_shapes,
+    of_structures,
     seconds_as_text,
 )
 from graphc.config import RECOMPILE, config
@@ -188,7 +189,11 @@ def _difference(function: Any, record: FunctionRecord, other: FunctionRecord) ->
         old, new = other.summary(), record.summary()
         if old is None or new is None:
             return UNKNOWN
-        return changes(old, function.requested, new)
+        found = changes(old, function.requested, new)
+        # A static field of an implicit array is among the parameters of what handlers made of it.
+        of_arrays = of_structures(other.structures, record.structures)
+        is_theirs = of_arrays is not None and found and found[0].cause == of_arrays.cause
+        return of_arrays if of_arrays is not None and is_theirs else found
     if other.form[0] != record.form[0]:
         return of_mode(other.form[0], record.form[0])
     if other.form != record.form:

@@ -180,6 +180,32 @@ def of_mode(old: str, new: str) -> Report:
     return Report("mode", (line,), _fix([(Change("mode"), None)]), ())
 
 
+def of_structures(old: Any, new: Any) -> Report | None:
+    """Report implicit arrays that differ in static fields alone; None where none do, or in more.
+
+    Args:
+        old: Names and ``Treedef``s of the implicit arrays of a function before.
+        new: Those of this function.
+    """
+    if len(old) != len(new) or [name for name, _ in old] != [name for name, _ in new]:
+        return None
+    lines: dict[str, None] = {}
+    for (name, before), (_, after) in zip(old, new, strict=True):
+        changed = before.static_changes(after)
+        if changed is None:
+            return None
+        pairs = [(f"{field}={a!r}", f"{field}={b!r}") for field, a, b in changed]
+        kind = after.cls.__name__
+        if pairs:
+            before_text, after_text = [", ".join(side) for side in zip(*pairs, strict=True)]
+            title = kind if name == kind else f"`{name}` ({kind})"
+            lines[f"{title}  {before_text} -> {after_text}"] = None
+    if not lines:
+        return None
+    fix = "build the function once for each, as static fields are part of a program, and keep it."
+    return Report("static parameter", tuple(lines), fix, tuple(name for name, _ in new), True)
+
+
 # Changes among all functions or executables that used up a budget.
 
 CallShapes = tuple[tuple[tuple[int | None, ...], ...], tuple[tuple[int, Any], ...]]

@@ -12,10 +12,15 @@ from graphc.implicit.array import ImplicitArray, fields_of, is_implicit, with_fi
 from graphc.implicit.namespace import numpy_like
 from graphc.implicit.quantized.coding import Coding
 from graphc.implicit.quantized.encode import encode
-from graphc.implicit.quantized.matmul import product
-from graphc.implicit.structures.stacked import Stacked, joint_dtype, refuse
+from graphc.implicit.quantized.matmul import product as packed_product
+from graphc.implicit.structures.stacked import Stacked, joint_dtype, product, refuse
 from graphc.implicit.treedef import Treedef, dtype_of, field_names_of, lengths_of
 from graphc.ir import TensorType, dtype_name, is_complex, is_inexact
+
+BLOCK = 2**20
+"""So many elements of a packed matrix are decoded at a time where another one multiplies it."""
+MOST_BLOCKS = 16
+"""The most blocks of such a product, each of which is a part of the program."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -152,6 +157,8 @@ class Quantized(Stacked):
     # Products.
 
     def times(self, x: Any) -> Any:
+        if isinstance(x, Quantized):
+            return self._times_packed(x)
         if is_implicit(x):
             return NotImplemented
         xp = numpy_like(self, x)
@@ -161,12 +168,31 @@ class Quantized(Stacked):
         wide = self.cast(dtype)
         return wide.product_of(x if dtype_of(x) == dtype else xp.cast(x, dtype_name(dtype)))
 
+    def _times_packed(self, x: Quantized) -> Any:
+        """The product of another packed matrix, of which some rows are decoded at a time."""
+        *batch, n, k = x.shape
+        count = product(*batch, k)
+        if n is None or k is None or count is None:
+            return NotImplemented
+        unit = x.coding.group_size if x.transposed else 1
+        step = max(BLOCK // max(count, 1), -(-n // MOST_BLOCKS), 1)
+        step = -(-step // unit) * unit
+        parts = []
+        for start in range(0, n, step):
+            some = x.window(range(start, min(start + step, n)), range(k))
+            if some is NotImplemented:
+                return some
+            parts.append(self.times(some.materialize()))
+        if not parts:
+            return NotImplemented
+        return numpy_like(self, x).concatenate(parts, -2) if len(parts) > 1 else parts[0]
+
     def product_of(self, x: Any, numbers: tuple[Any, ...] | None = None) -> Any:
         """The product of an array of this one's dtype, by scales that are given."""
         if self.transposed:
             x = self._padded(numpy_like(self, x), x)
         numbers = self.numbers if numbers is None else numbers
-        y = product(self.coding, self.transposed, x, self.packed, *numbers)
+        y = packed_product(self.coding, self.transposed, x, self.packed, *numbers)
         return y if self.transposed else self._cut(numpy_like(y), y)
 
     def matrix_reduced(self, name: str, axes: tuple[int, ...]) -> Any:

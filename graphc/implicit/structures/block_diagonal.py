@@ -306,18 +306,20 @@ class BlockDiagonal(Stacked):
     def added(self, other: Any) -> Any:
         if not self.fits(other):
             return NotImplemented
-        xp = numpy_like(self, other)
-        return self._with(xp, other.blocks, xp.add)
+        return self._with(other.blocks, numpy_like(self, other).add)
 
     def multiplied(self, other: Any) -> Any:
-        xp = numpy_like(self, other)
-        if self.fits(other):
-            return self._with(xp, other.blocks, xp.multiply)
-        if isinstance(other, ImplicitArray):
-            return NotImplemented
-        return self._with(xp, self._parts_of(xp, other), xp.multiply)
+        return self.against(numpy_like(self, other).multiply, other)
 
-    def _with(self, xp: Any, other: Any, function: Any) -> Any:
+    def has_shapes_of(self, other: Any) -> bool:
+        """Whether another has blocks of the same shapes, of any dtype."""
+        if not isinstance(other, BlockDiagonal) or self.stacked is not other.stacked:
+            return False
+        pairs: Any = (self.blocks, other.blocks)
+        mine, theirs = [[x] if self.stacked else x for x in pairs]
+        return [*map(lengths_of, mine)] == [*map(lengths_of, theirs)]
+
+    def _with(self, other: Any, function: Any) -> Any:
         """The blocks, which may be implicit, combined with another's."""
         if self.stacked:
             return BlockDiagonal(function(self.blocks, other))
@@ -341,8 +343,24 @@ class BlockDiagonal(Stacked):
     def mapped(self, name: str) -> Any:
         if not keeps_zero(name):
             return NotImplemented
-        function = getattr(self.xp, name)
+        return self.transformed(getattr(self.xp, name), True)
+
+    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
+        if not keeps_zero:
+            return NotImplemented
         return self.fieldwise(lambda part, own: function(part))
+
+    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
+        if not keeps_zero or not self.fits(other):
+            return NotImplemented
+        return self._with(other.blocks, function)
+
+    def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
+        if self.has_shapes_of(other):
+            return self._with(other.blocks, function)
+        if isinstance(other, ImplicitArray):
+            return NotImplemented
+        return self._with(self._parts_of(numpy_like(self, other), other), function)
 
     def chosen(self, mask: Any, other: Any, first: bool) -> Any:
         if not self.fits(other):
@@ -357,6 +375,16 @@ class BlockDiagonal(Stacked):
             return BlockDiagonal(xp.where(masks, chosen.blocks, left.blocks))
         triples = zip(masks, chosen.blocks, left.blocks, strict=True)
         return BlockDiagonal(tuple([xp.where(*triple) for triple in triples]))
+
+    def on_diagonal(self) -> Any:
+        """The elements at (i, i) of each matrix, where the blocks are square."""
+        if not self.square_blocks:
+            return NotImplemented
+        xp = self.xp
+        if not self.stacked:
+            return xp.concatenate([xp.diagonal(x, 0, -2, -1) for x in self.blocks], -1)
+        *batch, b, p, _ = xp.shape_of(self.blocks)
+        return xp.reshape(xp.diagonal(self.blocks, 0, -2, -1), (*batch, b * p))
 
     # Over axes.
 

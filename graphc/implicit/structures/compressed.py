@@ -100,7 +100,7 @@ class Compressed(Sparse):
         first, last = int(self.indptr[..., 0].max()), int(self.indptr[..., -1].max())
         begins = first == 0 == int(self.indptr[..., 0].min())
         grows = not bool((np.diff(self.indptr.astype(np.int64)) < 0).any())
-        if not begins or not grows or last > int(self.data.shape[-1]):
+        if not begins or not grows or (self.nse is not None and last > self.nse):
             raise BoundsError(
                 f"{name}: indptr from {first} to {last}, with {self.nse} values.",
                 "It starts at 0, never decreases, and ends with nse at most.",
@@ -108,7 +108,7 @@ class Compressed(Sparse):
 
     def entries(self) -> Entries:
         xp = self.xp
-        stored = xp.shape_of(self.data)[-1]
+        stored = xp.shape_of(self.indices)[-1]
         ends = as_places(xp, self.indptr)[..., 1:]
         # How many rows end at each value, and so how many have ended before it.
         ended = segments(xp, xp.ones_like(ends)[..., None], ends, stored)[..., 0]

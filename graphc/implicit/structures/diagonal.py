@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -11,6 +11,7 @@ from graphc.implicit.namespace import numpy_like
 from graphc.implicit.structured import Structured, is_scalar
 from graphc.implicit.structures.fill import spread
 from graphc.implicit.structures.one_hot import OneHot
+from graphc.implicit.structures.segments import Entries
 from graphc.implicit.structures.stacked import Stacked, keeps_zero, kept, one_of, refuse
 from graphc.implicit.structures.zeros import BESIDE_ZEROS, Zeros
 from graphc.implicit.treedef import dtype_of, lengths_of
@@ -91,9 +92,27 @@ class SquareDiagonal(Stacked):
         return Diagonal(xp.multiply(self.entries, spread(xp, vector, behind)))
 
     def mapped(self, name: str) -> Any:
-        if not keeps_zero(name) and name not in {"isnan", "isinf"}:
+        return self.made(getattr(self.xp, name)) if keeps_zero(name) else NotImplemented
+
+    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
+        return self.made(function) if keeps_zero else NotImplemented
+
+    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
+        if not keeps_zero or not isinstance(other, SquareDiagonal):
             return NotImplemented
-        return self.made(getattr(self.xp, name))
+        return Diagonal(function(self.entries, other.entries))
+
+    def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
+        diagonal = diagonal_of(numpy_like(self, other), other)
+        if diagonal is NotImplemented:
+            return NotImplemented
+        return Diagonal(function(self.entries, diagonal))
+
+    def placed(self) -> Entries:
+        """The diagonal, and the places of its elements."""
+        xp, entries = self.xp, self.entries
+        places = xp.broadcast_to(xp.arange(xp.shape_of(entries)[-1]), xp.shape_of(entries))
+        return entries, places, places
 
     def made(self, function: Any) -> Any:
         """The matrix of what a function that keeps zero makes of the elements."""

@@ -234,6 +234,16 @@ class Fill(Structured):
     def mapped(self, name: str) -> Any:
         return Fill(getattr(self.xp, name)(self.number), self.lengths)
 
+    @property
+    def uniform(self) -> Any:
+        return self.value if self.known is None else np.asarray(self.known, self.dtype)
+
+    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
+        return Fill(function(self.number), self.lengths)
+
+    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
+        return paired(self, other, function) if isinstance(other, Fill) else NotImplemented
+
     def scaled(self, c: Any) -> Any:
         return self._with("multiply", c)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from graphc.implicit.array import ImplicitArray, is_implicit
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.policy import whole
 from graphc.implicit.structured import Structured
 from graphc.implicit.structures.factors import (
     Factored,
@@ -38,8 +39,9 @@ class LowRank(Factored):
     with another structure, as a diagonal, is a ``LoRA``.
 
     Attributes:
-        u: ``(*batch, m, rank)``.
-        v: ``(*batch, rank, n)``.
+        u: ``(*batch, m, rank)``, an array or an implicit one, as the factors of a product of two
+            sparse matrices.
+        v: ``(*batch, rank, n)``, likewise.
 
     Example:
         >>> import numpy as np
@@ -51,6 +53,8 @@ class LowRank(Factored):
 
     u: Any
     v: Any
+
+    materialize_through: ClassVar[bool] = False
 
     @classmethod
     def spec(cls, shape: Any, dtype: Any, rank: int | None = None) -> Self:  # type: ignore[override]
@@ -101,7 +105,10 @@ class LowRank(Factored):
         return self.u, self.v
 
     def materialize(self) -> Any:
-        return self.xp.matmul(self.u, self.v)
+        xp, u, v = self.xp, self.u, self.v
+        # The product of two that are implicit would be this array again; MLX takes none.
+        v = whole(v) if is_implicit(u) or xp.name == "MLX" else v
+        return xp.matmul(whole(u) if xp.name == "MLX" else u, v)
 
     def on_diagonal(self) -> Any:
         """The elements at (i, i) of each matrix."""

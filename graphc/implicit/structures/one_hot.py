@@ -20,7 +20,7 @@ from graphc.implicit.structures.classes import (
     scattered,
 )
 from graphc.implicit.structures.fill import spread
-from graphc.implicit.structures.segments import as_places
+from graphc.implicit.structures.segments import Entries, as_places
 from graphc.implicit.structures.stacked import facts_of, keeps_zero, kept, refuse
 from graphc.implicit.structures.zeros import BESIDE_ZEROS, Zeros
 from graphc.implicit.treedef import dtype_of, lengths_of
@@ -321,6 +321,35 @@ class OneHot(Structured):
             return self.cast(dtype_of(function(xp.ones((), self.dtype))))
         return self.weigh(function(self.ones(xp)))
 
+    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
+        return self.weigh(function(self.ones(self.xp))) if keeps_zero else NotImplemented
+
+    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
+        if not keeps_zero or not self.is_beside(other):
+            return NotImplemented
+        xp = numpy_like(self, other)
+        return self.weigh(function(self.ones(xp), other.ones(xp)))
+
+    def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
+        xp = numpy_like(self, other)
+        if isinstance(other, OneHot) and other.axis == self.axis:
+            there = other.ones(xp)
+            equal = xp.equal(self.indices, other.indices)
+            there = xp.where(equal, there, xp.zeros_like(there))
+            return self.weigh(function(self.ones(xp), there))
+        if is_implicit(other) or not self.classes:
+            return NotImplemented
+        return self.weigh(function(self.ones(xp), self.read(xp, other)))
+
+    def placed(self) -> Entries:
+        """The ones or weights, and their places."""
+        xp = self.xp
+        indices = as_places(xp, self.indices)
+        along = xp.arange(xp.shape_of(indices)[-1])
+        along = xp.broadcast_to(along, xp.shape_of(indices))
+        pair = (along, indices) if self.axis == -1 else (indices, along)
+        return self.ones(xp), *pair
+
     def scaled(self, c: Any) -> Any:
         xp = numpy_like(self, c)
         return self.weigh(xp.multiply(self.ones(xp), c))
@@ -357,14 +386,7 @@ class OneHot(Structured):
         return xp.where(self.hits(xp), sums, xp.cast(other, dtype_of(sums)))
 
     def multiplied(self, other: Any) -> Any:
-        xp = numpy_like(self, other)
-        if isinstance(other, OneHot) and other.axis == self.axis:
-            weights = xp.multiply(self.ones(xp), other.ones(xp))
-            equal = xp.equal(self.indices, other.indices)
-            return self.weigh(xp.where(equal, weights, xp.zeros_like(weights)))
-        if is_implicit(other) or not self.classes:
-            return NotImplemented
-        return self.weigh(xp.multiply(self.ones(xp), self.read(xp, other)))
+        return self.against(numpy_like(self, other).multiply, other)
 
     def chosen(self, mask: Any, other: Any, first: bool) -> Any:
         xp = numpy_like(self, mask, other)

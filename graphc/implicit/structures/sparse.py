@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from graphc.errors import MaterializeError
 from graphc.implicit.array import ImplicitArray, fields_of, with_fields
 from graphc.implicit.namespace import numpy_like
+from graphc.implicit.structures.extremes import all_true, extreme, extreme_along
+from graphc.implicit.structures.low_rank import LowRank
+from graphc.implicit.structures.merging import coalesced, matched, united
+from graphc.implicit.structures.one_hot import OneHot
 from graphc.implicit.structures.segments import (
     Entries,
-    as_places,
-    ends_of,
+    cleaned,
     largest_place,
     repeated,
     segments,
     taken,
 )
+from graphc.implicit.structures.sparse_product import product_of
 from graphc.implicit.structures.stacked import (
     Stacked,
     facts_of,
@@ -92,8 +96,10 @@ class Sparse(Stacked):
 
     @property
     def nse(self) -> int | None:
-        """How many elements are stored, of each matrix."""
-        return lengths_of(self.values)[-1]
+        """How many elements are stored, of each matrix; None where no field says."""
+        given = lengths_of(self.values)
+        n = given[-1]
+        return lengths_of(fields_of(self)["indices"])[len(given) - 1] if n is None else n
 
     def with_values(self, values: Any) -> Any:
         """Other values in the same places."""
@@ -114,12 +120,12 @@ class Sparse(Stacked):
                     "Places are integers.",
                 )
         short = any(len(shape) < own[name] for name, shape in shapes.items())
-        if short or len({shape[: len(shape) - own[name]] for name, shape in shapes.items()}) > 1:
+        if short or not _agree([shape[: len(shape) - own[name]] for name, shape in shapes.items()]):
             raise refuse(
                 f"{type(self).__name__}: fields of shapes {shapes}.",
                 "All fields have equal leading axes.",
             )
-        if shapes["indices"][len(shapes["data"]) - 1] != self.nse:
+        if shapes["indices"][len(shapes["data"]) - 1] not in {None, self.nse}:
             raise refuse(
                 f"{type(self).__name__}: {self.nse} values, and indices of shape "
                 f"{shapes['indices']}.",
@@ -155,6 +161,12 @@ class Sparse(Stacked):
     # Products.
 
     def times(self, x: Any) -> Any:
+        if isinstance(x, OneHot) and x.ndim == self.ndim and None not in x.shape:
+            m, n = x.shape[-2:]
+            x = self.by_coordinates(entries_of(x), (m, n), True)
+        if isinstance(x, Sparse):
+            found = product_of(x, self)
+            return found if isinstance(found, LowRank) else self.by_coordinates(*found, True)
         if isinstance(x, ImplicitArray):
             return NotImplemented
         xp = numpy_like(self, x)
@@ -235,10 +247,10 @@ class Sparse(Stacked):
     # Element by element.
 
     def cast(self, dtype: Any) -> Any:
+        # The parts of an element add up in the dtype they have.
         exact = is_inexact(str(self.dtype)) and is_inexact(str(dtype))
-        if not exact and not self.is_unique:
-            return NotImplemented  # the parts of an element add up in the dtype they have
-        return self.with_values(self.xp.cast(self.values, dtype))
+        x = self if exact else self.coalesced()
+        return x.with_values(self.xp.cast(x.values, dtype))
 
     def scaled(self, c: Any) -> Any:
         return self.with_values(numpy_like(self, c).multiply(self.values, c))
@@ -256,53 +268,113 @@ class Sparse(Stacked):
         return self.with_values(xp.multiply(self.values, weights))
 
     def multiplied(self, other: Any) -> Any:
-        if isinstance(other, ImplicitArray):
-            return NotImplemented
         xp = numpy_like(self, other)
         found = self._in_places(xp, other)
+        if found is NotImplemented:
+            return found
         return self if found is None else self.with_values(xp.multiply(self.values, found))
 
     def _in_places(self, xp: Any, x: Any) -> Any:
-        """Return a whole array's elements at the stored places; None where nothing is stored."""
+        """Return an array's elements at the stored places.
+
+        Returns:
+            None where nothing is stored, NotImplemented for implicit arrays that don't say.
+        """
         _, rows, columns = self.entries()
         m, n = self.matrix
         if not m or not n or self.nse == 0:
             return None
+        if isinstance(x, ImplicitArray):
+            if not self.goes_with(x):
+                return NotImplemented
+            if self.is_beside(x) and self.is_unique:
+                return x.values
+            return matched(xp, self.entries(), entries_of(x), self.matrix)
         found = taken(xp, x, xp.clip(rows, 0, m - 1))
         return xp.take_along_axis(found, xp.clip(columns, 0, n - 1)[..., None], -1)[..., 0]
 
+    def placed(self) -> Entries:
+        """The stored values and their places."""
+        return self.entries()
+
     def added(self, other: Any) -> Any:
-        if not isinstance(other, Sparse) or self.shape != other.shape:
+        if not self.goes_with(other):
             return NotImplemented
         if self.dtype.kind == "b":
             return NotImplemented
-        parts = zip(self.entries(), other.entries(), strict=True)
         xp = numpy_like(self, other)
+        if self.is_beside(other):
+            return self.with_values(xp.add(self.values, other.values))
+        parts = zip(self.entries(), entries_of(other), strict=True)
         entries = [xp.concatenate(pair, -1) for pair in parts]
         return self.by_coordinates(_three(entries), self.matrix, False)
 
+    def is_beside(self, other: Any) -> bool:
+        """Whether another has its elements in the same places, as one made of this has."""
+        if type(other) is not type(self) or other.matrix != self.matrix:
+            return False
+        mine, theirs = fields_of(self), fields_of(other)
+        return all(theirs[name] is x for name, x in mine.items() if name != "data")
+
+    def goes_with(self, other: Any) -> bool:
+        """Whether another has places of its elements, too, and the same shape."""
+        return isinstance(other, WithPlaces) and self.shape == other.shape  # type: ignore[attr-defined]
+
+    def coalesced(self) -> Sparse:
+        """With each element stored once: parts are added up, in order of rows and columns."""
+        if self.is_unique or self.nse == 0:
+            return self
+        entries = coalesced(self.xp, self.entries(), self.matrix)
+        made: Sparse = self.by_coordinates(entries, self.matrix, True)
+        return made
+
     def mapped(self, name: str) -> Any:
-        # An additive function is right for elements that are stored in parts.
-        known = facts_of(name).additive or (self.is_unique and keeps_zero(name))
-        if not known or self.dtype.kind == "b":
+        if not keeps_zero(name) or self.dtype.kind == "b":
             return NotImplemented
-        return self.with_values(getattr(self.xp, name)(self.values))
+        # An additive function is right for elements that are stored in parts.
+        x = self if facts_of(name).additive else self.coalesced()
+        return x.with_values(getattr(self.xp, name)(x.values))
+
+    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
+        if not keeps_zero:
+            return NotImplemented
+        x = self.coalesced()
+        return x.with_values(function(x.values))
+
+    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
+        if not keeps_zero or not self.goes_with(other):
+            return NotImplemented
+        if self.is_beside(other) and self.is_unique and other.is_unique:
+            return self.with_values(function(self.values, other.values))
+        xp = numpy_like(self, other)
+        merged, mine, theirs = united(xp, self.entries(), entries_of(other), self.matrix)
+        entries = merged.with_values(xp, function(mine, theirs), self.matrix)
+        return self.by_coordinates(entries, self.matrix, True)
+
+    def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
+        x, xp = self.coalesced(), numpy_like(self, other)
+        found = x._in_places(xp, other)
+        if found is NotImplemented:
+            return found
+        return x if found is None else x.with_values(function(x.values, found))
 
     def chosen(self, mask: Any, other: Any, first: bool) -> Any:
         if not isinstance(other, Sparse) or self.shape != other.shape:
             return NotImplemented
-        if isinstance(mask, ImplicitArray):
-            return NotImplemented
         xp = numpy_like(self, other, mask)
-        mine = self._masked(xp, mask if first else xp.logical_not(mask))
-        theirs = other._masked(xp, xp.logical_not(mask) if first else mask)
-        return mine.added(theirs)
+        mine, theirs = self._masked(xp, mask, first), other._masked(xp, mask, not first)
+        lost = mine is NotImplemented or theirs is NotImplemented
+        return NotImplemented if lost else mine.added(theirs)
 
-    def _masked(self, xp: Any, mask: Any) -> Any:
+    def _masked(self, xp: Any, mask: Any, where: bool) -> Any:
+        """With zeros in the places where a mask is not as said."""
         here = self._in_places(xp, mask) if getattr(mask, "ndim", 0) else mask
+        if here is NotImplemented:
+            return here
         if here is None:
             return self
-        return self.with_values(xp.where(here, self.values, xp.zeros((), self.dtype)))
+        pair = (self.values, xp.zeros((), self.dtype))
+        return self.with_values(xp.where(here, *(pair if where else pair[::-1])))
 
     # Over axes.
 
@@ -332,24 +404,33 @@ class Sparse(Stacked):
                 return kept(xp, name, xp.where(inside, data, xp.zeros((), self.dtype)), (-1,))
             places, count = (columns, n) if axes == (-2,) else (rows, m)
             return segments(xp, data[..., None], xp.where(inside, places, count), count)[..., 0]
-        if name not in {"max", "min"} or len(axes) == 1 or not self.is_unique or self.nse is None:
+        if name == "all" and self.dtype.kind == "b":
+            return all_true(self.coalesced(), axes)
+        if name not in {"max", "min"} or self.nse is None or self.dtype.kind == "c":
             return NotImplemented
-        return self._extreme(xp, name, data, inside)
+        x = self.coalesced()
+        return extreme(x, name) if len(axes) == 2 else extreme_along(x, name, axes[0])
 
-    def _extreme(self, xp: Any, name: str, data: Any, inside: Any) -> Any:
-        """Reduce the stored values by max or min, with zero where an element is not stored."""
-        join = xp.maximum if name == "max" else xp.minimum
-        with_zero = xp.where(inside, data, xp.zeros((), self.dtype))
-        # One more zero, as there may be no value at all.
-        more = xp.zeros((*xp.shape_of(data)[:-1], 1), self.dtype)
-        y = kept(xp, name, xp.concatenate([with_zero, more], -1), (-1,))
-        m, n = self.matrix
-        if self.nse is not None and self.nse < m * n:
-            return y
-        stored = kept(xp, "sum", as_places(xp, inside), (-1,))
-        extreme = ends_of(self.dtype)[name == "max"]
-        alone = kept(xp, name, xp.where(inside, data, xp.full((), extreme, self.dtype)), (-1,))
-        return xp.where(xp.equal(stored, m * n), alone, join(y, alone))
+
+def _agree(shapes: Sequence[tuple[int | None, ...]]) -> bool:
+    """Whether shapes are equal but for lengths that are not known."""
+    return len({*map(len, shapes)}) == 1 and all(
+        len({*lengths} - {None}) <= 1 for lengths in zip(*shapes, strict=True)
+    )
+
+
+@runtime_checkable
+class WithPlaces(Protocol):
+    """A structure of few elements that says where they are."""
+
+    def placed(self) -> Entries:
+        """The elements that may not be zero, with their rows and columns."""
+
+
+def entries_of(x: Any) -> Entries:
+    """The elements of a structure that may not be zero, and their places in this order."""
+    data, rows, columns = x.placed()
+    return cleaned(data, rows, columns, x.shape[-2:])
 
 
 def stored_count(cls: type, shape: Any, nse: int | None) -> int:

@@ -22,7 +22,7 @@ def facts_of(name: str) -> Facts:
 
 def keeps_zero(name: str) -> bool:
     """Whether a function maps zero to zero, and so keeps the zeros that are not stored."""
-    return 0 in facts_of(name).fixed
+    return 0 in facts_of(name).fixed or name in {"isnan", "isinf"}
 
 
 def are_square(*parts: Any) -> bool:

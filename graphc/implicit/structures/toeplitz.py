@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -215,22 +215,23 @@ class Toeplitz(Stacked):
         return self._written().fieldwise(lambda part, own: xp.add(part, c))
 
     def added(self, other: Any) -> Any:
-        return self._combined("add", other)
+        return self.zipped(numpy_like(self, other).add, other, True)
 
     def multiplied(self, other: Any) -> Any:
-        return self._combined("multiply", other)
+        return self.zipped(numpy_like(self, other).multiply, other, True)
 
-    def _combined(self, name: str, other: Any) -> Any:
+    def zipped(self, function: Callable[[Any, Any], Any], other: Any, keeps_zero: bool) -> Any:
         if not isinstance(other, Toeplitz) or self.matrix != other.matrix:
             return NotImplemented
-        function = getattr(numpy_like(self, other), name)
         column = function(self.column, other.column)
         if self.row is None and other.row is None:
             return Toeplitz(column)
         return Toeplitz(column, function(self._full_row(), other._full_row()))
 
     def mapped(self, name: str) -> Any:
-        function = getattr(self.xp, name)
+        return self.transformed(getattr(self.xp, name), False)
+
+    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
         return self._written().fieldwise(lambda part, own: function(part))
 
     # Over axes.

@@ -83,6 +83,14 @@ class Zeros(Constant):
         y = super().mapped(name)
         return Zeros(y.value, y.lengths) if keeps_zero(name) else y
 
+    def transformed(self, function: Callable[[Any], Any], keeps_zero: bool) -> Any:
+        y = super().transformed(function, keeps_zero)
+        return Zeros(y.value, y.lengths) if keeps_zero else y
+
+    def against(self, function: Callable[[Any, Any], Any], other: Any) -> Any:
+        value = function(self.number, numpy_like(self, other).zeros((), dtype_of(other)))
+        return Zeros(value, self.lengths)
+
     def scaled(self, c: Any) -> Any:
         return self.like(c)
 

@@ -1,6 +1,14 @@
 """Implicit arrays in JAX programs: an interpreter of what JAX traces, and rules."""
 
-from graphc.link.jax.implicit import control, custom, ragged, rules, rules_stacks, sharded
+from graphc.link.jax.implicit import (
+    control,
+    custom,
+    ragged,
+    rules,
+    rules_stacks,
+    rules_uniform,
+    sharded,
+)
 from graphc.link.jax.implicit.captured import call
 from graphc.link.jax.implicit.fields import joined
 from graphc.link.jax.implicit.interpreter import bind, where_now
@@ -21,6 +29,7 @@ __all__ = [
     "ragged",
     "rules",
     "rules_stacks",
+    "rules_uniform",
     "sharded",
     "straight_through",
     "where_now",

@@ -11,7 +11,13 @@ import jax.numpy as jnp
 from jax.extend.core import JaxprEqn
 
 from graphc.link.jax.implicit.avals import ImplicitAvals, flatten, spread, unflatten
-from graphc.link.jax.implicit.interpreter import inline, materialized_for, rule, used_results
+from graphc.link.jax.implicit.interpreter import (
+    inline,
+    materialized_for,
+    rule,
+    used_results,
+)
+from graphc.link.jax.implicit.known import known_number
 from graphc.link.jax.implicit.partition import can_shard, field_shardings
 from graphc.link.jax.implicit.systems import by_structure
 from graphc.link.jax.implicit.transform import RequestedResults, closed, transformed
@@ -48,7 +54,8 @@ def jit(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
         return list(found)
     leaves, kinds = flatten(operands)
     used = used_results(eqn)
-    inner = transformed(eqn.params["jaxpr"], kinds, RequestedResults.of(eqn)).report()
+    numbers = tuple(map(known_number, operands))
+    inner = transformed(eqn.params["jaxpr"], kinds, RequestedResults.of(eqn), numbers).report()
     said: dict[str, Any] = {}
     for name in OPERANDS:
         others, values = _unsaid(name), eqn.params[name]

@@ -31,6 +31,7 @@ from graphc.implicit.registry import generation, handlers_for
 from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.link.jax.explicit import explicit_mesh, resharded, spec_of
 from graphc.link.jax.implicit import automatic
+from graphc.link.jax.implicit.known import known_numbers, note_number, note_spread
 from graphc.link.jax.implicit.nested import dispatched_again
 from graphc.link.jax.varying import vary, varying_axes
 from graphc.site import mark_own, user_line
@@ -84,12 +85,13 @@ def inline(
         return x.val if isinstance(x, Literal) else known[x]
 
     wanted = (True,) * len(jaxpr.outvars) if used is None else tuple(used)
-    for eqn, done in _steps(jaxpr, wanted):
-        with _at(eqn):
-            results = evaluated(eqn, [read(x) for x in eqn.invars])
-        known.update(zip(eqn.outvars, results, strict=True))
-        for x in done:
-            del known[x]
+    with known_numbers():
+        for eqn, done in _steps(jaxpr, wanted):
+            with _at(eqn):
+                results = evaluated(eqn, [read(x) for x in eqn.invars])
+            known.update(zip(eqn.outvars, results, strict=True))
+            for x in done:
+                del known[x]
     pairs = zip(jaxpr.outvars, wanted, strict=True)
     return [read(x) if is_wanted else None for x, is_wanted in pairs]
 
@@ -154,7 +156,9 @@ def _at(eqn: JaxprEqn) -> Iterator[None]:
 def evaluated(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     """Run an equation; its results are dense or implicit."""
     if not any(isinstance(x, ImplicitArray) for x in operands):
-        return bound(eqn, operands)
+        results = bound(eqn, operands)
+        note_spread(eqn, operands, results)
+        return results
     operands = [_array(v, x) for v, x in zip(eqn.invars, operands, strict=True)]
     found: Sequence[Any] = _handled(eqn, operands)
     if found is not NotImplemented:
@@ -262,8 +266,12 @@ def on_behalf(place: str | None) -> Iterator[None]:
 
 def _array(variable: Any, x: Any) -> Any:
     """Return an operand as handlers get it: numbers become arrays."""
-    is_array = isinstance(x, jax.Array | ImplicitArray)
-    return x if is_array else jnp.asarray(x, variable.aval.dtype)
+    if isinstance(x, jax.Array | ImplicitArray):
+        return x
+    made = jnp.asarray(x, variable.aval.dtype)
+    if isinstance(variable, Literal):
+        note_number(made, x)
+    return made
 
 
 def _handled(eqn: JaxprEqn, operands: Sequence[Any]) -> Any:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from graphc.implicit import dot, elementwise, index
+from graphc.implicit.known import is_same_number, number_of
 from graphc.implicit.layout import (
     StructureLost,
     broadcast,
@@ -21,6 +22,7 @@ from graphc.implicit.layout import (
     structural,
     transposed,
 )
+from graphc.implicit.places import reduced
 from graphc.implicit.policy import dense, whole
 from graphc.implicit.registry import register
 from graphc.implicit.structured import Structured
@@ -192,6 +194,8 @@ def _dynamic_update_slice(x: Any, update: Any, *starts: Any) -> Any:
 def _scatter(
     x: Any, indices: Any, updates: Any, *, dimension_numbers: Any, mode: Any, **parameters: Any
 ) -> Any:
+    if is_same_number(x, updates):
+        return x
     numbers = dimension_numbers
     gone = {*_ints(numbers.inserted_window_dims), *_ints(numbers.operand_batching_dims)}
     kept = [axis for axis in range(x.ndim) if axis not in gone]
@@ -208,6 +212,12 @@ def _scatter(
         return jax.lax.scatter(x, places, updates, numbers, mode=mode, **settings)
 
     return index.updated(x, updates, whole, write)
+
+
+@register("scatter_add")
+def _scatter_add(x: Any, indices: Any, updates: Any, **_: Any) -> Any:
+    """Nothing changes where zeros are added."""
+    return x if number_of(updates) == 0 else NotImplemented
 
 
 @register("gather")
@@ -298,6 +308,11 @@ def _select(which: Any, *cases: Any) -> Any:
     return elementwise.chosen(which, chosen, otherwise)
 
 
+@register("clamp")
+def _clamp(low: Any, x: Any, high: Any, **_: Any) -> Any:
+    return elementwise.clipped(x, low, high)
+
+
 @register("integer_pow")
 def _power(x: Structured, *, y: int, **_: Any) -> Any:
     return elementwise.powered(x, int(y))
@@ -313,7 +328,17 @@ def _reciprocal_of_root(x: Structured, **_: Any) -> Any:
 @register("ne")
 def _not_equal(a: Any, b: Any, **_: Any) -> Any:
     """Compare; ``x != x`` is how JAX writes ``isnan``."""
-    return elementwise.mapped("isnan", a) if a is b else NotImplemented
+    return elementwise.mapped("isnan", a) if a is b else elementwise.paired("not_equal", a, b)
+
+
+@register("pow")
+def _general_power(a: Any, b: Any, **_: Any) -> Any:
+    value = number_of(b)
+    if isinstance(a, Structured) and value is not None and value == np.round(value.real):
+        found = elementwise.powered(a, int(value.real))
+        if found is not NotImplemented:
+            return found
+    return elementwise.paired("power", a, b)
 
 
 @register("round")
@@ -342,6 +367,13 @@ def _enter_binary(name: str, function: str) -> None:
     _enter(name, apply)
 
 
+def _enter_paired(name: str, function: str) -> None:
+    def apply(a: Any, b: Any, **_: Any) -> Any:
+        return elementwise.paired(function, a, b)
+
+    _enter(name, apply)
+
+
 def _enter_reduction(name: str, function: str) -> None:
     def apply(x: Structured, *, axes: Any, **_: Any) -> Any:
         empty = 0 in [x.shape[axis] for axis in axes]
@@ -349,7 +381,7 @@ def _enter_reduction(name: str, function: str) -> None:
             x.dtype != bool and function in {"any", "all"}
         ):
             return NotImplemented
-        return x.reduced(function, _ints(axes))
+        return reduced(x, function, _ints(axes))
 
     _enter(name, apply)
 
@@ -361,5 +393,9 @@ for _name, _row in rows_of_primitives().items():
         _enter_unary(_name, _row.name)
 for _name, _function in BINARY.items():
     _enter_binary(_name, _function)
+for _name, _row in rows_of_primitives().items():
+    if _row.row in elementwise.PAIRED and _name not in {"ne", "pow"}:
+        _enter_paired(_name, _row.row)
+_enter_paired("rem", "fmod")
 for _name, _function in REDUCTIONS.items():
     _enter_reduction(_name, _function)

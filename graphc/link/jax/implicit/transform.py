@@ -21,6 +21,7 @@ from graphc.link.jax.implicit.interpreter import (
     used_results,
     where_of,
 )
+from graphc.link.jax.implicit.known import known_numbers
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,10 @@ def closed(program: ClosedJaxpr | Jaxpr) -> ClosedJaxpr:
 
 
 def transformed(
-    program: ClosedJaxpr | Jaxpr, kinds: ImplicitAvals, wanted: RequestedResults
+    program: ClosedJaxpr | Jaxpr,
+    kinds: ImplicitAvals,
+    wanted: RequestedResults,
+    numbers: tuple[Any, ...] = (),
 ) -> Transformed:
     """Return the program rewritten for operands of these avals; cached.
 
@@ -95,26 +99,33 @@ def transformed(
         program: It.
         kinds: What each operand is.
         wanted: Which of its results, and which of them whole.
+        numbers: Of each operand the number that all its elements are, None where none is known.
     """
     owner = program.jaxpr if isinstance(program, ClosedJaxpr) and not program.consts else program
     known = _made.setdefault(owner, {})
     reports = where_of(wanted.eqn) if any(wanted.dense) else None
-    key = kinds, wanted.used, wanted.dense, wanted.valued, reports, standing()
+    given = tuple([None if c is None else (str(c.dtype), c.tobytes()) for c in numbers])
+    key = kinds, wanted.used, wanted.dense, wanted.valued, reports, standing(), given
     found = known.get(key)
     if found is None:
-        found = _transformed(closed(program), kinds, wanted)
+        found = _transformed(closed(program), kinds, wanted, numbers)
         if not any(isinstance(x, jax.core.Tracer) for x in found.consts):
             known[key] = found
     return found
 
 
 def _transformed(
-    program: ClosedJaxpr, kinds: ImplicitAvals, wanted: RequestedResults
+    program: ClosedJaxpr,
+    kinds: ImplicitAvals,
+    wanted: RequestedResults,
+    numbers: tuple[Any, ...],
 ) -> Transformed:
     given: list[ImplicitAvals] = []
 
     def run(*leaves: Any) -> list[Any]:
-        found = inline(program, unflatten(kinds, leaves), wanted.used)
+        operands = unflatten(kinds, leaves)
+        with known_numbers(zip(operands, numbers, strict=False)):
+            found = inline(program, operands, wanted.used)
         results = []
         for y, aval, i in zip(found, program.out_avals, range(len(found)), strict=True):
             if wanted.used[i]:
