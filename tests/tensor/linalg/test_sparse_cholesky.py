@@ -15,8 +15,9 @@ from graphc.errors import ArgumentError, DTypeError, ShapeError, UnsupportedOper
 from graphc.implicit import BCOO, CSC, CSR
 from graphc.tensor.linalg.sparse import kept
 from graphc.tensor.linalg.sparse.analysis import Analysis
-from graphc.tensor.linalg.sparse.numeric import Factor, inverse_of_triangles
+from graphc.tensor.linalg.sparse.numeric import Factor
 from graphc.tensor.linalg.sparse.ordering import fill_reducing
+from graphc.tensor.linalg.sparse.triangles import inverse_of_triangles
 
 MODES = ("NUMPY", "JAX", "MLX")
 
@@ -120,10 +121,13 @@ def test_a_large_grid() -> None:
     np.testing.assert_allclose(factor.inverse()[on], np.diagonal(lu.solve(unit)[nodes]), rtol=1e-9)
 
 
-@pytest.mark.parametrize("k", [1, 5, 33, 80])
-def test_triangles_are_inverted_by_halves(k: int) -> None:
-    low = np.tril(np.random.default_rng(0).normal(size=(3, k, k)) / k) + 2 * np.eye(k)
-    np.testing.assert_allclose(inverse_of_triangles(low), np.linalg.inv(low), atol=1e-12)
+@pytest.mark.parametrize("b", [2, 70])
+@pytest.mark.parametrize("k", [1, 5, 33, 200])
+def test_triangles_are_inverted_by_rows_by_lapack_and_by_halves(b: int, k: int) -> None:
+    low = np.tril(np.random.default_rng(0).normal(size=(b, k, k)) / k) + 2 * np.eye(k)
+    found = np.full_like(low, np.nan)
+    inverse_of_triangles(low, found)
+    np.testing.assert_allclose(found, np.linalg.inv(low), atol=1e-12)
 
 
 def test_an_order_is_a_permutation_and_puts_rows_with_many_elements_last() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,60 +14,53 @@ from graphc.tensor.linalg.sparse.symbolic import Fronts, fronts
 
 Array = np.ndarray[Any, Any]
 
-
-@dataclass(frozen=True)
-class Assembly:
-    """Sums of elements of a pool, and where they go.
-
-    Attributes:
-        places: The places that are added to, each once.
-        sums: For each, what of the pool is added: a sparse matrix of 1 and -1.
-    """
-
-    places: Array
-    sums: Any
-
-    def into(self, shape: tuple[int, ...], pool: Array) -> Array:
-        """An array with the sums in their places, and zeros elsewhere."""
-        y = np.zeros(math.prod(shape))
-        y[self.places] = self.sums @ pool[: self.sums.shape[1]]
-        return y.reshape(shape)
+TOGETHER = 2**17
+"""The number of elements of fronts in a batch, about as many as a processor's cache has."""
 
 
 @dataclass(frozen=True)
 class Batch:
     """Fronts of equal size, none of which waits for another.
 
-    A front is a symmetric matrix of size k + m: first the columns that it eliminates, its panel,
-    then the rows below them, its border. Fronts that are smaller are padded, the panel by columns
-    of the identity and the border by zeros.
+    A front is a symmetric matrix ``[[a, b.T], [b, c]]`` of size k + m: first come the columns that
+    it eliminates, then its border, the rows below them. Fronts that are smaller are padded, the
+    columns by those of the identity and the border by zeros. An array of fronts has ``h`` rows for
+    each: k + m, and k for leaves, whose c is zero.
 
     Attributes:
         shape: The number of fronts, k and m.
+        h: The number of rows.
         columns: For each front, the places of its columns in a vector, n for those that are padded.
         border: As well of the rows of its border.
-        padded: The places of padded diagonal elements among those of the panels.
-        panel: The panels, (k + m, k), of the matrix's values and the updates of fronts below.
-        corner: The lower triangles of the borders' own elements, (m, m); None for leaves.
+        padded: The places of padded diagonal elements among those of the fronts.
+        sums: The fronts as sums of elements of a pool, of the matrix's values and the updates of
+            fronts below: a sparse matrix of 1 and -1. It gives ``[[a, -b.T], [0, -c]]``, and of
+            a and c the lower triangles.
         update: Where this batch's updates are in the pool, behind the matrix's values.
         above: Where the inverse of the border is among the inverses of the fronts above: for each
             front and row two numbers to add, for the row and the column.
         inverse: Where this batch's inverses are among them; none for leaves.
-        stored: The elements of the matrix that are in these panels, as numbers of stored values.
-        elements: Their places among the elements of the panels.
+        stored: The elements of the matrix that are in these fronts, as numbers of stored values.
+        elements: Their places among the elements of the fronts.
     """
 
     shape: tuple[int, int, int]
+    h: int
     columns: Array
     border: Array
     padded: Array
-    panel: Assembly
-    corner: Assembly | None
+    sums: Any
     update: slice
     above: tuple[Array, Array]
     inverse: slice
     stored: Array
     elements: Array
+
+    def fronts(self, pool: Array) -> Array:
+        """What ``sums`` gives, (fronts, h, k + m)."""
+        b, k, m = self.shape
+        found: Array = self.sums @ pool[: self.sums.shape[1]]
+        return found.reshape(b, self.h, k + m)
 
 
 @dataclass(frozen=True)
@@ -112,11 +104,10 @@ class Analysis:
         """The number of elements of a factor."""
         return sum(b * k * (2 * k + m) for b, k, m in (x.shape for x in self.batches))
 
-    def pool(self, values: Array) -> Array:
-        """An array of the stored values, with space behind them for all updates."""
-        made = np.empty(self.updates)
-        made[: self.count] = values
-        return made
+    @cached_property
+    def scratch(self) -> int:
+        """The most elements of a batch's fronts."""
+        return max([b * (k + m) ** 2 for b, k, m in (x.shape for x in self.batches)], default=0)
 
 
 def _fronts(first: Array, last: Array, n: int) -> Fronts:
@@ -192,7 +183,12 @@ class _Builder:
         found: dict[tuple[int, int, int], list[int]] = defaultdict(list)
         for front, level in enumerate(levels):
             found[level, _rounded(int(self.k[front])), _rounded(int(self.m[front]))].append(front)
-        groups = [np.array(found[key]) for key in sorted(found)]
+        groups = [
+            np.array(found[level, k, m][i : i + step])
+            for level, k, m in sorted(found)
+            for step in [max(1, TOGETHER // (k + m) ** 2)]
+            for i in range(0, len(found[level, k, m]), step)
+        ]
         shapes = [self._place(group) for group in groups]
         return [self._batch(group, *at) for group, at in zip(groups, shapes, strict=True)]
 
@@ -210,6 +206,7 @@ class _Builder:
 
     def _batch(self, group: Array, k: int, m: int, update: slice, inverse: slice) -> Batch:
         b, f = len(group), k + m
+        h = k if inverse.start == inverse.stop else f
         real_k, real_m = self.k[group, None], self.m[group, None]
         to_columns, to_border = np.arange(k) < real_k, np.arange(m) < real_m
         columns, border = np.full((b, k), self.n), np.full((b, m), self.n)
@@ -218,12 +215,14 @@ class _Builder:
         rows = self.rows[(starts + real_k + np.arange(m))[to_border]]
         border[to_border] = self.order[rows]
         fronts_of, pads = np.nonzero(~to_columns)
-        padded = fronts_of * f * k + pads * (k + 1)
-        stored, elements = self._stored(group, k, f)
-        panel, corner = self._assembly(group, k, m, stored, elements)
+        padded = fronts_of * h * f + pads * (f + 1)
+        stored, index, row, column = self._stored(group)
+        elements = _place(index, row, column, k, h, f)
+        own = (elements, self.stored[stored], np.where(row < k, 1.0, -1.0))
+        sums = _sums(b * h * f, own, self._updates(group, k, h, f))
         above = self._above(group, m, to_border, rows)
         return Batch(
-            (b, k, m), columns, border, padded, panel, corner, update, above, inverse,
+            (b, k, m), h, columns, border, padded, sums, update, above, inverse,
             self.stored[stored], elements,
         )  # fmt: skip
 
@@ -231,13 +230,13 @@ class _Builder:
         """The place of a row in a padded front, where those of the border begin at k."""
         return np.where(local < self.k[front], local, local - self.k[front] + self.padded_k[front])
 
-    def _stored(self, group: Array, k: int, f: int) -> tuple[Array, Array]:
-        """The matrix's elements in fronts of a batch, and their places in the panels."""
+    def _stored(self, group: Array) -> tuple[Array, Array, Array, Array]:
+        """The matrix's elements in fronts of a batch: their numbers, fronts, rows and columns."""
         counts = self.element_starts[group + 1] - self.element_starts[group]
         which = _ranges(self.element_starts[group], counts)
         index = np.repeat(np.arange(len(group)), counts)
         row = self._padded(group[index], self.element_row[which])
-        return self.element[which], (index * f + row) * k + self.element_column[which]
+        return self.element[which], index, row, self.element_column[which]
 
     def _above(self, group: Array, m: int, real: Array, rows: Array) -> tuple[Array, Array]:
         """Where the inverse of the border is in the parents' inverses; padded rows anywhere."""
@@ -249,34 +248,16 @@ class _Builder:
         at = self.inverse_at[parents]
         return at[:, None, None] + (local * size[:, None])[:, :, None], local[:, None, :]
 
-    def _assembly(
-        self, group: Array, k: int, m: int, stored: Array, elements: Array
-    ) -> tuple[Assembly, Assembly | None]:
-        """Where stored values, and the lower triangles of children's updates, are added."""
-        values = self.stored[stored]
+    def _updates(self, group: Array, k: int, h: int, f: int) -> tuple[Array, Array, Array]:
+        """The lower triangles of children's updates: places in fronts and the pool, and signs."""
         children = [(i, c) for i, front in enumerate(group) for c in self.children[front]]
         if not children:
-            return _sums(elements, values, len(values)), None
+            none = np.zeros(0, np.int64)
+            return none, none, np.zeros(0)
         index, child = np.array(children).T
-        front, row, column, source = self._updates(index, group[index], child)
-        inside = column < k
-        places = (front[inside] * (k + m) + row[inside]) * k + column[inside]
-        panel = _sums(
-            np.concatenate([elements, places]),
-            np.concatenate([values, source[inside]]),
-            len(values),
-        )
-        rest = ~inside
-        places = (front[rest] * m + row[rest] - k) * m + column[rest] - k
-        return panel, _sums(places, source[rest], 0)
-
-    def _updates(
-        self, index: Array, parent: Array, child: Array
-    ) -> tuple[Array, Array, Array, Array]:
-        """The elements of children's updates: front, row and column, and place in the pool."""
         m = self.m[child]
         entry = _ranges(self.starts[child] + self.k[child], m)
-        owner = np.repeat(parent, m)
+        owner = np.repeat(group[index], m)
         local = self._padded(owner, self._find(owner, self.rows[entry]))
         # Each row with all columns up to its own.
         row = np.arange(len(entry)) - np.repeat(np.cumsum(m) - m, m)
@@ -284,7 +265,17 @@ class _Builder:
         column = _ranges(np.zeros(len(entry), np.int64), row + 1)
         one = np.repeat(np.arange(len(child)), m)[pair]
         source = self.update_at[child][one] + row[pair] * self.padded_m[child][one] + column
-        return index[one], local[pair], local[pair - row[pair] + column], source
+        low, left = local[pair], local[pair - row[pair] + column]
+        signs = np.where((low < k) & (left < k), -1.0, 1.0)
+        return _place(index[one], low, left, k, h, f), source, signs
+
+
+def _place(front: Array, row: Array, column: Array, k: int, h: int, f: int) -> Array:
+    """The places of elements of lower triangles: of a and c as they are, of b in its transpose."""
+    turned = (row >= k) & (column < k)
+    first, last = np.where(turned, column, row), np.where(turned, row, column)
+    places: Array = (front * h + first) * f + last
+    return places
 
 
 def _ranges(starts: Array, counts: Array) -> Array:
@@ -294,14 +285,15 @@ def _ranges(starts: Array, counts: Array) -> Array:
     return places + np.arange(len(places))
 
 
-def _sums(places: Array, sources: Array, positive: int) -> Assembly:
-    """What adds elements of a pool, and subtracts those behind the first ones."""
+def _sums(size: int, *parts: tuple[Array, Array, Array]) -> Any:
+    """A sparse matrix of so many rows: of each element the row, the column and the value."""
     from scipy import sparse
 
-    signs = np.where(np.arange(len(places)) < positive, 1.0, -1.0)
-    by_place = np.argsort(places, kind="stable")
-    places, sources, signs = places[by_place], sources[by_place], signs[by_place]
-    begins = np.flatnonzero(np.concatenate([[True], places[1:] != places[:-1]])[: len(places)])
-    indptr = np.append(begins, len(places))
-    shape = (len(begins), int(sources.max(initial=-1)) + 1)
-    return Assembly(places[begins], sparse.csr_array((signs, sources, indptr), shape=shape))
+    rows, columns, values = (np.concatenate(x) for x in zip(*parts, strict=True))
+    by_row = np.argsort(rows, kind="stable")
+    indptr = np.zeros(size + 1, np.int64)
+    np.cumsum(np.bincount(rows, minlength=size), out=indptr[1:])
+    width = int(columns.max(initial=-1)) + 1
+    index = np.int32 if max(width, len(rows)) < 2**31 else np.int64
+    fields = (values[by_row], columns[by_row].astype(index), indptr.astype(index))
+    return sparse.csr_array(fields, shape=(size, width))
