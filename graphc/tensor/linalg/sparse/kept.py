@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from graphc.tensor.linalg.sparse.analysis import Analysis
+from graphc.tensor.linalg.sparse.compiled import CompiledFactor
 from graphc.tensor.linalg.sparse.general import GeneralFactor
 from graphc.tensor.linalg.sparse.numeric import Factor
+from graphc.tensor.linalg.sparse.traversal import kernels
 
 Array = np.ndarray[Any, Any]
 
@@ -23,6 +25,9 @@ PATTERNS = 8
 
 ELEMENTS = 2**25
 """The number of elements, 8 bytes each, of all factors of a pattern that are kept."""
+
+LARGE = 2**20
+"""Factors of so many elements are computed by compiled passes: compiling takes seconds, once."""
 
 SOME = 4
 """The number of factors of a general pattern that are kept."""
@@ -61,7 +66,13 @@ def positive_factor(rows: Array, columns: Array, n: int, lower: bool, data: Arra
         analysis, factors = _PATTERNS.get(
             (rows, columns, n, lower), lambda: _analysed(rows, columns, n, lower)
         )
-        return factors.get((data,), lambda: Factor.of(analysis, data))
+        return factors.get((data,), lambda: _factorised(analysis, data))
+
+
+def _factorised(analysis: Analysis, data: Array) -> Factor | CompiledFactor | None:
+    large = analysis.size >= LARGE
+    kind: Any = CompiledFactor if large and kernels() is not None else Factor
+    return kind.of(analysis, data)  # type: ignore[no-any-return]
 
 
 def _analysed(rows: Array, columns: Array, n: int, lower: bool) -> tuple[Analysis, Recent]:

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from graphc.tensor.linalg.sparse.analysis import Analysis, Batch
+from graphc.tensor.linalg.sparse.analysis import Analysis
+from graphc.tensor.linalg.sparse.batches import Batch
 from graphc.tensor.linalg.sparse.triangles import inverse_of_triangles
 from graphc.tensor.linalg.sparse.workspace import borrow, borrowed, give_back
 
@@ -66,11 +67,12 @@ class Factor:
     @classmethod
     def of(cls, analysis: Analysis, data: Array) -> Factor | None:
         """Factorise a matrix; None where it is not positive definite."""
-        memory = borrow(analysis.size)
+        fronts = analysis.batched
+        memory = borrow(fronts.size)
         parts, roots, slopes, total = Parts(memory), [], [], 0.0
-        with borrowed(analysis.updates) as pool, borrowed(3 * analysis.scratch) as scratch:
+        with borrowed(fronts.updates) as pool, borrowed(3 * fronts.scratch) as scratch:
             pool[: analysis.count] = data
-            for batch in analysis.batches:
+            for batch in fronts.all:
                 b, k, m = batch.shape
                 own = batch.fronts(pool)
                 own.reshape(-1)[batch.padded] = 1.0
@@ -88,7 +90,9 @@ class Factor:
                 if m:
                     below = both[:, :, k:]
                     np.matmul(root, own[:, :k, k:], out=below)
-                    _outer(below, None if batch.h == k else own[:, k:, k:], free, pool[batch.update])
+                    _outer(
+                        below, None if batch.h == k else own[:, k:, k:], free, pool[batch.update]
+                    )
                 np.matmul(_turned(root), both, out=slope)
                 roots.append(root)
                 slopes.append(slope)
@@ -101,7 +105,7 @@ class Factor:
 
     def blocks(self) -> Iterator[tuple[Batch, Array, Array]]:
         """Each batch with its part of the factor."""
-        return zip(self.analysis.batches, self.roots, self.slopes, strict=True)
+        return zip(self.analysis.batched.all, self.roots, self.slopes, strict=True)
 
     def inverse(self) -> Array:
         """The elements of the inverse where values are stored in the triangle that is read.
@@ -109,9 +113,8 @@ class Factor:
         Source: K. Takahashi, J. Fagan, M. Chin, Formation of a sparse bus impedance matrix, 8th
         PICA Conference, 1973.
         """
-        analysis = self.analysis
-        y = np.zeros(analysis.count)
-        with borrowed(analysis.inverses) as above, borrowed(3 * analysis.scratch) as scratch:
+        y, fronts = np.zeros(self.analysis.count), self.analysis.batched
+        with borrowed(fronts.inverses) as above, borrowed(3 * fronts.scratch) as scratch:
             for batch, _, slope in reversed([*self.blocks()]):
                 b, k, m = batch.shape
                 free = Parts(scratch)
@@ -121,7 +124,7 @@ class Factor:
                     if whole
                     else free.take(b, k, k + m)
                 )
-                own[:, :, :k][:, :k] = slope[:, :, :k]
+                own[:, :k, :k] = slope[:, :, :k]
                 if m:
                     places = free.take(b, m, m).view(np.int64)
                     border = free.take(b, m, m)
@@ -185,7 +188,7 @@ class Factor:
         Optimization Methods and Software 28(3), 2013.
         """
         y = np.zeros(self.analysis.count)
-        size = self.analysis.inverses
+        size = self.analysis.batched.inverses
         moved = reversed([*zip(self.blocks(), self._moved(v), strict=True)])
         with borrowed(size) as above, borrowed(size) as turned:
             for (batch, _, slope), (da, ds) in moved:
@@ -213,10 +216,10 @@ class Factor:
     def _moved(self, v: Array) -> list[tuple[Array, Array]]:
         """The derivatives of a and s of each batch, in the direction of the matrix v."""
         found = []
-        with borrowed(self.analysis.updates) as pool:
+        with borrowed(self.analysis.batched.updates) as pool:
             pool[: self.analysis.count] = v
             for batch, _, slope in self.blocks():
-                b, k, m = batch.shape
+                _, k, m = batch.shape
                 square, s = slope[:, :, :k], slope[:, :, k:]
                 own = batch.fronts(pool)
                 da, db = _symmetric(own[:, :k, :k]), own[:, :k, k:]
