@@ -49,11 +49,9 @@ class CompiledFactor:
     def inverse(self) -> Array:
         """The elements of the inverse where values are stored in the triangle that is read."""
         y, traversal = np.zeros(self.analysis.count), self.analysis.traversal
-        stack, below = traversal.inverses
-        with borrowed(stack + below) as work:
-            both = work[:stack], work[stack:]
+        with borrowed(traversal.inverses) as stack:
             library = self.kernels.library()
-            self.kernels.invert(traversal.tree, library, self.panels, both, y)
+            self.kernels.invert(traversal.tree, library, self.panels, stack, y)
         return y
 
     def solve(self, b: Array) -> Array:

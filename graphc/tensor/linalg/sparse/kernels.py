@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from numba.extending import get_cython_function_address, intrinsic
 Array = np.ndarray[Any, Any]
 
 COLUMNS = 16
-"""The number of right hand sides that are solved for at once, in a front's rows of two lines."""
+"""The number of right hand sides that are solved for at once."""
 
 
 class Tree(NamedTuple):
@@ -101,12 +101,15 @@ def _functions() -> tuple[int, ...]:
     return tuple([get_cython_function_address(f"scipy.linalg.cython_{x}", y) for x, y in names])
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def _compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile at the first call, and keep the result on the disk where a folder can be written."""
     try:
-        return njit(nogil=True, cache=True)(function)  # type: ignore[no-any-return]
+        return njit(nogil=True, cache=True, **options)(function)  # type: ignore[no-any-return]
     except RuntimeError:
-        return njit(nogil=True)(function)  # type: ignore[no-any-return]
+        return njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
+
+
+_summing = partial(_compiled, fastmath={"reassoc", "contract"})  # sums in parts, at once
 
 
 def _generated(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -191,10 +194,18 @@ def factorise(
 
 
 @_compiled
-def _begin_inverse(tree: Tree, s: int, panels: Array, stack: Array, below: Array) -> None:
-    """Copy a front's panel, and the inverse of its border from that of the parent."""
-    k, m, panel, own = tree.k[s], tree.m[s], tree.panel[s], tree.inverse[s]
+def _begin_inverse(tree: Tree, s: int, panels: Array, stack: Array) -> None:
+    """The inverse of a front's border, from that of the parent, and the identity before it.
+
+    Where there is no border, the factor comes in place of the identity.
+    """
+    k, m, own = tree.k[s], tree.m[s], tree.inverse[s]
     f = k + m
+    for j in range(k):
+        for i in range(k):
+            stack[own + j * f + i] = 0.0 if m else panels[tree.panel[s] + j * f + i]
+        if m:
+            stack[own + j * (f + 1)] = 1.0
     if m:
         parent = tree.parent[s]
         size, begin = tree.k[parent] + tree.m[parent], tree.inverse[parent]
@@ -203,44 +214,42 @@ def _begin_inverse(tree: Tree, s: int, panels: Array, stack: Array, below: Array
             to, source = own + (k + j) * f + k, begin + above[j] * size
             for i in range(j, m):
                 stack[to + i] = stack[source + above[i]]
-    for j in range(k):
-        for i in range(j, k):
-            stack[own + j * f + i] = panels[panel + j * f + i]
-        for i in range(m):
-            below[j * m + i] = panels[panel + j * f + k + i]
 
 
 @_compiled
-def invert(tree: Tree, blas: Library, panels: Array, work: tuple[Array, Array], y: Array) -> None:
+def invert(tree: Tree, blas: Library, panels: Array, stack: Array, y: Array) -> None:
     """The elements of the inverse in the places of the stored values.
+
+    With the factor [p; q] of a front and the inverse z of its border, the inverse's columns are
+    ``-z @ q @ inv(p)`` in the border and ``inv(p).T @ (1 + q.T @ z @ q) @ inv(p)`` above.
 
     Args:
         tree: The fronts.
         blas: BLAS.
         panels: The factor.
-        work: Space for the inverses of fronts above one another, and for one border.
+        stack: Space for the inverses of fronts above one another.
         y: The result.
     """
     trsm, _, symm, gemm, _, potri = blas.functions
     low, right, turned, plain = blas.letters
     zero, one, minus = blas.numbers
-    words, (stack, below) = blas.words, work
+    words = blas.words
     k_at = words.ctypes.data
     m_at, f_at, info = k_at + 8, k_at + 16, k_at + 24
-    g = below.ctypes.data
     for s in range(len(tree.k) - 1, -1, -1):
         k, m, own = tree.k[s], tree.m[s], tree.inverse[s]
         words[0], words[1], words[2] = k, m, k + m
-        _begin_inverse(tree, s, panels, stack, below)
-        panel = panels.ctypes.data + 8 * tree.panel[s]
-        a = stack.ctypes.data + 8 * own
-        b, c = a + 8 * k, a + 8 * (k * (k + m) + k)
-        _call(potri, (low, k_at, a, f_at, info))
+        _begin_inverse(tree, s, panels, stack)
+        p, a = panels.ctypes.data + 8 * tree.panel[s], stack.ctypes.data + 8 * own
+        q, b, z = p + 8 * k, a + 8 * k, a + 8 * (k * (k + m) + k)
         if m:
-            _call(trsm, (right, low, plain, plain, m_at, k_at, one, panel, f_at, g, m_at))
-            _call(symm, (low, low, m_at, k_at, minus, c, f_at, g, m_at, zero, b, f_at))
-            arguments = (minus, g, m_at, b, f_at, one, a, f_at)
-            _call(gemm, (turned, plain, k_at, k_at, m_at, *arguments))
+            # The letter L stands for left as well.
+            _call(symm, (low, low, m_at, k_at, minus, z, f_at, q, f_at, zero, b, f_at))
+            _call(gemm, (turned, plain, k_at, k_at, m_at, minus, q, f_at, b, f_at, one, a, f_at))
+            _call(trsm, (right, low, plain, plain, f_at, k_at, one, p, f_at, a, f_at))
+            _call(trsm, (low, low, turned, plain, k_at, k_at, one, p, f_at, a, f_at))
+        else:
+            _call(potri, (low, k_at, a, f_at, info))
         for e in range(tree.element[s], tree.element[s + 1]):
             y[tree.elements[e]] = stack[own + tree.element_place[e]]
 
@@ -257,53 +266,53 @@ def solve(tree: Tree, panels: Array, x: Array, forward: bool, backward: bool) ->
         backward: Whether with the transpose, after it.
     """
     c = x.shape[1]
-    rows = np.zeros(((tree.k + tree.m).max(), min(c, COLUMNS)))
+    own = np.zeros((min(c, COLUMNS), (tree.k + tree.m).max()))
     for begin in range(0, c, COLUMNS):
         part = x[:, begin : begin + COLUMNS]
         if forward:
             for s in range(len(tree.k)):
-                _forward(tree, s, panels, part, rows)
+                _forward(tree, s, panels, part, own)
         if backward:
             for s in range(len(tree.k) - 1, -1, -1):
-                _backward(tree, s, panels, part, rows)
+                _backward(tree, s, panels, part, own)
 
 
 @_compiled
-def _move(rows: Array, x: Array, own: Array, count: int, back: bool) -> None:
+def _move(rows: Array, x: Array, own: Array, back: bool) -> None:
     """Copy the rows of a front out of x, or back."""
-    for i in range(count):
+    for i in range(len(rows)):
         for d in range(x.shape[1]):
             if back:
-                x[rows[i], d] = own[i, d]
+                x[rows[i], d] = own[d, i]
             else:
-                own[i, d] = x[rows[i], d]
+                own[d, i] = x[rows[i], d]
 
 
 @_compiled
 def _forward(tree: Tree, s: int, panels: Array, x: Array, own: Array) -> None:
-    k, f, c = tree.k[s], tree.k[s] + tree.m[s], x.shape[1]
+    k, f = tree.k[s], tree.k[s] + tree.m[s]
     rows = tree.rows[tree.row[s] : tree.row[s] + f]
-    _move(rows, x, own, f, False)
+    _move(rows, x, own, False)
     for j in range(k):
-        column = tree.panel[s] + j * f
-        for d in range(c):
-            own[j, d] /= panels[column + j]
-        for i in range(j + 1, f):
-            for d in range(c):
-                own[i, d] -= panels[column + i] * own[j, d]
-    _move(rows, x, own, f, True)
+        column = panels[tree.panel[s] + j * f : tree.panel[s] + (j + 1) * f]
+        for d in range(x.shape[1]):
+            y = own[d, j] / column[j]
+            own[d, j] = y
+            for i in range(j + 1, f):
+                own[d, i] -= column[i] * y
+    _move(rows, x, own, True)
 
 
-@_compiled
+@_summing
 def _backward(tree: Tree, s: int, panels: Array, x: Array, own: Array) -> None:
-    k, f, c = tree.k[s], tree.k[s] + tree.m[s], x.shape[1]
+    k, f = tree.k[s], tree.k[s] + tree.m[s]
     rows = tree.rows[tree.row[s] : tree.row[s] + f]
-    _move(rows, x, own, f, False)
+    _move(rows, x, own, False)
     for j in range(k - 1, -1, -1):
-        column = tree.panel[s] + j * f
-        for i in range(j + 1, f):
-            for d in range(c):
-                own[j, d] -= panels[column + i] * own[i, d]
-        for d in range(c):
-            own[j, d] /= panels[column + j]
-    _move(rows, x, own, k, True)
+        column = panels[tree.panel[s] + j * f : tree.panel[s] + (j + 1) * f]
+        for d in range(x.shape[1]):
+            product = 0.0
+            for i in range(j + 1, f):
+                product += column[i] * own[d, i]
+            own[d, j] = (own[d, j] - product) / column[j]
+    _move(rows[:k], x, own, True)

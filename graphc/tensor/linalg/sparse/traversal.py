@@ -30,7 +30,7 @@ class Traversal:
         tree: The fronts.
         elements: The number of elements of all panels.
         updates: The most elements of updates that wait at a time, and of one.
-        inverses: The most elements of inverses that fronts below need at a time, and of one border.
+        inverses: The most elements of inverses that fronts below need at a time.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -41,12 +41,11 @@ class Traversal:
         panel, border = _starts(k * f), _starts(m)
         children = [child for own in layout.children for child in own]
         update, waiting = self._stack(layout.children)
-        inverse, above = self._path()
+        inverse, self.inverses = self._path()
         front = np.repeat(np.arange(len(k)), np.diff(layout.element_starts))
         place = layout.element_column * f[front] + layout.element_row
         self.elements = int(panel[-1])
         self.updates = (waiting, int(m.max(initial=0)) ** 2)
-        self.inverses = (above, int((k * m).max(initial=0)))
         fields = (
             k, m, parents, panel, layout.starts, layout.order[layout.rows], border,
             layout.in_parents, _starts([len(x) for x in layout.children]), children,
