@@ -24,13 +24,14 @@ class Analysis:
     Attributes:
         n: The number of rows.
         count: How many values are stored.
-        doubled: The stored values that stand for two elements, one in each triangle.
+        weights: For each stored value the number of elements that it stands for: 2 for one in each
+            triangle, else 1.
         layout: The fronts, and what of the matrix is in each.
     """
 
     n: int
     count: int
-    doubled: Array
+    weights: Array
     layout: Layout
 
     @classmethod
@@ -45,9 +46,9 @@ class Analysis:
         place[order] = np.arange(n)
         first, last = np.minimum(place[i], place[j]), np.maximum(place[i], place[j])
         layout = Layout(order, _fronts(first, last, n), (stored, first, last))
-        doubled = np.zeros(len(rows), bool)
-        doubled[stored] = i != j
-        return cls(n, len(rows), doubled, layout)
+        weights = np.ones(len(rows))
+        weights[stored[i != j]] = 2.0
+        return cls(n, len(rows), weights, layout)
 
     @cached_property
     def size(self) -> int:

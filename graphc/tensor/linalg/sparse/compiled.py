@@ -33,7 +33,7 @@ class CompiledFactor:
     def of(cls, analysis: Analysis, data: Array) -> CompiledFactor | None:
         """Factorise a matrix; None where it is not positive definite."""
         module: Any = kernels()
-        traversal, data = analysis.traversal, np.array(data)
+        traversal, data = analysis.traversal, np.ascontiguousarray(data)
         panels = borrow(traversal.elements)
         stack, corner = traversal.updates
         with borrowed(stack + corner) as work:

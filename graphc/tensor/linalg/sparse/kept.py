@@ -34,20 +34,27 @@ SOME = 4
 
 
 class Recent:
-    """What was made of the keys that were used last, found by equality of their arrays."""
+    """What was made of the keys that were used last, found by equality of their arrays.
 
-    def __init__(self, most: int) -> None:
-        self.most, self.entries = most, list[tuple[tuple[Any, ...], Any]]()
+    Args:
+        most: The number of keys to keep.
+        copies: Whether a key's arrays are copied; else nobody may write to them later.
+    """
+
+    def __init__(self, most: int, copies: bool = True) -> None:
+        self.most, self.copies = most, copies
+        self.entries = list[tuple[tuple[Any, ...], Any]]()
 
     def get(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """What was made for a key, now or before; the key's arrays are copied."""
+        """What was made for a key, now or before."""
         for i, (known, value) in enumerate(self.entries):
             if all(map(_equal, known, key)):
                 self.entries.insert(0, self.entries.pop(i))
                 return value
         value = make()
-        copied = tuple([np.array(x) if isinstance(x, np.ndarray) else x for x in key])
-        self.entries.insert(0, (copied, value))
+        if self.copies:
+            key = tuple([np.array(x) if isinstance(x, np.ndarray) else x for x in key])
+        self.entries.insert(0, (key, value))
         del self.entries[self.most :]
         return value
 
@@ -61,7 +68,10 @@ _PATTERNS = Recent(PATTERNS)
 
 
 def positive_factor(rows: Array, columns: Array, n: int, lower: bool, data: Array) -> Any:
-    """The ``Factor`` of a matrix of which a triangle is read; None if not positive definite."""
+    """The factor of a matrix of which a triangle is read; None if not positive definite.
+
+    Nobody may write to the values later.
+    """
     with _LOCK:
         analysis, factors = _PATTERNS.get(
             (rows, columns, n, lower), lambda: _analysed(rows, columns, n, lower)
@@ -77,19 +87,19 @@ def _factorised(analysis: Analysis, data: Array) -> Factor | CompiledFactor | No
 
 def _analysed(rows: Array, columns: Array, n: int, lower: bool) -> tuple[Analysis, Recent]:
     analysis = Analysis.of(rows, columns, n, lower)
-    return analysis, Recent(max(1, min(64, ELEMENTS // max(analysis.size, 1))))
+    return analysis, Recent(max(1, min(64, ELEMENTS // max(analysis.size, 1))), False)
 
 
 def general_factor(rows: Array, columns: Array, n: int, data: Array) -> GeneralFactor:
-    """The factor of a matrix of any kind."""
+    """The factor of a matrix of any kind; nobody may write to the values later."""
 
     def positive(rows: Array, columns: Array, data: Array) -> Any:
         return positive_factor(rows, columns, n, True, data)
 
     def make() -> GeneralFactor:
-        return GeneralFactor(rows, columns, n, np.array(data), positive)
+        return GeneralFactor(rows, columns, n, data, positive)
 
     with _LOCK:
-        factors = _PATTERNS.get((rows, columns, n, None), lambda: Recent(SOME))
+        factors = _PATTERNS.get((rows, columns, n, None), lambda: Recent(SOME, False))
         made: GeneralFactor = factors.get((data,), make)
         return made
