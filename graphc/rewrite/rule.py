@@ -113,15 +113,23 @@ def sort(node: Node, numbers: Container[Any]) -> tuple[Any, ...]:
     kinds: list[Any] = []
     for x in inputs:
         own = x.op
-        if type(own) is Constant:
+        form: Any = type(own)
+        if form is Elementwise:
+            form = own
+        elif form is Constant:
             value = _number(own)
-            kinds.append((Constant, value) if value in numbers else Constant)
-        else:
-            kinds.append(own if type(own) is Elementwise else type(own))
-    first = op if type(op) is Elementwise else type(op)
+            form = (Constant, value) if value in numbers else Constant
+        kinds.append(form)
+    first: Any = type(op)
+    if first is Elementwise:
+        first = op
+    dtype = None
+    if inputs:
+        wanted = inputs[0].type
+        dtype = wanted.dtype if type(wanted) is TensorType else None
     if len(kinds) > MOST_OPERANDS:
-        return first, _dtype(node), frozenset(kinds)
-    return first, _dtype(node), len(kinds) == 2 and inputs[0] is inputs[1], *kinds
+        return first, dtype, frozenset(kinds)
+    return first, dtype, len(kinds) == 2 and inputs[0] is inputs[1], *kinds
 
 
 def _dtype(node: Node) -> str | None:

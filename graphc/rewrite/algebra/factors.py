@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from graphc.ir import Node
 from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.facts.memo import Memo
 from graphc.rewrite.rule import Root, kind, scalar_value
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.reduce import Sum
@@ -76,7 +76,7 @@ _STEEP: set[Root] = set()
 _NEEDED: set[Root] = set()
 """Kinds one of which is in every pair."""
 
-_distances: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
+_distances = Memo[int]()
 
 
 def is_steep(y: Node) -> bool:
