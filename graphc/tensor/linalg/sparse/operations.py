@@ -58,7 +58,7 @@ class SparseOperation(Op):
 
     def perform(self, data: Array, rows: Array, columns: Array, *others: Array) -> Any:
         rows, columns = (np.broadcast_to(x, data.shape) for x in (rows, columns))
-        wide = data.astype(np.float64)
+        wide = data.astype(np.float64)  # a copy, which may be kept
         results: Any = self._empty(data, *others)
         for place in np.ndindex(data.shape[:-1]):
             given = [x[place].astype(np.float64) for x in others]
@@ -153,7 +153,9 @@ class LogDetSlope(SparseOperation):
             return (factor.slope(),)
         if factor is None:
             return (np.full(data.shape, np.nan),)
-        return (np.where(factor.analysis.doubled, 2.0, 1.0) * factor.inverse(),)
+        y = factor.inverse()
+        y *= factor.analysis.weights
+        return (y,)
 
     def pullback(self, g: Tensor, y: Tensor, *inputs: Tensor) -> Sequence[Any]:
         """The second derivative is symmetric."""
@@ -182,8 +184,7 @@ class LogDetCurvature(SparseOperation):
             return (factor.curvature(*others),)
         if factor is None:
             return (np.full(data.shape, np.nan),)
-        weights = np.where(factor.analysis.doubled, 2.0, 1.0)
-        return (-weights * factor.inverse_slope(*others),)
+        return (-factor.analysis.weights * factor.inverse_slope(*others),)
 
     def pullback_to(self, wanted: Sequence[bool], g: Tensor, y: Tensor, *inputs: Tensor) -> Any:
         if wanted[0]:

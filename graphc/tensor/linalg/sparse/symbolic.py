@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 # The time of a front of k columns and m rows below them, in units of a multiplication: of the
 # calls that it takes, of moving an element, and of the products of a factor and its inverse.
-CALL, MOVE = 20_000.0, 30.0
+CALL, MOVE = 20_000.0, 60.0
 
 
 def _time(k: int, m: int) -> float:
@@ -21,7 +21,7 @@ def _time(k: int, m: int) -> float:
 
 @dataclass(frozen=True)
 class Fronts:
-    """A tree of fronts, children before their parents.
+    """A tree of fronts in postorder: each follows its children and all that is below them.
 
     Attributes:
         columns: The columns that each eliminates, in order.
@@ -75,4 +75,24 @@ def _assembled(columns: list[list[int]], borders: list[set[int]]) -> Fronts:
             eliminates[column] = front
     rows = [sorted(borders[j]) for j in tops]
     parents = [eliminates[border[0]] if border else -1 for border in rows]
-    return Fronts([sorted(columns[j]) for j in tops], rows, parents)
+    order = _postorder(parents)
+    place = [-1] * (len(order) + 1)  # the last one of fronts without a parent
+    for i, front in enumerate(order):
+        place[front] = i
+    return Fronts(
+        [sorted(columns[tops[front]]) for front in order],
+        [rows[front] for front in order],
+        [place[parents[front]] for front in order],
+    )
+
+
+def _postorder(parents: list[int]) -> list[int]:
+    children: list[list[int]] = [[] for _ in range(len(parents) + 1)]
+    for front, parent in enumerate(parents):
+        children[parent].append(front)
+    found, waiting = [], children[-1]
+    while waiting:
+        front = waiting.pop()
+        found.append(front)
+        waiting.extend(children[front])
+    return found[::-1]
