@@ -154,9 +154,11 @@ def _straight(
     cell = cell_of(call, "run")
 
     def choose(fused: Callable[..., Any]) -> None:
-        cell.cell_contents = _written(fused, whole.constants, execute, lock, arguments)
+        cell.cell_contents = _written(
+            fused, whole.constants, execute, lock, arguments, single=single
+        )
 
-    whole.when_fused, whole.single = choose, single
+    whole.when_fused = choose
     found: Any = call
     found.shortcut = Shortcut(cell)
     return found  # type: ignore[no-any-return]
@@ -168,6 +170,8 @@ def _written(
     execute: Executable,
     lock: threading.RLock,
     arguments: int,
+    *,
+    single: bool,
 ) -> Executable:
     """A call of MLX's function: for a number of arrays, as MLX takes twice as long to be given any.
 
@@ -177,6 +181,7 @@ def _written(
         execute: Runs the program where it refuses.
         lock: Held while it runs.
         arguments: The number of arrays.
+        single: Whether the only result is returned itself.
     """
     names = [f"a{i}" for i in range(arguments)]
     given = ", ".join(names)
@@ -190,7 +195,7 @@ def call({given}):
     try:
         found = fused({passed})
         evaluate(found)
-        return found
+        return found{"[0]" * single}
     except UntracedError:
         pass
     except (ValueError, RuntimeError, OperationError) as error:

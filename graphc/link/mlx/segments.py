@@ -168,16 +168,14 @@ class WholeProgram(CompiledFunction):
 
     Attributes:
         may_trace: Whether MLX may trace it.
-        single: Whether what runs it, once that is fused, gives its only result itself.
         when_fused: Called when it has run fused.
     """
 
     may_trace = False
-    single = False
     when_fused: Callable[[Callable[..., Any]], None] | None = None
 
     def fusible(self, *arrays: Any) -> Any:
-        """The results, or the only one, for MLX to trace and fuse.
+        """The results, for MLX to trace and fuse.
 
         Raises:
             UntracedError: It may not.
@@ -187,10 +185,9 @@ class WholeProgram(CompiledFunction):
         # A call within the program, by the user's code, is another one.
         self.may_trace = False
         try:
-            found = self.trace(*arrays)
+            return self.trace(*arrays)
         finally:
             self.may_trace = True
-        return found[0] if self.single else found
 
     def traceable(self, *arrays: Any) -> Any:
         """The results; MLX may trace."""
@@ -202,7 +199,7 @@ class WholeProgram(CompiledFunction):
         if self.fused is not None and self.when_fused is not None:
             self.when_fused(self.fused)
             self.when_fused = None
-        return [found] if isinstance(found, mx.array) else found
+        return found
 
 
 @dataclass
