@@ -317,6 +317,13 @@ def _known_call(
     given_lengths: Any = None
     kind: Any = None
 
+    def run(given: Sequence[Any]) -> list[Any]:
+        found, _ = cell.cell_contents(*given, given_lengths)
+        if not is_whole:
+            # What is cut is put on the device again, with 64 bits too.
+            return in_own_lengths(found, lengths)
+        return [y.buffer if y.__class__ is Ragged else y for y in found]
+
     def call(*arguments: Any) -> Any:
         nonlocal given_lengths, kind
         if given_lengths is None:
@@ -327,14 +334,10 @@ def _known_call(
                 raise NotAdmittedError
         given = _all_padded(arguments, axes, lengths) if is_padded else arguments
         if settings.jax_enable_x64:
-            found, _ = cell.cell_contents(*given, given_lengths)
+            found = run(given)
         else:
             with enable(True):
-                found, _ = cell.cell_contents(*given, given_lengths)
-        if not is_whole:
-            found = in_own_lengths(found, lengths)
-        else:
-            found = [y.buffer if y.__class__ is Ragged else y for y in found]
+                found = run(given)
         return found[0] if single else found
 
     return call
