@@ -60,6 +60,7 @@ from graphc.ir import (
     paths,
     rebuild,
     replaced,
+    toposort,
     wholes,
 )
 from graphc.lazy import provided
@@ -246,14 +247,16 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     outputs = list(outputs) if type(outputs) is tuple else outputs
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     variables = [x.variable for x in ins]
-    pairs += default_updates(ends, pairs, no_default_updates, swaps, variables)
+    order = toposort(ends, variables)
+    more = default_updates(order, pairs, no_default_updates, swaps, variables)
+    pairs += more
     spec = FunctionSpec(
         rebuild(containers, list(ins)), outputs, pairs, get_mode(mode), name, returns
     )
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     check_givens(swaps, ends, ins)
     together = [[x.variable for x in flatten(whole)] for whole in wholes(spec.inputs)]
-    check_inputs(ins, ends, on_unused_input, implicit, together, written)
+    check_inputs(ins, ends, on_unused_input, implicit, together, written, None if more else order)
     end_of_trace()
     return Function(spec)
 
