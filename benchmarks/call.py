@@ -17,7 +17,7 @@ from benchmarks.table import Line, benchmark
 from benchmarks.timing import agree, compared
 from graphc.link.program import WORTH_WRITING
 
-TARGET = 1.15
+TARGET = 1.1
 
 
 @contextmanager

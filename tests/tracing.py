@@ -8,6 +8,7 @@ from typing import Any
 
 import mlx.core as mx
 
+from graphc.link.mlx.arrays import is_traced
 from graphc.link.mlx.replay import saved
 
 __all__ = ["traced"]
@@ -24,7 +25,8 @@ def traced(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
     programs: dict[Any, Callable[..., Any]] = {}
 
     def run(*arrays: Any) -> Any:
-        if threading.current_thread() is not threading.main_thread():
+        # MLX does not compile what is traced within other code either.
+        if threading.current_thread() is not threading.main_thread() or is_traced(arrays):
             return function(*arrays)
         key = tuple([(x.shape, x.dtype) for x in arrays])
         if key not in programs:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from types import CodeType
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,14 +19,7 @@ from graphc.errors import ArgumentError, GraphcError
 from graphc.ir import TensorType
 from graphc.link import Backend, Executable, as_numpy
 from graphc.link.backend import Home
-from graphc.link.shortcut import NotAdmittedError, Shortcut, with_cells
-from graphc.site import INTERNAL
-
-
-@lru_cache(1024)
-def compiled_code(source: str, what: str) -> CodeType:
-    """Compile generated source text; functions of equal signature share the code."""
-    return compile(source, f"{INTERNAL}{what}>", "exec")
+from graphc.link.shortcut import NotAdmittedError, Shortcut, compiled_code, with_cells
 
 
 @dataclass(frozen=True)

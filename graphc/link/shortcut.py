@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import CellType, FunctionType
+from functools import lru_cache
+from types import CellType, CodeType, FunctionType
 from typing import Any
+
+from graphc.site import INTERNAL
+
+
+@lru_cache(1024)
+def compiled_code(source: str, what: str) -> CodeType:
+    """Compile generated source text; functions of equal signature share the code."""
+    return compile(source, f"{INTERNAL}{what}>", "exec")
 
 
 class NotAdmittedError(Exception):

@@ -45,7 +45,7 @@ from graphc.link.mlx.segments import Segments, UntracedError, WholeProgram, driv
 from graphc.link.mlx.tiers import TIERS, Tier, tier_of
 from graphc.link.mlx.watch import Watch
 from graphc.link.program import Program
-from graphc.link.shortcut import Shortcut, cell_of
+from graphc.link.shortcut import Shortcut, cell_of, compiled_code
 from graphc.link.transformable import Transformable
 from graphc.tensor.arrays.index import Index, IndexUpdate
 from graphc.tensor.arrays.select import CheckedIndices
@@ -93,7 +93,7 @@ def compile(
     run = _running(segments, watch, whole)
     execute = _execute(run, watch, timed, lock, single=spec.single)
     if whole is not None and not holds_sums(made.graph.nodes):
-        execute = _straight(whole, execute, lock, single=spec.single)
+        execute = _straight(whole, execute, lock, len(spec.arguments), single=spec.single)
     device = options.get("device") and device_of(options)
     return _on_device(execute, device) if device else execute
 
@@ -143,44 +143,83 @@ def _explained(error: Exception) -> Exception:
 
 
 def _straight(
-    whole: WholeProgram, execute: Executable, lock: threading.RLock, *, single: bool
+    whole: WholeProgram, execute: Executable, lock: threading.RLock, arguments: int, *, single: bool
 ) -> Executable:
     """An executable that calls MLX's function with nothing between, once that runs fused."""
-    acquire, release, evaluate = lock.acquire, lock.release, mx.eval
-    constants, kind = whole.constants, mx.array
-    fused: Callable[..., Any] = execute
-    run: Executable = execute
+    run = execute
 
-    def straight(*arrays: Any) -> Any:
-        acquire()
-        try:
-            for x in arrays:
-                if type(x) is not kind:
-                    arrays = (*map(device_array, arrays),)
-                    break
-            found = fused(*arrays, *constants)
-            evaluate(found)
-            return found[0] if single else found
-        except UntracedError:
-            pass
-        except (ValueError, RuntimeError, OperationError) as error:
-            raise _explained(error) from error.__cause__
-        finally:
-            release()
-        return execute(*arrays)
+    def call(*arrays: Any) -> Any:
+        return run(*arrays)
 
-    def choose(found: Callable[..., Any]) -> None:
-        nonlocal fused, run
-        fused, run = found, straight
+    cell = cell_of(call, "run")
+
+    def choose(fused: Callable[..., Any]) -> None:
+        cell.cell_contents = _written(
+            fused, whole.constants, execute, lock, arguments, single=single
+        )
 
     whole.when_fused = choose
-
-    def call(*arguments: Any) -> Any:
-        return run(*arguments)
-
     found: Any = call
-    found.shortcut = Shortcut(cell_of(call, "run"))
+    found.shortcut = Shortcut(cell)
     return found  # type: ignore[no-any-return]
+
+
+def _written(
+    fused: Callable[..., Any],
+    constants: Sequence[Any],
+    execute: Executable,
+    lock: threading.RLock,
+    arguments: int,
+    *,
+    single: bool,
+) -> Executable:
+    """A call of MLX's function: for a number of arrays, as MLX takes twice as long to be given any.
+
+    Args:
+        fused: Takes the arrays and the constants, and may refuse them.
+        constants: What it takes after the arrays.
+        execute: Runs the program where it refuses.
+        lock: Held while it runs.
+        arguments: The number of arrays.
+        single: Whether the only result is returned itself.
+    """
+    names = [f"a{i}" for i in range(arguments)]
+    given = ", ".join(names)
+    foreign = " or ".join([f"{a}.__class__ is not kind" for a in names]) or "False"
+    passed = ", ".join([*names, *(f"c{i}" for i in range(len(constants)))])
+    text = f"""
+def call({given}):
+    if {foreign}:
+        return call(*map(device_array, ({given}{"," * bool(names)})))
+    acquire()
+    try:
+        found = fused({passed})
+        evaluate(found)
+        return found{"[0]" * single}
+    except UntracedError:
+        pass
+    except (ValueError, RuntimeError, OperationError) as error:
+        raise explained(error) from error.__cause__
+    finally:
+        release()
+    return execute({given})
+"""
+    namespace: dict[str, Any] = {
+        "OperationError": OperationError,
+        "UntracedError": UntracedError,
+        "acquire": lock.acquire,
+        "device_array": device_array,
+        "evaluate": mx.eval,
+        "execute": execute,
+        "explained": _explained,
+        "fused": fused,
+        "kind": mx.array,
+        "release": lock.release,
+        **{f"c{i}": constant for i, constant in enumerate(constants)},
+    }
+    exec(compiled_code(text, "call"), namespace)
+    made: Executable = namespace["call"]
+    return made
 
 
 def _running(segments: Segments, watch: Watch, whole: WholeProgram | None) -> Callable[..., Any]:

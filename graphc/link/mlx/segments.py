@@ -111,7 +111,7 @@ class CompiledFunction:
         """Run fused from now on."""
         self.run = self.fused = mx.compile(self.fusible)
 
-    def fusible(self, *arrays: Any) -> list[Any]:
+    def fusible(self, *arrays: Any) -> Any:
         """The results, for MLX to trace and fuse."""
         return self.trace(*arrays)
 
@@ -174,7 +174,7 @@ class WholeProgram(CompiledFunction):
     may_trace = False
     when_fused: Callable[[Callable[..., Any]], None] | None = None
 
-    def fusible(self, *arrays: Any) -> list[Any]:
+    def fusible(self, *arrays: Any) -> Any:
         """The results, for MLX to trace and fuse.
 
         Raises:

@@ -10,6 +10,7 @@ import numpy as np
 
 from graphc.ir import Constant, Graph
 from graphc.link.program import Lengths, Program, Step, located
+from graphc.link.shortcut import compiled_code
 from graphc.link.source import Source
 from graphc.tensor.core.elementwise import Elementwise
 
@@ -162,7 +163,7 @@ def call({arguments}):
         "program": source.function,
         "failed": failed,
     }
-    exec(text, namespace)
+    exec(compiled_code(text, "call"), namespace)
     return namespace["call"]  # type: ignore[return-value]
 
 

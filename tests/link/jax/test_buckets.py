@@ -351,6 +351,26 @@ def test_events_have_the_shapes_of_arguments() -> None:
     assert [event.shapes for event in seen] == [((16,),)]
 
 
+def test_calls_of_known_shapes_are_as_the_first_one() -> None:
+    """Whole buckets and parts of them, by turns, and what is to be refused still is."""
+    inputs, outputs = [x, y], [gt.exp(x) + y, (x @ y) * 1.875, gt.cumsum(x)[1:]]
+    calls = [vectors(n) for n in (16, 5, 16, 5, 32, 16, 5, 1)] * 2
+    f = compare(inputs, outputs, *calls)
+    compiles = f.stats.compiles
+    for on in (True, False):
+        with jax.enable_x64(on):
+            for n in (16, 5):
+                v, w = vectors(n)
+                given = [jax.device_put(v), w] if on else [v, w]
+                np.testing.assert_allclose(f(*given)[0], np.exp(v) + w, rtol=1e-12)
+    assert f.stats.compiles == compiles
+    traced = jax.jit(lambda v: f.pure(v, v)[0])(np.ones(16, "float64"))
+    np.testing.assert_allclose(traced, np.exp(1.0) + 1, rtol=1e-6)
+    for _ in range(2):
+        with pytest.raises(GraphcError, match="differ"):
+            f(np.ones(16), np.ones(5))
+
+
 def test_an_executable_on_disk_knows_its_conditions(tmp_path: Path) -> None:
     def made() -> graphc.Function:
         return graphc.function([x, y], [gt.sin(x) + y, x[1:], (x @ y) * 1.625], mode="JAX")
