@@ -383,11 +383,15 @@ def _by_blocks_of_rows(coding: Coding, x: Any, packed: Any, scales: Any, place: 
     return y + x[:, rest:] @ _plane(coding, packed[rest:], scales[rest:], place, x.dtype)
 
 
+LEAST = 128
+"""So many rows of a block at least: with fewer, products of matrices are slower."""
+
+
 def _blocks_of_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     """Planes of some rows, (rows, words), whose products with planes of x are added up."""
     rows, units = packed.shape[0], packed.shape[1] // coding.unit_words
-    # XLA keeps a transposed copy beside the block.
-    some = min(rows, max(1, BLOCK // 2 // units))
+    # XLA keeps copies of the words and a transposed one beside the block.
+    some = min(rows, max(LEAST, BLOCK // 8 // units))
     count, planes = rows // some, jnp.moveaxis(_planes(coding, x), 1, 0)
 
     def block(_: None, i: Any) -> Any:

@@ -24,10 +24,10 @@ CHEAP = {"affine", "integer", "ternary", "1bit"}
 """Kinds that are decoded in an instruction or two."""
 
 MANY = 128
-"""From so many rows of x on, of kinds that are cheap to decode; four times as many of others."""
+"""From so many rows of x on, where words are of w's columns; of kinds that are cheap to decode."""
 
 LONG = 2**10
-"""Where words are of longer columns, a plane of a block is no whole column, and is slower."""
+"""The length of w's columns beyond which planes of their words are slower."""
 
 
 def are_many(coding: Coding, transposed: bool, m: int, rows: int) -> bool:
@@ -39,9 +39,8 @@ def are_many(coding: Coding, transposed: bool, m: int, rows: int) -> bool:
         m: The number of rows of x.
         rows: That of the words.
     """
-    if coding.kind not in CHEAP:
-        return m >= 4 * MANY
-    return m >= MANY if transposed or rows <= LONG else m >= MANY // 2
+    least = MANY if transposed else MANY // 2 if rows > LONG else 2 * MANY
+    return m >= (least if coding.kind in CHEAP else 4 * least)
 
 
 def by_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
@@ -71,17 +70,18 @@ def by_columns(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
 def _summed(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     """The product with a block of columns, of no more rows at a time than fill a block."""
     rows, width = packed.shape[0], coding.columns_of(packed.shape[1])
-    some = max(1, BLOCK // width)
+    # Parts of x are copied: a block may be larger before they are.
+    some = max(1, 4 * BLOCK // width)
+    count, rest = divmod(rows, some)
 
     def part(start: Any, size: int) -> Any:
         block = _dense(coding, x, _cut(packed, start, size, 0), _cut(scales, start, size, 0))
         return _cut(x, start, size, 1) @ block
 
-    count, rest = divmod(rows, some)
-    if not count:
-        return part(0, rows)
-    y = part(0, some)
-    y = lax.fori_loop(1, count, lambda i, y: y + part(i * some, some), y) if count > 1 else y
+    if count + bool(rest) < 2:
+        return x @ _dense(coding, x, packed, scales)
+    zero = zeros((x.shape[0], width), x)
+    y = lax.fori_loop(0, count, lambda i, y: y + part(i * some, some), zero)
     return y + part(rows - rest, rest) if rest else y
 
 
