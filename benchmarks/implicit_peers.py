@@ -95,7 +95,7 @@ def _qwix() -> Peer:
         )
         for kind in KINDS
     }
-    return Peer(qwix.dot, kinds, dict.fromkeys(("int8", "int4"), {"symmetric": True}))
+    return Peer(qwix.dot, kinds, {key: {"symmetric": True} for key in ("int8", "int4")})
 
 
 def _quax() -> Peer:

@@ -20,7 +20,7 @@ from graphc.link.jax.varying import vary, varying_axes
 BLOCK = 2**17
 """The elements of a block: 512 KB of float32, which leaves room for the products in the cache."""
 
-CHEAP = {"affine", "integer", "ternary", "1bit"}
+CHEAP = {"affine", "integer", "ternary", "ternary5", "1bit"}
 """Kinds that are decoded in an instruction or two."""
 
 MANY = 128
