@@ -42,6 +42,7 @@ PACKAGES = ("tensor/linalg/__init__.py", "tensor/signal/__init__.py", "tensor/sp
 EXPORTING = ("tensor/__init__.py", "tensor/fft.py", *PACKAGES)
 """Modules of the folder that users import names from."""
 LIBRARIES: dict[str, tuple[str, ...]] = {
+    "gguf": ("interop/weights",),
     "jax": ("link/jax", "export/runtime.py", "interop/pymc/chains.py"),
     "onnx": ("export/onnx", "interop/onnx"),
     "mlx": ("link/mlx", "export/runtime.py"),

@@ -51,9 +51,7 @@ def attention(op: Flex, inputs: Sequence[Tensor]) -> Node:
         scores, _, keep = rows.scores(i)
         if keep is not None:
             scores = where(keep, scores, -math.inf)
-        peak: Any = 0.0
-        if rows.has_keys:
-            peak = zero_grad(_finite(max(scores, -1, keepdims=True)))
+        peak = zero_grad(_finite(max(scores, -1, keepdims=True, initial=-math.inf)))
         weights = exp(scores - peak)
         total = sum(weights, -1, keepdims=True)
         empty = equal(total, 0)
@@ -134,7 +132,6 @@ class _ScoreRows:
         q: The queries in that dtype.
         k: The keys in that dtype.
         v: The values in that dtype.
-        has_keys: Whether there may be keys.
         sharing: The number of heads of queries for each head of keys.
     """
 
@@ -146,7 +143,6 @@ class _ScoreRows:
         self.batch, self.heads, self.queries = (length(self.q, i) for i in range(3))
         self.groups, self.keys = length(self.k, 1), length(self.k, 2)
         self.sharing = self.heads // maximum(self.groups, 1) if op.grouped else 1
-        self.has_keys = parts.k.type.shape[2] != 0
         elements = length(self.q, 3)
         if isinstance(elements, int):
             self.scale: Any = scale_of(op, elements)

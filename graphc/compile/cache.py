@@ -10,6 +10,7 @@ operations that are not graphc's own are not stored: nothing tells whether their
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
 from collections import OrderedDict
@@ -351,10 +352,23 @@ def program_in(
     if program is not None:
         return program, None, baked
     start = perf_counter()
-    with stage("rewriting"):
+    with stage("rewriting"), _uncollected():
         lowered = lower_program(signature)
     made = context.create(signature, lowered, perf_counter() - start, leaves)
     return made, lowered, lowered.baked
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Within, Python does not look for garbage in cycles: a graph has none, and many objects."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def kept_by(signature: Signature) -> tuple[str, tuple[Hashable, ...] | None]:

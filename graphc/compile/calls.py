@@ -7,7 +7,7 @@ and for the shared variables of a function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from types import CodeType
@@ -20,6 +20,7 @@ from graphc.errors import ArgumentError, GraphcError
 from graphc.ir import TensorType
 from graphc.link import Backend, Executable, as_numpy
 from graphc.link.backend import Home
+from graphc.link.shortcut import NotAdmittedError, Shortcut, with_cells
 from graphc.site import INTERNAL
 
 
@@ -34,22 +35,40 @@ class CallCode:
     """Code of a call whose arguments, ``a0``, ``a1``, ..., are arrays of the right dtypes.
 
     Attributes:
+        execute: Takes the arguments, then ``values``, then ``leaves``.
         arguments: How many there are.
-        lines: What is done with them; the last line returns the outputs.
+        values: The names of the shared variables' values.
+        leaves: The captured arrays, a list whose elements may be converted later.
+        lines: What is done, given the lines that make ``results``; the last one returns the
+            outputs.
         names: What the lines refer to.
     """
 
+    execute: Executable
     arguments: int
-    lines: Sequence[str]
+    values: Sequence[str]
+    leaves: list[Any]
+    lines: Callable[[Sequence[str]], Sequence[str]]
     names: Mapping[str, Any]
+
+    @property
+    def _given(self) -> list[str]:
+        return [f"a{i}" for i in range(self.arguments)]
 
     def function(self) -> Executable:
         """A function of the arguments."""
-        parameters = ", ".join(f"a{i}" for i in range(self.arguments))
-        return self._compiled(f"def call({parameters}):", self.lines, {})  # type: ignore[no-any-return]
+        passed = [*self._given, *self.values, *["*leaves"] * bool(self.leaves)]
+        lines = self.lines([f"results = execute({', '.join(passed)})"])
+        names = {"execute": self.execute, "leaves": self.leaves}
+        return self._compiled(f"def call({', '.join(self._given)}):", lines, names)  # type: ignore[no-any-return]
 
     def direct_class(
-        self, base: type, dtypes: Sequence[tuple[Any, Any]], kinds: tuple[type, ...]
+        self,
+        base: type,
+        dtypes: Sequence[tuple[Any, Any]],
+        kinds: tuple[type, ...],
+        *,
+        trusting: bool,
     ) -> type:
         """A subclass whose calls are no more than this code.
 
@@ -60,47 +79,99 @@ class CallCode:
             base: The class of functions.
             dtypes: NumPy's dtype of each input, and the backend's own, which may be the same.
             kinds: The classes of arrays taken as they are, the backend's own last.
+            trusting: Whether the library is left to refuse its own arrays of other dtypes, where it
+                does. Such a call then takes thousands of times as long as a check.
         """
-        names = [f"a{i}" for i in range(self.arguments)]
+        shortcut = Shortcut.of(self.execute)
+        is_left = trusting and shortcut is not None and shortcut.again is not None
+        names = self._given
         given = "".join(f"{a}, " for a in names)
-        right = []
-        for i, (a, (dtype, own)) in enumerate(zip(names, dtypes, strict=True)):
-            # NumPy's dtypes are one object each; other libraries make theirs anew for every array.
-            one = f"{a}.__class__ in kinds and {a}.dtype is d{i}_"
-            of_own = f"{a}.__class__ is kind and {a}.dtype == o{i}_"
-            right.append(one if own is dtype else f"({of_own} or {one})")
+        right = [
+            _admission(i, own is dtype, kinds[-1] is np.ndarray, is_left=is_left)
+            for i, (dtype, own) in enumerate(dtypes)
+        ]
         # Parameters by position only leave every name free for an input: self, a0.
         parameters = "".join(f"{a}=absent, " for a in names)
         lines = [
             f"if {' and '.join([*right, 'not rest', 'not named'])}:",
             "    try:",
-            *[f"        {line}" for line in self.lines],
+            *[f"        {line}" for line in self.lines(self._straight(shortcut))],
             "    except GraphcError as error:",
             f"        raise self._explained(error, ({given})) from error.__cause__",
+            "    except NotAdmittedError:",
+            "        pass",
             f"args = [a for a in ({given}) if a is not absent]",
             "return base.__call__(self, *args, *rest, **named)",
         ]
         namespace: dict[str, Any] = {
             "GraphcError": GraphcError,
+            "NotAdmittedError": NotAdmittedError,
             "absent": object(),
+            "array": np.ndarray,
             "base": base,
+            "execute": self.execute,
             "kind": kinds[-1],
-            "kinds": frozenset(kinds),
             **{f"d{i}_": dtype for i, (dtype, _) in enumerate(dtypes)},
             **{f"o{i}_": own for i, (_, own) in enumerate(dtypes)},
+            **{f"l{i}": leaf for i, leaf in enumerate(self.leaves)},
         }
         head = f"def __call__(self, {parameters}/, *rest, **named):"
-        members = {
-            "__call__": self._compiled(head, lines, namespace),
-            "__doc__": base.__doc__,
-            "__module__": base.__module__,
-        }
+        if shortcut is None:
+            call = self._compiled(head, lines, namespace)
+        else:
+            inside = [head, *[f"    {line}" for line in lines], "return __call__"]
+            made = self._compiled("def made(run):", inside, namespace)(None)
+            call = with_cells(made, [shortcut.cell])
+        members = {"__call__": call, "__doc__": base.__doc__, "__module__": base.__module__}
         return type(base.__name__, (base,), members)
+
+    def _straight(self, shortcut: Shortcut | None) -> list[str]:
+        """The lines that make results, by the shortcut where the executable has one."""
+        held = [*self.values, *[f"l{i}" for i in range(len(self.leaves))]]
+        passed = ", ".join([*self._given, *held])
+        if shortcut is None:
+            return [f"results = execute({passed})"]
+        if shortcut.again is None:
+            return [f"results = run({passed})"]
+        given, others = ("".join(f"{x}, " for x in names) for names in (self._given, held))
+        return [
+            "failed = None",
+            "try:",
+            f"    results = run({passed})",
+            "except Exception as error:",
+            "    failed = error",
+            "if failed is not None:",
+            "    try:",
+            f"        results = self._refused(failed, ({given}), ({others}))",
+            "    finally:",
+            # It holds this frame, and so the arguments.
+            "        del failed",
+        ]
 
     def _compiled(self, head: str, lines: Sequence[str], names: Mapping[str, Any]) -> Any:
         namespace = {**self.names, **names}
         exec(compiled_code("\n    ".join([head, *lines]), "call"), namespace)
         return namespace[head.split("(", maxsplit=1)[0].removeprefix("def ")]
+
+
+def _admission(i: int, is_numpy_dtype: bool, is_numpy: bool, *, is_left: bool) -> str:
+    """The condition that an argument is an array as the program takes it.
+
+    Args:
+        i: Its number.
+        is_numpy_dtype: Whether the backend's own arrays have NumPy's dtypes.
+        is_numpy: Whether the backend's own arrays are NumPy's.
+        is_left: Whether the backend's own arrays may have any dtype.
+    """
+    # NumPy's dtypes are one object each; other libraries make theirs anew for every array.
+    one = f"a{i}.dtype is d{i}_"
+    own = f"a{i}.__class__ is kind"
+    numpy = f"a{i}.__class__ is array and {one}"
+    if is_numpy:
+        return f"{own} and {one}"
+    if is_left:
+        return f"({own} or {numpy})"
+    return f"({own} and {one if is_numpy_dtype else f'a{i}.dtype == o{i}_'} or {numpy})"
 
 
 @dataclass(frozen=True)
@@ -137,19 +208,19 @@ class ProgramCall:
     leaves: list[Any]
     outputs: Outputs
 
-    def _line(self, values: Iterable[str] = ()) -> str:
-        arguments = [f"a{i}" for i in range(self.arguments)]
-        leaves = ["*leaves"] if self.leaves else []
-        return f"results = execute({', '.join([*arguments, *values, *leaves])})"
-
-    @property
-    def _names(self) -> dict[str, Any]:
-        return {"execute": self.execute, "leaves": self.leaves, "finish": self.outputs.finish}
+    def _code(
+        self,
+        values: Sequence[str],
+        lines: Callable[[Sequence[str]], Sequence[str]],
+        names: Mapping[str, Any],
+    ) -> CallCode:
+        names = {**names, "finish": self.outputs.finish}
+        return CallCode(self.execute, self.arguments, values, self.leaves, lines, names)
 
     def plain(self) -> CallCode:
         """Code of a call without shared variables."""
-        lines = [self._line(), f"return {self.outputs.code(0)}"]
-        return CallCode(self.arguments, lines, self._names)
+        end = f"return {self.outputs.code(0)}"
+        return self._code((), lambda call: [*call, end], {})
 
     def stateful(
         self,
@@ -171,12 +242,11 @@ class ProgramCall:
             options: Of the mode.
         """
         count = range(len(shared))
-        lines = [f"acquire{i}()" for i in count]
-        lines.append("try:")
         types = list(shared.values())
         own = [backend.own_dtype(type) for type in types]
         homes = [backend.home(sharding_of(x), options) for x in shared]
         known = [() if home is None else home.known for home in homes]
+        before = [*(f"acquire{i}()" for i in count), "try:"]
         for i in count:
             foreign = f"v{i}.__class__ is not kind"
             # A function of the same library may have left it in another dtype.
@@ -184,18 +254,17 @@ class ProgramCall:
             # A function of another mode may have left it elsewhere.
             foreign += "" if homes[i] is None else f" or v{i}.sharding not in h{i}"
             foreign += f" or not s{i}.owned" if i in donated else ""
-            lines += [f"    v{i} = s{i}.value", f"    if {foreign}: v{i} = present{i}()"]
-        lines.append(f"    {self._line(f'v{i}' for i in count)}")
+            before += [f"    v{i} = s{i}.value", f"    if {foreign}: v{i} = present{i}()"]
+        after = []
         if updates:
-            lines.append("    if results[-1].__class__ is not kind: traced()")
+            after.append("    if results[-1].__class__ is not kind: traced()")
         places = {x: i for i, x in enumerate(shared)}
         for k, (x, fresh) in enumerate(updates):
             i, place = places[x], k - len(updates)
-            lines.append(f"    s{i}.value = results[{place}]; s{i}.owned = {fresh}")
-        lines += ["finally:", *[f"    release{i}()" for i in count]]
-        lines.append(f"return {self.outputs.code(len(updates))}")
+            after.append(f"    s{i}.value = results[{place}]; s{i}.owned = {fresh}")
+        after += ["finally:", *[f"    release{i}()" for i in count]]
+        after.append(f"return {self.outputs.code(len(updates))}")
         namespace: dict[str, Any] = {
-            **self._names,
             "kind": backend.kinds[-1],
             "traced": partial(_refuse_traced, backend),
         }
@@ -209,7 +278,11 @@ class ProgramCall:
                 f"h{i}": known[i],
                 f"present{i}": _CurrentValue(x, types[i], homes[i], i in donated, backend, options),
             }
-        return CallCode(self.arguments, lines, namespace)
+
+        def lines(call: Sequence[str]) -> list[str]:
+            return [*before, *[f"    {line}" for line in call], *after]
+
+        return self._code([f"v{i}" for i in count], lines, namespace)
 
 
 def _refuse_traced(backend: Backend) -> None:

@@ -60,11 +60,13 @@ from graphc.ir import (
     paths,
     rebuild,
     replaced,
+    toposort,
     wholes,
 )
 from graphc.lazy import provided
 from graphc.link import CompileContext, Executable, Program
 from graphc.link.placement import Placement
+from graphc.link.shortcut import NotAdmittedError, Shortcut
 from graphc.tensor import Tensor
 from graphc.tensor.core.captured import end_of_trace
 from graphc.tensor.core.tensor import ArrayOrNumber
@@ -245,14 +247,16 @@ def function(  # noqa: PLR0913 (PyTensor's arguments)
     outputs = list(outputs) if type(outputs) is tuple else outputs
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     variables = [x.variable for x in ins]
-    pairs += default_updates(ends, pairs, no_default_updates, swaps, variables)
+    order = toposort(ends, variables)
+    more = default_updates(order, pairs, no_default_updates, swaps, variables)
+    pairs += more
     spec = FunctionSpec(
         rebuild(containers, list(ins)), outputs, pairs, get_mode(mode), name, returns
     )
     ends = [*(() if outputs is None else flatten(outputs)), *(new for _, new in pairs)]
     check_givens(swaps, ends, ins)
     together = [[x.variable for x in flatten(whole)] for whole in wholes(spec.inputs)]
-    check_inputs(ins, ends, on_unused_input, implicit, together, written)
+    check_inputs(ins, ends, on_unused_input, implicit, together, written, None if more else order)
     end_of_trace()
     return Function(spec)
 
@@ -276,6 +280,8 @@ class Function(Generic[Result]):
     record: FunctionRecord
 
     _compared = False
+    # Whether an array of the backend's own has come in another dtype than its input's.
+    _converts = False
 
     def __init__(self, spec: FunctionSpec) -> None:
         start = perf_counter()
@@ -354,9 +360,11 @@ class Function(Generic[Result]):
             x if isinstance(x, backend.kinds[-1]) else backend.array(x, type, options)
             for x, type in pairs
         ]
-        is_plain = self._flat and not self._strict
-        settled = self._code.direct_class(Function, self._dtypes, backend.kinds)
-        self.__class__ = settled if is_plain else Function
+        self.__class__ = Function
+        if self._flat and not self._strict:
+            self.__class__ = self._code.direct_class(
+                Function, self._dtypes, backend.kinds, trusting=not self._converts
+            )
 
     @property
     def _exchanges(self) -> bool:
@@ -482,12 +490,38 @@ class Function(Generic[Result]):
                 "Give containers of the same kinds, lengths and keys.",
             ) from error
 
+    def _refused(self, failed: Exception, args: tuple[Any, ...], values: tuple[Any, ...]) -> Any:
+        """The results of a call that the executable's shortcut failed.
+
+        Args:
+            failed: Its error.
+            args: The arguments, whose dtypes need not be those of their inputs.
+            values: What else the program takes.
+
+        Raises:
+            NotAdmittedError: An argument is to be converted.
+        """
+        pairs = zip(args, self._dtypes, strict=True)
+        if any(x.dtype not in either for x, either in pairs):
+            self._converts = True
+            self._settle()
+            raise NotAdmittedError
+        shortcut = Shortcut.of(self._compiled.execute)
+        assert shortcut is not None
+        assert shortcut.again is not None
+        return shortcut.again(failed, (*args, *values))
+
     def _converted(self, args: Sequence[Any]) -> tuple[Any, ...]:
         backend = self.mode.backend
-        return tuple(
+        kind = backend.kinds[-1]
+        found = tuple(
             converted(x, parameter, type, i, backend)
             for i, (x, parameter, type) in enumerate(zip(args, self._ins, self._types, strict=True))
         )
+        pairs = zip(args, found, strict=True)
+        if any(x.__class__ is kind and y is not x for x, y in pairs):
+            self._converts = True
+        return found
 
     # Errors.
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from graphc.errors import BoundsError, GraphcError, NaNError
-from graphc.ir import Constant, Graph, Leaf, Node, Pick, TensorType, is_inexact, picks
+from graphc.ir import Constant, Graph, Leaf, Node, Op, Pick, TensorType, is_inexact, picks
 from graphc.link import Backend, Executable
-from graphc.link.legalize import any_node, without
+from graphc.link.legalize import has_kind, without
 from graphc.loop import Loop
 from graphc.loop.branch import Switch
 from graphc.loop.step import opened, stand_in, with_formals
@@ -150,13 +150,9 @@ class _Guard:
 
     def has_work(self, graph: Graph) -> bool:
         """Whether there may be something to check."""
-        return self.bad is not None or any_node(graph, self._concerns)
-
-    def _concerns(self, node: Node) -> bool:
-        op = node.op
-        if isinstance(op, CheckAndRaise):
-            return self.conditions
-        return self.bounds and isinstance(op, Index | IndexUpdate | CheckedIndices)
+        kinds: tuple[type[Op], ...] = (CheckAndRaise,) if self.conditions else ()
+        kinds += (Index, IndexUpdate, CheckedIndices) if self.bounds else ()
+        return self.bad is not None or has_kind(graph, kinds)
 
     def follow(self, graph: Graph, done: dict[Node, Any], checks: Checks) -> list[Any]:
         """The outputs, with checks collected; an operation of several results becomes a list."""

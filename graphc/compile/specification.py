@@ -34,6 +34,7 @@ from graphc.ir import (
     flatten,
     gathered,
     is_complex,
+    is_gathered,
     read_by,
     rebuild,
     refuse_missing,
@@ -189,7 +190,7 @@ def updates_of(updates: Any, swaps: Mapping[Node, Node]) -> tuple[tuple[Shared, 
 
 
 def default_updates(
-    ends: Iterable[Node],
+    order: Sequence[Node],
     updates: Sequence[tuple[Shared, Tensor]],
     excluded: Any,
     swaps: Mapping[Node, Node],
@@ -198,7 +199,7 @@ def default_updates(
     """The default updates of shared variables that a graph reads and nothing else updates.
 
     Args:
-        ends: The outputs and the new values of shared variables.
+        order: All that the outputs and the new values of shared variables need, in order.
         updates: The updates that were given.
         excluded: True for all of them to stay as they are, or a list of those that do.
         swaps: What ``givens`` replaces.
@@ -217,15 +218,15 @@ def default_updates(
         )
     done = {*(x for x, _ in updates), *excluded}
     found: list[tuple[Shared, Tensor]] = []
-    left = list(ends)
-    while left:
-        read = [x for x in toposort(left, variables) if isinstance(x, Shared) and x not in done]
+    while True:
+        read = [x for x in order if isinstance(x, Shared) and x not in done]
         done.update(read)
         new = [(x, x.default_update) for x in read]
         pairs = updates_of([(x, y) for x, y in new if y is not None], swaps)
+        if not pairs:
+            return tuple(found)
         found += pairs
-        left = [y for _, y in pairs]
-    return tuple(found)
+        order = toposort([y for _, y in pairs], variables)
 
 
 def _by_field(variable: Any, new: Any, swaps: Mapping[Node, Node]) -> Iterable[tuple[Any, Any]]:
@@ -273,13 +274,14 @@ def _remedy(new: Tensor, variable: Shared) -> str:
     return f"Convert it: new.astype({variable.dtype!r})."
 
 
-def check_inputs(
+def check_inputs(  # noqa: PLR0913, PLR0917 (one caller)
     ins: Sequence[In],
     outputs: Sequence[Node],
     on_unused: OnUnused,
     implicit: Sequence[ImplicitTensor] = (),
     wholes: Sequence[Sequence[Node]] = (),
     written: Sequence[Node] = (),
+    order: Sequence[Node] | None = None,
 ) -> None:
     """Raise where inputs are missing, occur twice or are not used.
 
@@ -294,7 +296,7 @@ def check_inputs(
     if len(given) != len(variables):
         twice = next(x for x in given if variables.count(x) > 1)
         raise ArgumentError(f"The input {twice!r} occurs twice.", "Leave one out.")
-    needed = toposort(outputs, given)
+    needed = toposort(outputs, given) if order is None else order
     missing = [x for x in needed if isinstance(x.op, Input) and not isinstance(x, Shared)]
     refuse_missing(missing, variables)
     used = {x for node in needed for x in node.inputs}.union(outputs)
@@ -342,16 +344,22 @@ def signature_of(spec: FunctionSpec, variables: list[Node]) -> tuple[list[Shared
     if cut:
         ends = replaced(ends, cut)
         variables = [cut.get(x, x) for x in variables]
-    found = [x for x in toposort(ends, variables) if isinstance(x, Shared)]
+    order = toposort(ends, variables)
+    found = [x for x in order if isinstance(x, Shared)]
     shared = sorted({*found, *(x for x, _ in spec.updates)}, key=lambda x: x.serial)
     places = {x: len(variables) + i for i, x in enumerate(shared)}
     mode = mode_over(spec.mode, shared)
     if mode.mesh_axes is not None:
         pairs = zip(spec.updates, ends[len(outputs) :], strict=True)
         ends[len(outputs) :] = [_placed(new, x) for (x, _), new in pairs]
-    signature = Signature(
+    inputs = [*variables, *shared]
+    if mode.mesh_axes is None and is_gathered({type(node.op) for node in order}):
+        graph = Graph.in_order(inputs, ends, [x for x in order if x not in places])
+    else:
         # With any set of rules, only the chosen branch of a conditional is computed.
-        Graph([*variables, *shared], gathered(inlined(ends, variables), variables)),
+        graph = Graph(inputs, gathered(inlined(ends, variables), variables))
+    signature = Signature(
+        graph,
         len(variables),
         tuple([places[x] for x, _ in spec.updates]),
         isinstance(spec.outputs, Tensor) and not spec.updates,

@@ -75,7 +75,7 @@ def export_entries(disk: DiskCache, path: Path) -> Transfer:
     """
     _refuse_unusable(disk)
     described: list[dict[str, Any]] = []
-    with _written(path) as file:
+    with written(path) as file:
         file.write(MAGIC)
         for label, data in disk.labelled():
             file.write(data)
@@ -278,7 +278,7 @@ def _versions() -> dict[str, str]:
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[IO[bytes]]:
+def written(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to, which gets its name when all is written."""
     temporary = path.with_name(f"{path.name}.{os.urandom(8).hex()}.tmp")
     try:

@@ -52,7 +52,12 @@ NAMES = {
 }
 """The dtypes of the safetensors format."""
 
-DTYPES = {name: dtype for dtype, name in NAMES.items()}
+DTYPES = {name: dtype for dtype, name in NAMES.items()} | {
+    "C64": "complex64",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E8M0": "float8_e8m0fnu",
+}
 
 COMPLEX = ("complex64", "complex128")
 
@@ -222,16 +227,32 @@ def arrays_in(data: Any) -> dict[str, Array]:
     Raises:
         ValueError: It is no such file, or the place of an array lies outside of it.
     """
+    header, view = header_in(data)
+    return {name: _array(view, name, entry) for name, entry in header.items() if name != META}
+
+
+META = "__metadata__"
+"""The name under which a header has something else than the place of an array."""
+
+
+def header_in(data: Any) -> tuple[dict[str, Any], memoryview]:
+    """Return the header of a file, and the bytes behind it.
+
+    Raises:
+        ValueError: It is no such file.
+    """
     view = memoryview(data)
     length = int.from_bytes(view[:8], "little")
     start = 8 + length
     if len(view) < 8 or start > len(view):
         raise ValueError(f"a header of {length} bytes in a file of {len(view)}")
-    header = json.loads(bytes(view[8:start]))
+    try:
+        header = json.loads(bytes(view[8:start]))
+    except RecursionError as error:
+        raise ValueError("a header that is too deep") from error
     if not isinstance(header, dict):
         raise ValueError("a header that is no dict")
-    header.pop("__metadata__", None)
-    return {name: _array(view[start:], name, entry) for name, entry in header.items()}
+    return header, view[start:]
 
 
 def as_complex(x: Array, dtype: str) -> Array:
@@ -253,11 +274,11 @@ def _array(view: memoryview, name: str, entry: Any) -> Array:
 
 
 def _dtype(name: str) -> np.dtype[Any]:
-    if name != "bfloat16":
+    if not name.startswith(("bfloat", "float8")):
         return np.dtype(name)
     import ml_dtypes  # noqa: PLC0415 (it comes with JAX)
 
-    made: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    made: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
     return made
 
 

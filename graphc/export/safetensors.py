@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from graphc.export.runtime import NAMES, Array
+from graphc.export.runtime import META, NAMES, Array
 from graphc.ir import dtype_name
 
 REAL = {"complex64": "float32", "complex128": "float64"}
@@ -23,8 +23,14 @@ ALIGNED = 64
 """The data begin at a multiple of so many bytes, as vector instructions like it."""
 
 
-def chunks(arrays: Mapping[str, Array]) -> list[bytes | memoryview]:
+def chunks(
+    arrays: Mapping[str, Array], metadata: Mapping[str, str] | None = None
+) -> list[bytes | memoryview]:
     """Return the bytes of a file: the header, and those of each array.
+
+    Args:
+        arrays: The arrays by name.
+        metadata: What the header is to say besides.
 
     Example:
         >>> from graphc.export.runtime import arrays_in
@@ -32,7 +38,7 @@ def chunks(arrays: Mapping[str, Array]) -> list[bytes | memoryview]:
         >>> arrays_in(data)["w"]
         array([1., 2.], dtype=float32)
     """
-    header: dict[str, Any] = {}
+    header: dict[str, Any] = {META: dict(metadata)} if metadata else {}
     parts: list[bytes | memoryview] = []
     at = 0
     for name, x in arrays.items():

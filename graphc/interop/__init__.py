@@ -7,12 +7,20 @@ from graphc.interop.wrap import wrap_jax
 from graphc.interop.wrap_py import as_op, wrap_py
 
 if TYPE_CHECKING:
-    from graphc.interop import jax as jax, onnx as onnx, pymc as pymc, pytensor as pytensor
+    from graphc.interop import (
+        jax as jax,
+        onnx as onnx,
+        pymc as pymc,
+        pytensor as pytensor,
+        weights as weights,
+    )
 else:
     lazy.provide(
         __name__,
-        modules=tuple(f"graphc.interop.{name}" for name in ("jax", "onnx", "pymc", "pytensor")),
+        modules=tuple(
+            f"graphc.interop.{name}" for name in ("jax", "onnx", "pymc", "pytensor", "weights")
+        ),
     )
     __getattr__, __dir__ = lazy.attributes(globals())
 
-__all__ = ["as_op", "jax", "onnx", "pymc", "pytensor", "wrap_jax", "wrap_py"]
+__all__ = ["as_op", "jax", "onnx", "pymc", "pytensor", "weights", "wrap_jax", "wrap_py"]

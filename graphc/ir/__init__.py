@@ -23,7 +23,7 @@ from graphc.ir.dtypes import (
     promote,
     real_dtype,
 )
-from graphc.ir.gather import GATHERED, GATHERERS, gathered
+from graphc.ir.gather import GATHERED, GATHERERS, gathered, is_gathered
 from graphc.ir.graph import Graph, refuse_missing, replaced
 from graphc.ir.node import (
     BESIDE,
@@ -98,6 +98,7 @@ __all__ = [
     "is_complex",
     "is_container",
     "is_float",
+    "is_gathered",
     "is_inexact",
     "is_integer",
     "is_numeric",

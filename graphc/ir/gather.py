@@ -23,8 +23,13 @@ def gathered(outputs: Sequence[Node], known: Collection[Node] = ()) -> Sequence[
         outputs: Arrays.
         known: Nodes of their graph that stay as they are.
     """
-    ops = {type(node.op) for node in toposort(outputs, known)}
-    if any(op.graphs is not Op.graphs or op in GATHERED for op in ops):
-        for gather in GATHERERS:
-            outputs = gather(outputs, known)
+    if is_gathered({type(node.op) for node in toposort(outputs, known)}):
+        return outputs
+    for gather in GATHERERS:
+        outputs = gather(outputs, known)
     return outputs
+
+
+def is_gathered(kinds: Collection[type[Op]]) -> bool:
+    """Return whether a graph of operations of these classes has that form as it is."""
+    return not any(kind.graphs is not Op.graphs or kind in GATHERED for kind in kinds)

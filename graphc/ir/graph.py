@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Self
 
 from graphc.errors import FrozenError, MissingInputError
 from graphc.ir.node import Input, Leaf, Node, Parameter, Wiring, rebuilt, toposort, wired
@@ -34,24 +34,39 @@ class Graph:
         True
     """
 
-    __slots__ = ("_keyed", "inputs", "leaves", "nodes", "outputs")
+    __slots__ = ("_keyed", "_kinds", "inputs", "leaves", "nodes", "outputs")
 
     inputs: tuple[Node, ...]
     outputs: tuple[Node, ...]
     nodes: tuple[Node, ...]
     leaves: tuple[Node, ...]
     _keyed: tuple[str, tuple[Node, ...]] | None
+    _kinds: frozenset[type[Op]] | None
 
     def __init__(self, inputs: Iterable[Node], outputs: Iterable[Node]) -> None:
+        given, ends = tuple(inputs), tuple(outputs)
+        self._set(given, ends, toposort(ends, given))
+
+    @classmethod
+    def in_order(
+        cls, inputs: Iterable[Node], outputs: Iterable[Node], needed: Sequence[Node]
+    ) -> Self:
+        """Return the graph, given all that the outputs need beside the inputs, in order."""
+        graph = object.__new__(cls)
+        graph._set(tuple(inputs), tuple(outputs), needed)
+        return graph
+
+    def _set(
+        self, inputs: tuple[Node, ...], outputs: tuple[Node, ...], needed: Sequence[Node]
+    ) -> None:
         put = object.__setattr__
-        put(self, "inputs", tuple(inputs))
-        put(self, "outputs", tuple(outputs))
-        given = set(self.inputs)
-        needed = toposort(self.outputs, given)
+        put(self, "inputs", inputs)
+        put(self, "outputs", outputs)
         refuse_missing([node for node in needed if isinstance(node.op, Input)], self.inputs)
         put(self, "nodes", (*dict.fromkeys(self.inputs), *needed))
         put(self, "leaves", tuple(node for node in needed if isinstance(node.op, Leaf)))
         put(self, "_keyed", None)
+        put(self, "_kinds", None)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise FrozenError(f"Graph.{name} = {value!r}: a graph never changes.")
@@ -107,6 +122,20 @@ class Graph:
             object.__setattr__(self, "_keyed", keyed)
         return keyed
 
+    @property
+    def kinds(self) -> frozenset[type[Op]]:
+        """The classes of the operations, by which passes see at once that they have no work."""
+        kinds = self._kinds
+        if kinds is None:
+            kinds = frozenset({type(node.op) for node in self.nodes})
+            object.__setattr__(self, "_kinds", kinds)
+        return kinds
+
+    def holders(self) -> list[Node]:
+        """Return the nodes whose operations may hold graphs, such as the step of a loop."""
+        kinds = {kind for kind in self.kinds if kind.graphs is not Op.graphs}
+        return [node for node in self.nodes if type(node.op) in kinds] if kinds else []
+
     def users(self) -> dict[Node, list[Node]]:
         """Return the users of each node: the nodes that have it as an input."""
         users: dict[Node, list[Node]] = {node: [] for node in self.nodes}
@@ -136,42 +165,55 @@ def _keyed(graph: Graph) -> tuple[str, tuple[Node, ...]]:
     in which commuting operands have the order of their numbers.
     """
     given = {x: i for i, x in enumerate(graph.inputs)}
-    tokens: dict[Node, str] = {}
+    of_ops, operands = _read(graph, given)
+    lines = [f"{i} {x.type!r}{_declared(x)}" for x, i in given.items()]
+    wiring: list[list[int]] = []
+    numbers = dict(given)
+    stack: list[Any] = [*graph.outputs][::-1]
+    while stack:
+        node = stack.pop()
+        if node is None:
+            node = stack.pop()  # all that it needs has a number
+        elif node not in numbers and (xs := operands[node]):
+            stack += (node, None)
+            stack += xs[::-1]
+            continue
+        if node not in numbers:
+            token, _, commutes = of_ops[id(node.op)]
+            lines.append(token)
+            places = [numbers[x] for x in operands[node]]
+            if commutes:
+                places.sort()  # an order that ages do not change
+            wiring.append(places)
+            numbers[node] = len(numbers)
+    lines.append(f"{wiring} {[numbers[y] for y in graph.outputs]}")
+    return blake2b("\n".join(lines).encode(), digest_size=20).hexdigest(), tuple(numbers)
+
+
+_Written = dict[int, tuple[str, int, bool]]
+"""By the ids of operations: their tokens, these as numbers, and whether operands commute."""
+
+
+def _read(graph: Graph, given: Mapping[Node, int]) -> tuple[_Written, dict[Node, Sequence[Node]]]:
+    """Return what is written of each operation, and the operands of each node in order."""
+    written: _Written = {}
     operands: dict[Node, Sequence[Node]] = {}
     digests: dict[Node, int] = dict(given)
     for node in graph.nodes:
         if node in given:
             continue
         op = node.op
-        token = tokens[node] = op.token()
-        xs = sorted(node.inputs, key=digests.__getitem__) if op.is_commutative() else node.inputs
+        xs: Sequence[Node] = node.inputs
+        known = written.get(id(op))
+        if known is None:
+            token = op.token()
+            known = written[id(op)] = token, _number(token), op.is_commutative()
+        if known[2]:
+            xs = sorted(xs, key=digests.__getitem__)
         operands[node] = xs
         # Python's hash of integers is the same in every process; that of a text is not.
-        digests[node] = hash((_number(token), *[digests[x] for x in xs]))
-    lines = [f"{i} {x.type!r}{_declared(x)}" for x, i in given.items()]
-    wiring: list[list[int]] = []
-    numbers = dict(given)
-    begun: set[Node] = set()
-    stack = [*graph.outputs][::-1]
-    while stack:
-        node = stack.pop()
-        if node in numbers:
-            continue
-        if node in begun or not operands[node]:
-            lines.append(tokens[node])
-            wiring.append(_placed(node.op, [numbers[x] for x in operands[node]]))
-            numbers[node] = len(numbers)
-        else:
-            begun.add(node)
-            stack.append(node)
-            stack += operands[node][::-1]
-    lines.append(f"{wiring} {[numbers[y] for y in graph.outputs]}")
-    return blake2b("\n".join(lines).encode(), digest_size=20).hexdigest(), tuple(numbers)
-
-
-def _placed(op: Op, places: list[int]) -> list[int]:
-    """Return the numbers of operands, in an order that their ages do not change."""
-    return sorted(places) if op.is_commutative() else places
+        digests[node] = hash((known[1], *[digests[x] for x in xs]))
+    return written, operands
 
 
 def _declared(x: Node) -> str:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from operator import is_
 from typing import Any, Self
 from weakref import WeakKeyDictionary, ref
 
@@ -14,7 +15,7 @@ import numpy as np
 from graphc.errors import FrozenError, GraphcError, InvalidGraphError
 from graphc.ir.dtypes import dtype_name, numpy_dtype
 from graphc.ir.line import ATOM, NEGATIVE, Code, Writer
-from graphc.ir.op import Op, distinct, encode, is_plain, type_by_plain
+from graphc.ir.op import Op, distinct, encode, follows_from_types, is_plain, type_by_plain
 from graphc.ir.types import Buckets, Sharding, TensorType, TupleType, Type
 from graphc.lazy import provided
 from graphc.site import Site, derived_from, here, where
@@ -62,7 +63,7 @@ class Node:
     """
 
     __slots__ = (
-        *("__weakref__", "_alias", "_behind", "_reads"),
+        *("__weakref__", "_alias", "_behind", "_facts", "_reads"),
         *("inputs", "op", "serial", "site", "type"),
     )
 
@@ -107,15 +108,7 @@ class Node:
             made = type_by_plain(op, tuple(types)) if is_plain(op) else op.infer(*types)
         except GraphcError as error:
             raise _naming(error, op, inputs) from error.__cause__
-        with _lock:
-            entry = _table.get(key)
-            known = entry() if entry is not None else None
-            if known is None:
-                known = _new(op, inputs, made, here())
-                entry = _Entry(known, _forget)
-                entry.key = key
-                _table[key] = entry
-        return known  # type: ignore[return-value]
+        return _entered(key, op, inputs, made, here())  # type: ignore[return-value]
 
     @classmethod
     def input(
@@ -134,11 +127,15 @@ class Node:
 
     def with_inputs(self, inputs: Sequence[Node]) -> Node:
         """Return the same operation on other inputs, with the same user's line."""
-        arranged = self.op.arranged(inputs)
-        if arranged == self.inputs:
+        op, own, site = self.op, self.inputs, self.site
+        arranged = op.arranged(inputs)
+        # Not by ==, which asks symbolic arrays what it means.
+        if all(map(is_, arranged, own)) and len(arranged) == len(own):
             return self
-        with derived_from(self.site):
-            return Node.make(self.op, *arranged)
+        if site is not None and _have_types(arranged, own) and follows_from_types(op):
+            return _entered((distinct(op), *arranged), op, arranged, self.type, site)
+        with derived_from(site):
+            return Node.make(op, *arranged)
 
     @property
     def name(self) -> str | None:
@@ -244,15 +241,41 @@ def _check_name(name: Any) -> None:
         raise InvalidGraphError(f"An array's name is a string, not {name!r}.")
 
 
+def _have_types(nodes: Sequence[Node], others: Sequence[Node]) -> bool:
+    """Whether nodes have the types of as many others."""
+    for x, y in zip(nodes, others, strict=False):
+        if x.type is not y.type:
+            return False
+    return len(nodes) == len(others)
+
+
+def _entered(
+    key: tuple[Any, ...], op: Op, inputs: tuple[Node, ...], made: Type, site: Site | None
+) -> Node:
+    """Return the node of a key in the table of nodes, made where there is none."""
+    with _lock:
+        entry = _table.get(key)
+        known = entry() if entry is not None else None
+        if known is None:
+            known = _new(op, inputs, made, site)
+            entry = _Entry(known, _forget)
+            entry.key = key
+            _table[key] = entry
+    return known
+
+
 def _new(op: Op, inputs: tuple[Node, ...], made: Type, site: Site | None) -> Node:
-    node: Node = object.__new__(op.node_class or made.node_class or Node)
+    node: Node = _blank(op.node_class or made.node_class or Node)
     set_op(node, op)
     set_inputs(node, inputs)
     set_type(node, made)
     set_serial(node, next(_serials))
     set_site(node, site)
+    set_facts(node, None)
     return node
 
+
+_blank = object.__new__
 
 # The slots' own setters: the only way past Node.__setattr__, and the fastest.
 set_op = Node.__dict__["op"].__set__
@@ -260,6 +283,8 @@ set_inputs = Node.__dict__["inputs"].__set__
 set_type = Node.__dict__["type"].__set__
 set_serial = Node.__dict__["serial"].__set__
 set_site = Node.__dict__["site"].__set__
+# What analyses found of it (rewrite/facts/memo.py).
+set_facts = Node.__dict__["_facts"].__set__
 set_alias = Node.__dict__["_alias"].__set__
 read_alias = Node.__dict__["_alias"].__get__
 
@@ -360,6 +385,9 @@ class Constant(Op):
     data: bytes
     dtype: str
     shape: tuple[int, ...]
+
+    def __hash__(self) -> int:
+        return hash(self.data)  # which bytes keep
 
     @classmethod
     def of(cls, value: np.ndarray[Any, Any]) -> Constant:
@@ -511,18 +539,25 @@ def toposort(outputs: Iterable[Node], known: Iterable[Node] = ()) -> list[Node]:
     """
     order: list[Node] = []
     done = set(known)
-    begun: set[Node] = set()
-    stack = list(outputs)
+    stack: list[Any] = [*outputs]
     stack.reverse()
+    # Every compilation walks so several times: the methods are looked up once.
+    pop, push, enter, put = stack.pop, stack.append, done.add, order.append
     while stack:
-        node = stack.pop()
-        if node in done:
-            continue
-        if node in begun or not node.inputs:
-            done.add(node)
-            order.append(node)
-        else:
-            begun.add(node)
-            stack.append(node)
-            stack += node.inputs[::-1]
+        node = pop()
+        if node is None:
+            # All that the node below needs has been met.
+            node = pop()
+            if node not in done:
+                enter(node)
+                put(node)
+        elif node not in done:
+            inputs = node.inputs
+            if inputs:
+                push(node)
+                push(None)
+                stack += inputs[::-1]
+            else:
+                enter(node)
+                put(node)
     return order

@@ -72,6 +72,9 @@ class Op:
     So is what LAPACK or SciPy has and the backends' libraries lack.
     """
 
+    is_rule_of_types: ClassVar[bool] = False
+    """Whether ``infer`` and ``checks`` go by the types of inputs alone, beside plain parameters."""
+
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "make_node" in vars(cls):
@@ -239,6 +242,12 @@ def is_plain(op: Op) -> bool:
     """
     cls: Any = type(op)
     return _is_plain_class(cls)
+
+
+def follows_from_types(op: Op) -> bool:
+    """Return whether equal types of inputs give an equal type, and need equal checks."""
+    cls: Any = type(op)
+    return cls.is_rule_of_types or _is_plain_class(cls)
 
 
 @cache

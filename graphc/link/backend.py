@@ -345,14 +345,18 @@ class Backend:
         So too in the graphs that operations hold.
         """
         passed = {*graph.inputs, *graph.leaves}
-        return [
-            node
-            for node in _needed(graph, elsewhere)
-            if node not in passed
-            and not isinstance(node.op, Constant | Input)
-            and self.lowering(node.op) is None
-            and not node.op.by_numpy
-        ]
+        known: dict[Any, bool] = {}
+
+        def lacks(op: Op) -> bool:
+            # Looked up once for each row and each class.
+            kind = op if isinstance(op, Elementwise) else type(op)
+            found = known.get(kind)
+            if found is None:
+                passes = isinstance(op, Constant | Input) or op.by_numpy
+                found = known[kind] = not passes and self.lowering(op) is None
+            return found
+
+        return [node for node in _needed(graph, elsewhere) if lacks(node.op) and node not in passed]
 
     def check(self, graph: Graph, elsewhere: Container[Node], options: Mapping[str, Any]) -> None:
         """Raise where operations cannot run here: all of them, with the user's lines.
@@ -397,7 +401,7 @@ def _needed(graph: Graph, elsewhere: Container[Node]) -> Iterator[Node]:
         if node not in ends if isinstance(node.op, Constant) else node in elsewhere:
             continue
         yield node
-        if node in passed or node.op.by_numpy:
+        if node in passed or type(node.op).graphs is Op.graphs or node.op.by_numpy:
             continue
         for held in node.op.graphs():
             # A length is known wherever a backend traces; parameters are what is given them.

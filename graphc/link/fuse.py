@@ -54,13 +54,14 @@ def _fused(
     chosen: dict[Node, Node] = {}
     inside: set[Node] = set()
     users = _users(graph)
+    given = set(graph.inputs)
     for node in reversed(graph.nodes):
         if node.op.graphs():
             held = [_fused(held, backend, patterns, changes) for held in node.op.graphs()]
             if held != [*node.op.graphs()]:
                 with derived_from(node.site):
                     chosen[node] = Node.make(node.op.with_graphs(held), *node.inputs)
-        elif node not in inside and node not in graph.inputs:
+        elif node not in inside and node not in given:
             found = _found(node, graph, backend, patterns, users)
             if found:
                 chosen[node] = found.after

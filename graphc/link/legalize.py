@@ -49,7 +49,7 @@ def inline(graph: Graph, backend: Lowerings) -> Graph:
 
     So too in the graphs that operations hold.
     """
-    if not any(_definition(x, backend) or x.op.graphs() for x in graph.nodes):
+    if not _has_definitions(graph, backend):
         return graph
     done: dict[Node, Node] = {x: x for x in graph.inputs}
 
@@ -59,6 +59,22 @@ def inline(graph: Graph, backend: Lowerings) -> Graph:
     # A definition may hold other named functions in turn.
     outputs = unfolded(graph.outputs, done, again, lambda x: _meaning(x, backend), _endless)
     return Graph(graph.inputs, outputs)
+
+
+def _has_definitions(graph: Graph, backend: Lowerings) -> bool:
+    """Whether there is any named function to take apart, or an operation that holds a graph."""
+    if graph.holders():
+        return True
+    kinds = {kind for kind in graph.kinds if issubclass(kind, Elementwise | Composite | Pick)}
+    rows: set[Op] = set()
+    for node in graph.nodes:
+        op = node.op
+        if type(op) in kinds and op not in rows:
+            if _definition(node, backend):
+                return True
+            if isinstance(op, Elementwise):
+                rows.add(op)
+    return False
 
 
 def _endless(node: Node) -> InvalidGraphError:
@@ -111,7 +127,7 @@ def without(graph: Graph, kind: type[Op]) -> Graph:
 
     So too in the graphs that operations hold.
     """
-    if not any_node(graph, lambda node: isinstance(node.op, kind)):
+    if not has_kind(graph, (kind,)):
         return graph
     done: dict[Node, Node] = {x: x for x in graph.inputs}
     for node in graph.nodes:
@@ -128,11 +144,10 @@ def without(graph: Graph, kind: type[Op]) -> Graph:
     return Graph(graph.inputs, [done[y] for y in graph.outputs])
 
 
-def any_node(graph: Graph, holds: Callable[[Node], bool]) -> bool:
-    """Whether something holds of a node, also of one in a graph that an operation holds."""
-    return any(
-        holds(node) or any(any_node(part, holds) for part in node.op.graphs())
-        for node in graph.nodes
+def has_kind(graph: Graph, kinds: tuple[type[Op], ...]) -> bool:
+    """Whether there is an operation of these classes, also in a graph that an operation holds."""
+    return any(issubclass(kind, kinds) for kind in graph.kinds) or any(
+        has_kind(part, kinds) for node in graph.holders() for part in node.op.graphs()
     )
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +20,8 @@ from graphc.errors import (
     RuntimeShapeError,
     ShapeError,
 )
-from graphc.ir import Check, Constant, Graph, Node, Pick, TupleType
+from graphc.ir import Check, Constant, Graph, Node, Op, Pick, TupleType
+from graphc.ir.op import follows_from_types
 from graphc.link.backend import Backend
 from graphc.link.checks import admit
 from graphc.link.host import Host
@@ -31,8 +31,7 @@ from graphc.tensor.core.elementwise import Cast, Elementwise, Where
 from graphc.tensor.core.shape import Length, Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One operation of a program.
 
     Attributes:
@@ -143,7 +142,7 @@ class Program:
             return self.source.function(*arguments)  # type: ignore[no-any-return]
         except Exception as error:
             found = self.source.failed(error.__traceback__)
-            raise _located(error, *found) if found else error from error
+            raise located(error, *found) if found else error from error
 
     def trace(self, *arguments: Any) -> tuple[Any, ...]:
         """The results of ``run``, step by step: faster where it is called once, as in a trace."""
@@ -182,15 +181,15 @@ class Program:
             values: The program's values by place.
             last_uses: For a step, by its place, the values to drop after it.
         """
-        for step in steps:
-            operands = [values[i] for i in step.operands]
+        for node, checks, compute, places, place in steps:
+            operands = [values[i] for i in places]
             try:
-                for check in step.checks:
-                    self.backend.equal_lengths(step.node, check, operands)
-                values[step.place] = step.compute(*operands)
+                for check in checks:
+                    self.backend.equal_lengths(node, check, operands)
+                values[place] = compute(*operands)
             except Exception as error:
-                raise _located(error, step.node, operands) from error
-            for i in last_uses.get(step.place, ()):
+                raise located(error, node, operands) from error
+            for i in last_uses.get(place, ()):
                 values[i] = None
 
     def _write(self) -> None:
@@ -217,6 +216,19 @@ class Program:
             return self.backend.callback(node)
         return self.backend.around(node, self.backend.bind(node), on_host=False)
 
+
+def _checks(op: Op, types: tuple[Any, ...]) -> Sequence[Check]:
+    """The checks of an operation on these types, by axes that count from 0."""
+    return _checks_by_types(op, types) if follows_from_types(op) else _worked_out(op, types)
+
+
+def _worked_out(op: Op, types: tuple[Any, ...]) -> Sequence[Check]:
+    if isinstance(op, Pick) or all(type.is_static for type in types):
+        return ()
+    return [(a, m % types[a].ndim, b, n % types[b].ndim) for a, m, b, n in op.checks(*types)]
+
+
+_checks_by_types = lru_cache(4096)(_worked_out)
 
 _Place = tuple[Node, int] | int
 """An axis of a node, or its length where the type has it."""
@@ -246,16 +258,16 @@ class Lengths:
 
     def open(self, node: Node) -> Sequence[Check]:
         """The checks a node needs that no earlier one made."""
-        inputs = node.inputs
-        needed = []
-        if not isinstance(node.op, Pick) and not all(x.type.is_static for x in inputs):
-            for a, m, b, n in node.op.checks(*[x.type for x in inputs]):
-                m, n = m % inputs[a].type.ndim, n % inputs[b].type.ndim
-                if self.unite(_place(inputs[a], m), _place(inputs[b], n)):
-                    needed.append((a, m, b, n))
-        if isinstance(node.op, Elementwise | Cast | Where) and not node.type.is_static:
+        op, inputs = node.op, node.inputs
+        needed: list[Check] | None = None
+        for check in _checks(op, tuple([x.type for x in inputs])):
+            a, m, b, n = check
+            if self.unite(_place(inputs[a], m), _place(inputs[b], n)):
+                needed = needed or []
+                needed.append(check)
+        if isinstance(op, Elementwise | Cast | Where) and None in node.type.shape:
             self.follow(node)
-        return needed
+        return needed or ()
 
     def root(self, place: _Place) -> _Place:
         """The representative of all lengths known to be equal to one."""
@@ -303,7 +315,7 @@ def _by_numpy(node: Node) -> Callable[..., Any]:
     return compute
 
 
-def _located(error: Exception, node: Node, values: Sequence[Any]) -> Exception:
+def located(error: Exception, node: Node, values: Sequence[Any]) -> Exception:
     """The error with the node's line, and the operation and its operands where it names none."""
     # An error that found its line itself has that of the call of the program.
     if isinstance(error, GraphcError) and error.where not in {"", user_line()}:

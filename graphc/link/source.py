@@ -46,14 +46,17 @@ class Source:
         self.steps = [None, *[None] * len(body)]
         last = program.last_uses
         for step in program.steps:
-            lines = [*self._checks(step), self._call(step)]
+            lines = [*self._checks(step), self.call(step)]
             if done := last.get(step.place):
                 lines.append(f"del {', '.join(f'v{i}' for i in done)}")
             body += lines
             self.steps += [step] * len(lines)
-        outputs = [self.names[i] for i in program.outputs]
-        lines = [f"def program({arguments}):", *(f"    {line}" for line in body)]
-        return "\n".join([*lines, f"    return ({''.join(f'{y}, ' for y in outputs)})\n"])
+        lines = [f"    {line}" for line in (*body, *self.results())]
+        return "\n".join([f"def program({arguments}):", *lines, ""])
+
+    def results(self) -> list[str]:
+        """The lines that return the outputs."""
+        return [f"return ({''.join(f'{self.names[i]}, ' for i in self.program.outputs)})"]
 
     def _admission(self, i: int, node: Node) -> str:
         wrong = [f"a{i}.ndim != {node.type.ndim}"]
@@ -72,7 +75,8 @@ class Source:
             lines.append(f"if {wrong}: {refuse}({', '.join(names)})")
         return lines
 
-    def _call(self, step: Step) -> str:
+    def call(self, step: Step) -> str:
+        """The line that computes a step."""
         self.namespace[f"f{step.place}"] = step.compute
         operands = ", ".join([self.names[i] for i in step.operands])
         return f"v{step.place} = f{step.place}({operands})"

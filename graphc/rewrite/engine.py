@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from graphc.errors import InvalidGraphError
@@ -35,7 +36,11 @@ class Change:
     after: Node
 
 
-class Chooser:
+MOST_SORTS = 20_000
+"""An index forgets what it found for so many sorts of nodes; a program has some hundreds."""
+
+
+class Index:
     """An index of rules: those of a node's operation that its operands do not rule out.
 
     Args:
@@ -51,17 +56,16 @@ class Chooser:
             if isinstance(rule, EquationRule) and rule.number is not None:
                 self._numbers.add(rule.number)
         self._by_sort: dict[tuple[Any, ...], Chosen] = {}
-        self._by_node: dict[Node, Chosen] = {}
 
     def __call__(self, node: Node) -> Chosen:
         """The rules for a node, by their pass."""
-        found = self._by_node.get(node)
+        key = sort(node, self._numbers)
+        found = self._by_sort.get(key)
         if found is None:
-            key = sort(node, self._numbers)
-            found = self._by_sort.get(key)
-            if found is None:
-                found = self._by_sort[key] = self._chosen(node)
-            self._by_node[node] = found
+            found = self._chosen(node)
+            if len(self._by_sort) >= MOST_SORTS:
+                self._by_sort.clear()
+            self._by_sort[key] = found
         return found
 
     def _chosen(self, node: Node) -> Chosen:
@@ -72,6 +76,12 @@ class Chooser:
                 if rule.concerns(node):
                     found[rule.step][rule] = None
         return {step: tuple(rules) for step, rules in found.items()}
+
+
+@lru_cache(maxsize=16)
+def index_of(rules: tuple[Rule, ...]) -> Index:
+    """The index of some rules, which all programs that are rewritten by them share."""
+    return Index(rules)
 
 
 def applied(rule: Rule, node: Node) -> Node | None:
@@ -95,6 +105,7 @@ class Sweep:
     Args:
         step: The pass.
         rules: The rules to try on a node.
+        chosen: Those of nodes that other passes have met, to which all are added.
         recording: Keep each change.
 
     Attributes:
@@ -104,13 +115,16 @@ class Sweep:
         records: Each change, where recording; those that concern loops in any case.
     """
 
-    def __init__(self, step: str, rules: Chooser, *, recording: bool = False) -> None:
+    def __init__(
+        self, step: str, rules: Index, chosen: dict[Node, Chosen], *, recording: bool = False
+    ) -> None:
         self.attempts = 0
         self.changes = 0
         self.records: list[Change] = []
         self.recording = recording
         self._pass = step
         self._rules = rules
+        self._chosen = chosen
         self._apply = APPLY.get()
         self._done: dict[Node, Node] = {}
         self._became: dict[Node, tuple[Node, Rule | None]] = {}
@@ -125,24 +139,25 @@ class Sweep:
         tell(self._progress)
         most = self.changes + MOST_CHANGES_A_NODE * (len(nodes) + MOST_CHANGES_A_NODE)
         done = self._done
-        for node in nodes:
-            if node in done:
-                continue
-            if type(node.op) in ATOMS:
-                done[node] = node
-                continue
-            new, rule = self._step(node)
-            if rule is None and new not in self._became:
-                done[node] = done.setdefault(new, new)
-            else:
-                self._became[node] = new, rule
-                self._settle([node, new], most)
+        with derived_from(None) as origin:
+            for node in nodes:
+                if node in done:
+                    continue
+                if type(node.op) in ATOMS:
+                    done[node] = node
+                    continue
+                new, rule = self._step(node, origin)
+                if rule is None and new not in self._became:
+                    done[node] = done.setdefault(new, new)
+                else:
+                    self._became[node] = new, rule
+                    self._settle([node, new], most, origin)
 
     def form(self, node: Node) -> Node:
         """Return the form that a node was brought to."""
         return self._done[node]
 
-    def _settle(self, stack: list[Node], most: int) -> None:
+    def _settle(self, stack: list[Node], most: int, origin: derived_from) -> None:
         # A node waits on the stack for its inputs first, then for the form of what it became.
         done, became = self._done, self._became
         while stack:
@@ -158,7 +173,7 @@ class Sweep:
             elif waiting := [x for x in node.inputs if x not in done]:
                 stack.extend(reversed(waiting))
             else:
-                new, rule = self._step(node)
+                new, rule = self._step(node, origin)
                 if rule is None and new not in became:
                     done[node] = done.setdefault(new, new)
                 elif self.changes > most:
@@ -167,7 +182,7 @@ class Sweep:
                     became[node] = new, rule
                     stack.append(new)
 
-    def _step(self, node: Node) -> tuple[Node, Rule | None]:
+    def _step(self, node: Node, origin: derived_from) -> tuple[Node, Rule | None]:
         """Return the node on its inputs' forms, or its replacement by the first rule to apply."""
         done = self._done
         new = node
@@ -177,15 +192,20 @@ class Sweep:
                 if new in done or new in self._became:
                     return done.get(new, new), None
                 break
-        rules = self._rules(new)[self._pass]
+        chosen = self._chosen.get(new)
+        if chosen is None:
+            chosen = self._chosen[new] = self._rules(new)
+        rules = chosen[self._pass]
         if rules:
-            with derived_from(node.site):
-                for rule in rules:
-                    self.attempts += 1
-                    found = self._apply(rule, new)
-                    if found is not None and found is not new:
-                        self._note(rule, new, found)
-                        return found, rule
+            apply = self._apply
+            origin.move(node.site)
+            for i, rule in enumerate(rules, 1):
+                found = apply(rule, new)
+                if found is not None and found is not new:
+                    self.attempts += i
+                    self._note(rule, new, found)
+                    return found, rule
+            self.attempts += len(rules)
         return new, None
 
     def _note(self, rule: Rule, before: Node, after: Node) -> None:

@@ -10,7 +10,7 @@ from time import perf_counter
 import graphc.rewrite.rules  # noqa: F401 (fills RULES)
 from graphc.errors import ArgumentError
 from graphc.ir import Graph, Input, Node, check, check_same_interface, replaced
-from graphc.rewrite.engine import Change, Chooser, Sweep
+from graphc.rewrite.engine import Change, Chosen, Sweep, index_of
 from graphc.rewrite.loops.stage import Loops
 from graphc.rewrite.rule import FUSE, LOOPS, PASSES, RULES, Rule
 
@@ -108,8 +108,8 @@ class _PassRunner:
     """
 
     def __init__(self, rules: list[Rule], *, recording: bool, checking: bool) -> None:
-        chooser = Chooser(rules)
-        self._sweeps = {step: Sweep(step, chooser, recording=recording) for step in PASSES}
+        index, chosen = index_of(tuple(rules)), dict[Node, Chosen]()
+        self._sweeps = {step: Sweep(step, index, chosen, recording=recording) for step in PASSES}
         self._loops = Loops(rules, self.better, recording=recording)
         self._recording = recording
         self._checking = checking
@@ -128,6 +128,7 @@ class _PassRunner:
         settled: dict[str, tuple[Node, ...]] = {}
         reports: list[PassReport] = []
         for _ in range(ROUNDS):
+            known = len(reports)
             for step in (LOOPS, *PASSES):
                 if settled.get(step) == graph.outputs:
                     continue
@@ -141,6 +142,8 @@ class _PassRunner:
                 if self._checking:
                     check(graph)
                     check_same_interface(before, graph)
+            if len(reports) == known:
+                break
         return Rewritten(graph, tuple(reports))
 
     def _done(self, step: str, graph: Graph) -> tuple[Graph, PassReport]:

@@ -113,15 +113,23 @@ def sort(node: Node, numbers: Container[Any]) -> tuple[Any, ...]:
     kinds: list[Any] = []
     for x in inputs:
         own = x.op
-        if type(own) is Constant:
+        form: Any = type(own)
+        if form is Elementwise:
+            form = own
+        elif form is Constant:
             value = _number(own)
-            kinds.append((Constant, value) if value in numbers else Constant)
-        else:
-            kinds.append(own if type(own) is Elementwise else type(own))
-    first = op if type(op) is Elementwise else type(op)
+            form = (Constant, value) if value in numbers else Constant
+        kinds.append(form)
+    first: Any = type(op)
+    if first is Elementwise:
+        first = op
+    dtype = None
+    if inputs:
+        wanted = inputs[0].type
+        dtype = wanted.dtype if type(wanted) is TensorType else None
     if len(kinds) > MOST_OPERANDS:
-        return first, _dtype(node), frozenset(kinds)
-    return first, _dtype(node), len(kinds) == 2 and inputs[0] is inputs[1], *kinds
+        return first, dtype, frozenset(kinds)
+    return first, dtype, len(kinds) == 2 and inputs[0] is inputs[1], *kinds
 
 
 def _dtype(node: Node) -> str | None:
@@ -137,9 +145,10 @@ class NodeRule(Rule):
         beside: The kinds that one of the operands must be of, where any others are not worth a
             look.
         dtypes: Which dtypes the first operand may have.
+        only: The class that all operands must be of, where there is one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 (what the decorator takes)
         self,
         step: str,
         roots: Sequence[Root],
@@ -147,10 +156,12 @@ class NodeRule(Rule):
         beside: Sequence[Root] = (),
         dtypes: Callable[[str], bool] | None = None,
         optional: bool = False,
+        only: type[Op] | None = None,
     ) -> None:
         super().__init__(step, function)
         self._roots = tuple(roots)
         self.beside = frozenset(beside)
+        self.only = only
         self.dtypes = dtypes
         self.optional = optional
 
@@ -161,6 +172,8 @@ class NodeRule(Rule):
     def concerns(self, node: Node) -> bool:
         dtype = _dtype(node)
         if self.dtypes is not None and (dtype is None or not self.dtypes(dtype)):
+            return False
+        if self.only is not None and any(type(x.op) is not self.only for x in node.inputs):
             return False
         return not self.beside or any(self._is_beside(x.op) for x in node.inputs)
 
@@ -507,6 +520,7 @@ def rewrite(
     beside: Sequence[Root] = (),
     dtypes: Callable[[str], bool] | None = None,
     optional: bool = False,
+    only: type[Op] | None = None,
 ) -> Callable[[F], F]:
     """Enter a function from a node and its operation to the replacement, or None.
 
@@ -518,13 +532,14 @@ def rewrite(
             on other nodes.
         dtypes: Which dtypes the first operand may have; any by default.
         optional: Apply it only where it is asked for by its name, or a backend gains from it.
+        only: The class that all operands must be of; any by default.
 
     Raises:
         ArgumentError: No such pass, or a second rule of this name.
     """
 
     def enter(function: F) -> F:
-        _enter(NodeRule(step, roots, function, beside, dtypes, optional))
+        _enter(NodeRule(step, roots, function, beside, dtypes, optional, only))
         return function
 
     return enter

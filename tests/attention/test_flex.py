@@ -386,6 +386,17 @@ def test_lengths_may_be_zero(world: str, lengths: tuple[int, int], mask: Any) ->
     check(answers(world, example, given), expected_of(Case(example), given))
 
 
+@pytest.mark.parametrize("mode", ["NUMPY", "JAX", "MLX"])
+def test_unknown_lengths_may_be_zero(mode: str) -> None:
+    """A query without keys has a result of zeros, and moves nothing."""
+    q, k = (gt.tensor(shape=(1, 1, None, 4), dtype="float32") for _ in range(2))
+    out = ga.flex_attention(q, k, k)
+    f = graphc.function([q, k], [out, *graphc.grad(out.sum(), [q, k])], mode, returns="numpy")
+    queries, no_keys = np.ones((1, 1, 3, 4), "float32"), np.ones((1, 1, 0, 4), "float32")
+    for found, expected in zip(f(queries, no_keys), (queries, queries, no_keys), strict=True):
+        np.testing.assert_array_equal(found, 0 * expected, strict=True)
+
+
 class Seen(Exception):  # noqa: N818 (it carries what was seen)
     """What a function was called with."""
 

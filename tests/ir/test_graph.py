@@ -190,3 +190,12 @@ def test_a_restored_graph_is_made_of_the_nodes_that_building_it_makes() -> None:
     restored = pickle.loads(pickle.dumps(Graph([a], [e, gt.sin(a) + e])))
     (b,) = restored.inputs
     assert restored.outputs[1] is gt.sin(b) + gt.exp(b)
+
+
+def test_a_graph_tells_the_classes_of_its_operations_and_which_hold_graphs() -> None:
+    x, h = gt.matrix("x"), gt.vector("h")
+    states = graphc.scan(lambda a, h: gt.tanh(a + h), sequences=x, outputs_info=h)
+    graph = Graph([x, h], [gt.exp(states[-1])])
+    assert graph.kinds == {type(node.op) for node in graph.nodes}
+    assert graph.holders() == [node for node in graph.nodes if node.op.graphs()] != []
+    assert Graph([x], [gt.exp(x)]).holders() == []

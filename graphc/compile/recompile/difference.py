@@ -6,6 +6,7 @@ A summary refers to no nodes, arrays or variables of the user's, so that it keep
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -91,8 +92,13 @@ class GraphSummary:
             given = {x: i for i, x in enumerate(graph.inputs)}
             known: dict[int, OpSummary] = {}
             for node in graph.nodes:
-                own = _input(given[node], node) if node in given else None
-                self.nodes.append(own or _summary_of(node, place, known))
+                if node in given:
+                    own = _input(given[node], node)
+                elif (shared := known.get(id(node.op))) is not None:
+                    own = NodeSummary(shared, tuple([place[x] for x in node.inputs]))
+                else:
+                    own = _summary_of(node, place, known)
+                self.nodes.append(own)
             self.outputs = tuple(place[y] for y in graph.outputs)
 
     @cached_property
@@ -135,9 +141,11 @@ def _summary_of(node: Node, place: dict[Node, int], known: dict[int, OpSummary])
     op = node.op
     if isinstance(op, Constant | Leaf):
         return _data(node)
-    summary = known.get(id(op)) or known.setdefault(id(op), _op_summary(op))
-    type = node.type if isinstance(op, Input) else None
-    return NodeSummary(summary, tuple([place[x] for x in node.inputs]), type)
+    summary = _op_summary(op)
+    if isinstance(op, Input):
+        return NodeSummary(summary, (), node.type)
+    known[id(op)] = summary
+    return NodeSummary(summary, tuple([place[x] for x in node.inputs]))
 
 
 def _op_summary(op: Op) -> OpSummary:
@@ -148,7 +156,7 @@ def _op_summary(op: Op) -> OpSummary:
 def _data(node: Node) -> NodeSummary:
     """The summary of an array or a number: its size decides whether it is a constant or a leaf."""
     value: Any = None
-    if isinstance(node.op, Constant) and np.prod(node.op.shape) < TINY:
+    if isinstance(node.op, Constant) and math.prod(node.op.shape) < TINY:
         value = node.op.value.copy()
     return NodeSummary(OpSummary("data", token=node.op.token()), type=node.type, value=value)
 

@@ -124,6 +124,15 @@ class Quantized(Stacked):
         """The fields along whose last axis groups lie, by name."""
         return fields_of(self)
 
+    def along(self, name: str, groups: int) -> int:
+        """The length, along the last axis of a field, of what so many groups have."""
+        return groups * (self.coding.words_per_group if name == "packed" else 1)
+
+    @property
+    def block(self) -> int:
+        """So many neighbours stay together where it is cut."""
+        return self.coding.group_size
+
     @property
     def numbers(self) -> tuple[Any, ...]:
         """The scales, and biases where there are any, of the array's dtype."""
@@ -181,19 +190,13 @@ class Quantized(Stacked):
         found = super().reshaped(shape)
         if found is not NotImplemented or self.transposed or self.padding or len(shape) < 2:
             return found
-        last, coding = shape[-1], self.coding
-        if last % coding.group_size or (not last and self.matrix[1]):
+        last = shape[-1]
+        if last % self.block or (not last and self.matrix[1]):
             return NotImplemented
         # Whole groups stand one behind the other, whatever the rows.
-        xp = self.xp
+        xp, groups = self.xp, last // self.coding.group_size
         parts = {
-            name: xp.reshape(
-                part,
-                (
-                    *shape[:-1],
-                    last // coding.group_size * (coding.words_per_group if name == "packed" else 1),
-                ),
-            )
+            name: xp.reshape(part, (*shape[:-1], self.along(name, groups)))
             for name, part in self.grouped().items()
         }
         return with_fields(self, parts)
@@ -202,24 +205,20 @@ class Quantized(Stacked):
         if self.transposed:
             found = self.swapped().window(columns, rows)
             return found if found is NotImplemented else found.swapped()
-        coding, n = self.coding, self.matrix[1]
-        size = coding.group_size
+        size, n, block = self.coding.group_size, self.matrix[1], self.block
         start, stop = columns.start, max(columns.start, columns.stop)
         padding = self.padding if stop == n else 0
         stop += padding
-        if columns != range(n or 0) and (columns.step != 1 or start % size or stop % size):
+        if columns != range(n or 0) and (columns.step != 1 or start % block or stop % block):
             return NotImplemented
         xp = self.xp
         some = slice(rows.start, rows.stop, rows.step)
 
-        def cut(part: Any, per_group: int) -> Any:
-            first, last = start // size * per_group, stop // size * per_group
+        def cut(name: str, part: Any) -> Any:
+            first, last = (self.along(name, place // size) for place in (start, stop))
             return xp.getitem(part, (..., some, slice(first, last)))
 
-        parts = {
-            name: cut(part, coding.words_per_group if name == "packed" else 1)
-            for name, part in self.grouped().items()
-        }
+        parts = {name: cut(name, part) for name, part in self.grouped().items()}
         own: Any = with_fields(self, parts)
         return own if padding == self.padding else replace(own, padding=padding)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphc.implicit.array import aux_field, with_fields
 from graphc.implicit.namespace import numpy_like
@@ -13,8 +13,29 @@ from graphc.implicit.treedef import dtype_of, lengths_of
 from graphc.ir import dtype_name, is_inexact
 
 
+class OfChannels(Stacked):
+    """A matrix ``of`` with something done to its rows, or where ``columns`` is true its columns."""
+
+    if TYPE_CHECKING:
+        # Fields of each class, which has its own between them.
+        @property
+        def of(self) -> Any: ...
+        @property
+        def columns(self) -> bool: ...
+
+    @property
+    def matrix(self) -> tuple[int | None, int | None]:
+        """The rows and columns of the other matrix."""
+        rows, columns = lengths_of(self.of)[-2:]
+        return rows, columns
+
+    def swapped(self) -> Any:
+        own: Any = with_fields(self, {"of": self.xp.swapaxes(self.of, -1, -2)})
+        return replace(own, columns=not self.columns)
+
+
 @dataclass(frozen=True, repr=False)
-class ChannelScaled(Stacked):
+class ChannelScaled(OfChannels):
     """``factors[:, None] * of``: each row of a matrix times a number of its own, or each column.
 
     ``x @ w`` is ``(x * factors) @ of``. So rows may be scaled before they are quantized, as
@@ -54,11 +75,6 @@ class ChannelScaled(Stacked):
         return {"of": (rows, columns), "factors": (columns if self.columns else rows,)}
 
     @property
-    def matrix(self) -> tuple[int | None, int | None]:
-        rows, columns = lengths_of(self.of)[-2:]
-        return rows, columns
-
-    @property
     def dtype(self) -> Any:
         """NumPy's dtype."""
         return dtype_of(self.factors)
@@ -72,10 +88,6 @@ class ChannelScaled(Stacked):
         if self.columns:
             return xp.matmul(x, self.of) * factors
         return xp.matmul(x * factors, self.of)
-
-    def swapped(self) -> Any:
-        own: Any = with_fields(self, {"of": self.xp.swapaxes(self.of, -1, -2)})
-        return replace(own, columns=not self.columns)
 
     def matrix_rows(self, index: Any) -> Any:
         xp = numpy_like(self, index)

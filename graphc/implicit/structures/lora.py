@@ -112,7 +112,7 @@ class LoRA(Factored):
         divisor = math.sqrt(rank) if rank_stabilized else rank
         scale = np.full(batch, (divisor if alpha is None else alpha) / divisor, dtype)
         fields = [a, np.zeros((*batch, rank, n), dtype), scale]
-        return cls(base, *[_like(base, x) for x in fields])
+        return cls(base, *[like(base, x) for x in fields])
 
     @classmethod
     def spec(  # type: ignore[override]
@@ -389,7 +389,7 @@ def _is_structured(x: Any) -> bool:
     return True
 
 
-def _like(base: Any, x: np.ndarray[Any, Any]) -> Any:
+def like(base: Any, x: np.ndarray[Any, Any]) -> Any:
     """An array of the library of another; NumPy's where that is symbolic."""
     xp = numpy_like(base)
     if xp.name == "graphc":

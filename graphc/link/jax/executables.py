@@ -30,6 +30,7 @@ from graphc.link.compile_context import CompileContext
 from graphc.link.jax.call_key import PRECISION, SETTINGS, CallKey, KnownArguments, settings
 from graphc.link.jax.divided import lowered_for_choices
 from graphc.link.jax.serialized import LoadedExecutable, pack, unpack
+from graphc.link.shortcut import Shortcut, cell_of
 from graphc.progress import stage, tell
 
 # Older releases have it in jax.core, where newer ones warn of it.
@@ -46,6 +47,10 @@ with jax.ensure_compile_time_eval():
 
 
 Inspect = Callable[[jax.stages.Compiled, Mapping[int, tuple[int, ...]]], None]
+
+
+Choose = Callable[[Executable], None]
+Again = Callable[[Exception, tuple[Any, ...]], Any]
 
 
 class AbsentError(Exception):
@@ -107,6 +112,7 @@ class Executables:
         self._by_shapes: dict[tuple[Any, ...], CacheEntry] = {}
         self._lock = threading.RLock()
         self._thread = threading.local()
+        self._choose: Choose = _none
 
     def _new_jit(self, key: CallKey) -> Any:
         """``jax.jit`` of the function for calls of a key, which traces it where this thread may.
@@ -116,7 +122,7 @@ class Executables:
         """
 
         def program(*arguments: Any) -> Any:
-            if not (getattr(self._thread, "may_trace", False) or settings.jax_disable_jit):
+            if not getattr(self._thread, "may_trace", False):
                 raise AbsentError
             self._thread.traced = True
             return self.function(*arguments)
@@ -151,16 +157,8 @@ class Executables:
         Args:
             wide: Whether it turns 64-bit dtypes on.
         """
-        again, enable = self._again, jax.enable_x64
         run: Executable = _none
 
-        def choose(chosen: Executable) -> None:
-            nonlocal run
-            run = chosen
-
-        self._choose = choose
-
-        # One of these two is all that most calls pass through: each line costs.
         def call(*arguments: Any) -> Any:
             try:
                 return run(*arguments)
@@ -172,22 +170,15 @@ class Executables:
                 # It holds this frame, and so the arguments.
                 del failed
 
-        def call_wide(*arguments: Any) -> Any:
-            try:
-                if settings.jax_enable_x64:
-                    return run(*arguments)
-                with enable(True):
-                    return run(*arguments)
-            except Exception as error:
-                failed = error
-            try:
-                with enable(True):
-                    return again(failed, arguments)
-            finally:
-                del failed
-
-        found: Any = call_wide if wide else call
+        cell = cell_of(call, "run")
+        choose: Choose = partial(setattr, cell, "cell_contents")
+        again: Again = self._again
+        if wide:
+            choose, again = _widened(choose, again)
+        self._choose = choose
+        found: Any = call
         found.lower = self.lower
+        found.shortcut = Shortcut(cell, again)
         return found  # type: ignore[no-any-return]
 
     def _again(self, failed: Exception, arguments: tuple[Any, ...]) -> Any:
@@ -339,6 +330,50 @@ class Executables:
             entries.popitem(last=False)
             self._by_shapes.clear()
         self._choose(entry.run if len(entries) == 1 else _among(self._by_shapes))
+
+
+def _widened(choose: Choose, again: Again) -> tuple[Choose, Again]:
+    """How calls are dispatched that have 64-bit dtypes on.
+
+    To ask JAX whether they are takes a part of a call that counts. So it is not asked before a call
+    has found them off: by that call it is traced again, or its arguments are refused.
+
+    Args:
+        choose: Sets the function that calls go to.
+        again: Gives the results of a call that this function failed, 64-bit dtypes being on.
+    """
+    enable = jax.enable_x64
+    chosen: Executable = _none
+    is_asked = False
+
+    def run(*arguments: Any) -> Any:
+        if settings.jax_enable_x64:
+            return chosen(*arguments)
+        with enable(True):
+            return chosen(*arguments)
+
+    def choose_wide(found: Executable) -> None:
+        nonlocal chosen
+        chosen = found
+        choose(run if is_asked else found)
+
+    def again_wide(failed: Exception, arguments: tuple[Any, ...]) -> Any:
+        nonlocal is_asked
+        is_off = not settings.jax_enable_x64
+        with enable(True):
+            if is_off and not is_asked:
+                is_asked = True
+                choose_wide(chosen)
+                try:
+                    return chosen(*arguments)
+                except Exception as error:
+                    failed = error
+            try:
+                return again(failed, arguments)
+            finally:
+                del failed
+
+    return choose_wide, again_wide
 
 
 def in_64_bits(execute: Executable) -> Executable:

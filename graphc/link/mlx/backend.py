@@ -41,10 +41,11 @@ from graphc.link.mlx.gaps import GAPS, NARROWER
 from graphc.link.mlx.host import analyse, needed
 from graphc.link.mlx.kernels import ends_kernel
 from graphc.link.mlx.pure import transformable
-from graphc.link.mlx.segments import Segments, driven_steps
+from graphc.link.mlx.segments import Segments, UntracedError, WholeProgram, driven_steps
 from graphc.link.mlx.tiers import TIERS, Tier, tier_of
 from graphc.link.mlx.watch import Watch
 from graphc.link.program import Program
+from graphc.link.shortcut import Shortcut, cell_of
 from graphc.link.transformable import Transformable
 from graphc.tensor.arrays.index import Index, IndexUpdate
 from graphc.tensor.arrays.select import CheckedIndices
@@ -85,18 +86,27 @@ def compile(
     tier = tier_of(options, made.graph.key, at_once=holds_sums(made.graph.nodes))
     segments = Segments(made, {**options, "compile": tier})
     watch = Watch(spec, context, is_large=segments.is_large)
-    run = _running(segments, watch)
-    execute = _execute(run, watch, tier if isinstance(tier, Tier) else None, single=spec.single)
+    timed = tier if isinstance(tier, Tier) else None
+    # An operation of the user's may call the function that it is part of.
+    lock = threading.RLock()
+    whole = None if watch.static else segments.direct
+    run = _running(segments, watch, whole)
+    execute = _execute(run, watch, timed, lock, single=spec.single)
+    if whole is not None and not holds_sums(made.graph.nodes):
+        execute = _straight(whole, execute, lock, single=spec.single)
     device = options.get("device") and device_of(options)
     return _on_device(execute, device) if device else execute
 
 
 def _execute(
-    run: Callable[..., Any], watch: Watch, tier: Tier | None, *, single: bool
+    run: Callable[..., Any],
+    watch: Watch,
+    tier: Tier | None,
+    lock: threading.RLock,
+    *,
+    single: bool,
 ) -> Executable:
     """A call: what runs the program is called, and its results are evaluated."""
-    # An operation of the user's may call the function that it is part of.
-    lock = threading.RLock()
     # A call of a small program takes 10 us: each name that is looked up in a module counts.
     acquire, release, request, evaluate = lock.acquire, lock.release, mx.async_eval, mx.eval
     calls = watch.calls
@@ -112,10 +122,8 @@ def _execute(
             evaluate(found)
             if tier and tier.was_unfused:
                 tier.after_call(perf_counter() - start)
-        except (ValueError, OperationError) as error:
-            raise untransformed(error) from error.__cause__
-        except RuntimeError as error:
-            raise lost_process(error) from error.__cause__
+        except (ValueError, RuntimeError, OperationError) as error:
+            raise _explained(error) from error.__cause__
         finally:
             if calls:
                 call = watch.close()
@@ -127,11 +135,58 @@ def _execute(
     return execute
 
 
-def _running(segments: Segments, watch: Watch) -> Callable[..., Any]:
+def _explained(error: Exception) -> Exception:
+    """The error of a call, or graphc's where it is about transformations or other processes."""
+    if isinstance(error, RuntimeError) and not isinstance(error, OperationError):
+        return lost_process(error)
+    return untransformed(error)
+
+
+def _straight(
+    whole: WholeProgram, execute: Executable, lock: threading.RLock, *, single: bool
+) -> Executable:
+    """An executable that calls MLX's function with nothing between, once that runs fused."""
+    acquire, release, evaluate = lock.acquire, lock.release, mx.eval
+    constants, kind = whole.constants, mx.array
+    fused: Callable[..., Any] = execute
+    run: Executable = execute
+
+    def straight(*arrays: Any) -> Any:
+        acquire()
+        try:
+            for x in arrays:
+                if type(x) is not kind:
+                    arrays = (*map(device_array, arrays),)
+                    break
+            found = fused(*arrays, *constants)
+            evaluate(found)
+            return found[0] if single else found
+        except UntracedError:
+            pass
+        except (ValueError, RuntimeError, OperationError) as error:
+            raise _explained(error) from error.__cause__
+        finally:
+            release()
+        return execute(*arrays)
+
+    def choose(found: Callable[..., Any]) -> None:
+        nonlocal fused, run
+        fused, run = found, straight
+
+    whole.when_fused = choose
+
+    def call(*arguments: Any) -> Any:
+        return run(*arguments)
+
+    found: Any = call
+    found.shortcut = Shortcut(cell_of(call, "run"))
+    return found  # type: ignore[no-any-return]
+
+
+def _running(segments: Segments, watch: Watch, whole: WholeProgram | None) -> Callable[..., Any]:
     """What runs a program, given its arguments."""
-    known = frozenset(watch.static)
-    direct = None if known else segments.direct
-    if direct is None:
+    if whole is None:
+        known = frozenset(watch.static)
 
         def run(*arguments: Any) -> Any:
             watch.open(arguments)
@@ -140,23 +195,16 @@ def _running(segments: Segments, watch: Watch) -> Callable[..., Any]:
             return own(segments.run(*values), arguments)
 
         return run
-    if holds_sums(segments.program.graph.nodes):
+    sums = holds_sums(segments.program.graph.nodes)
+    if not sums:
+        whole.watch = watch
 
-        def agreed(*arguments: Any) -> Any:
-            watch.open(arguments)
-            return direct(*map(device_array, arguments))  # it agrees with other processes
+    def run_whole(*arguments: Any) -> Any:
+        if sums:
+            watch.open(arguments)  # it agrees with other processes
+        return whole.traceable(*map(device_array, arguments))
 
-        return agreed
-    direct.watch = watch
-    constants, kind = direct.constants, mx.array
-
-    def run_directly(*arrays: Any) -> Any:
-        for x in arrays:
-            if type(x) is not kind:
-                return direct.run(*map(device_array, arrays), *constants)
-        return direct.run(*arrays, *constants)
-
-    return run_directly
+    return run_whole
 
 
 def _on_device(execute: Executable, device: Any) -> Executable:

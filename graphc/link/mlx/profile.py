@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -101,7 +101,7 @@ def _by_segment(program: Program, options: Mapping[str, Any], watch: Stopwatch) 
 
 
 def _timed(step: Step, watch: Stopwatch) -> Step:
-    return replace(step, compute=watch.observe(step.node, step.compute))
+    return step._replace(compute=watch.observe(step.node, step.compute))
 
 
 @dataclass

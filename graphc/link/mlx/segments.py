@@ -81,9 +81,11 @@ class CompiledFunction:
         run: Takes arrays and constants: fused by ``mx.compile``, or an operation at a time.
         exchanges: For shapes for which it has sums over processes, what these are of.
         watch: Of the executable that it is all of, which opens a call only when MLX compiles.
+        fused: What runs it, once that is fused.
     """
 
     watch: Watch | None = None
+    fused: Callable[..., Any] | None = None
 
     def __init__(
         self,
@@ -107,7 +109,11 @@ class CompiledFunction:
 
     def fuse(self) -> None:
         """Run fused from now on."""
-        self.run = mx.compile(self.trace)
+        self.run = self.fused = mx.compile(self.fusible)
+
+    def fusible(self, *arrays: Any) -> list[Any]:
+        """The results, for MLX to trace and fuse."""
+        return self.trace(*arrays)
 
     def outputs(self, arrays: Sequence[Any]) -> Sequence[Any]:
         """The results as they are fused, traced by MLX and not evaluated."""
@@ -147,6 +153,52 @@ class CompiledFunction:
         # Of a function that the user's code transforms, nothing is known to be called.
         if self.exchanges and watching() is not None:
             agree(self.exchanges[tuple([x.shape for x in arrays])])
+        return found
+
+
+class UntracedError(Exception):
+    """MLX would have to trace a whole program for a call that does not let it."""
+
+
+class WholeProgram(CompiledFunction):
+    """A program as one function, which MLX traces only in calls that say so.
+
+    Other calls have nothing to check: MLX refuses them where they have other shapes than calls
+    before, and where it traces the code around them.
+
+    Attributes:
+        may_trace: Whether MLX may trace it.
+        when_fused: Called when it has run fused.
+    """
+
+    may_trace = False
+    when_fused: Callable[[Callable[..., Any]], None] | None = None
+
+    def fusible(self, *arrays: Any) -> list[Any]:
+        """The results, for MLX to trace and fuse.
+
+        Raises:
+            UntracedError: It may not.
+        """
+        if not self.may_trace:
+            raise UntracedError
+        # A call within the program, by the user's code, is another one.
+        self.may_trace = False
+        try:
+            return self.trace(*arrays)
+        finally:
+            self.may_trace = True
+
+    def traceable(self, *arrays: Any) -> Any:
+        """The results; MLX may trace."""
+        self.may_trace = True
+        try:
+            found = self(*arrays)
+        finally:
+            self.may_trace = False
+        if self.fused is not None and self.when_fused is not None:
+            self.when_fused(self.fused)
+            self.when_fused = None
         return found
 
 
@@ -233,7 +285,7 @@ class Segments:
         return bool(self.places.driven) or sum(self.places.sizes.values()) > FEW
 
     @property
-    def direct(self) -> CompiledFunction | None:
+    def direct(self) -> WholeProgram | None:
         """The whole program as one function of MLX's, where one segment is all and knows nothing.
 
         What it checks of its arguments it does while MLX traces, for each combination of shapes.
@@ -244,7 +296,7 @@ class Segments:
         if before or segment.known:
             return None
         nodes = [step.node for step in self.program.steps]
-        return CompiledFunction(self.program.trace, constants_of(nodes), self.options)
+        return WholeProgram(self.program.trace, constants_of(nodes), self.options)
 
     def _cut(self) -> None:
         places = self.places

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from time import perf_counter
+from types import CellType
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,62 @@ from graphc.ir import Node, Op, TensorType
 from graphc.link.backend import Backend, Executable
 from graphc.link.call_spec import CallSpec
 from graphc.link.compile_context import CompileContext
-from graphc.link.program import Program
+from graphc.link.numpy.written import own, written
+from graphc.link.program import WORTH_WRITING, Program
+from graphc.link.shortcut import Shortcut
 from graphc.tensor.core.elementwise import Elementwise
 
 
 def array(value: Any, type: TensorType, options: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     """A NumPy array of that dtype: a copy, which nobody else changes."""
     return np.array(value, type.numpy_dtype)
+
+
+class Calls:
+    """The calls of a program: by its steps, and by its text once that is worth to be made.
+
+    What is not a number comes out without a warning, as elsewhere.
+    """
+
+    def __init__(
+        self, spec: CallSpec, program: Callable[[], Program], context: CompileContext
+    ) -> None:
+        self.program = program
+        self.context = context
+        self.single = spec.single
+        self.dtypes = [type.numpy_dtype for type in spec.results]
+        self.runs = 0
+        self.lock = threading.Lock()
+        self.shortcut = Shortcut(CellType(self._first))
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.shortcut.cell.cell_contents(*arguments)
+
+    def _first(self, *arguments: Any) -> Any:
+        """The results, once there is the program."""
+        cell = self.shortcut.cell
+        seconds = None
+        with self.lock:
+            if cell.cell_contents == self._first:
+                start = perf_counter()
+                self.program()
+                seconds = perf_counter() - start
+                cell.cell_contents = self._stepwise
+        if seconds is not None:
+            self.context.record("compile", [x.shape for x in arguments], {}, seconds)
+        return cell.cell_contents(*arguments)
+
+    def _stepwise(self, *arguments: Any) -> Any:
+        self.runs += 1
+        if self.runs > WORTH_WRITING:
+            run = written(self.program(), single=self.single)
+            self.shortcut.cell.cell_contents = run
+            return run(*arguments)
+        with np.errstate(all="ignore"):
+            found = self.program().run(*arguments)
+        taken = {*map(id, arguments)}
+        results = [own(y, dtype, taken) for y, dtype in zip(found, self.dtypes, strict=True)]
+        return results[0] if self.single else results
 
 
 def compile(
@@ -29,48 +79,8 @@ def compile(
     donated: tuple[int, ...],
     context: CompileContext,
 ) -> Executable:
-    """The function itself; what is not a number comes out without a warning, as elsewhere."""
-    dtypes = [type.numpy_dtype for type in spec.results]
-    lock = threading.Lock()
-    # As a decorator it takes half of the time that it takes as a context.
-    quiet = np.errstate(all="ignore")
-    run: Callable[..., Any]
-
-    def first(*arguments: Any) -> Any:
-        """The results, once there is the program."""
-        nonlocal run
-        seconds = None
-        with lock:
-            if run is first:
-                start = perf_counter()
-                run = quiet(program().run)
-                seconds = perf_counter() - start
-        if seconds is not None:
-            context.record("compile", [x.shape for x in arguments], {}, seconds)
-        return run(*arguments)
-
-    run = first
-
-    def one(*arguments: Any) -> Any:
-        (y,) = run(*arguments)
-        return _own(y, dtypes[0], {*map(id, arguments)})
-
-    def several(*arguments: Any) -> Any:
-        taken = {*map(id, arguments)}
-        return [_own(y, dtype, taken) for y, dtype in zip(run(*arguments), dtypes, strict=True)]
-
-    return one if spec.single else several
-
-
-def _own(y: Any, dtype: np.dtype[Any], taken: set[int]) -> np.ndarray[Any, Any]:
-    """A result as an array of its own, whose id is added to those that are taken."""
-    if y.__class__ is not np.ndarray or y.dtype is not dtype:
-        y = np.asarray(y, dtype)
-    # A view of an argument, or the argument itself, would change with it.
-    if id(y) in taken or not y.flags.owndata:
-        y = y.copy()
-    taken.add(id(y))
-    return y  # type: ignore[no-any-return]
+    """What calls a program."""
+    return Calls(spec, program, context)
 
 
 class NumPyBackend(Backend):

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 from graphc.ir import Node
 from graphc.rewrite.facts.lengths import fitted
+from graphc.rewrite.facts.memo import Memo
 from graphc.rewrite.rule import Root, kind, scalar_value
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.reduce import Sum
@@ -76,7 +76,7 @@ _STEEP: set[Root] = set()
 _NEEDED: set[Root] = set()
 """Kinds one of which is in every pair."""
 
-_distances: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
+_distances = Memo[int]()
 
 
 def is_steep(y: Node) -> bool:
@@ -91,7 +91,7 @@ def _distance(y: Node, depth: int) -> int:
             return 0 if kind(y) in _NEEDED else MOST + 1
         if depth > MOST:
             return 0
-        known = min(1 + _distance(x, depth + 1) for x in _operands(y))
+        known = 1 + min([_distance(x, depth + 1) for x in _operands(y)])
         _distances[y] = known
     return known
 
@@ -259,9 +259,11 @@ _PRODUCTS = frozenset([multiply, divide, negative, square])
 
 def _is_product(node: Node, placed: Sequence[Axes]) -> bool:
     op = node.op
+    if type(op) is Elementwise:
+        return op in _PRODUCTS
     if isinstance(op, BroadcastTo):
         return not placed or node.inputs[0].type.ndim == node.type.ndim
-    return op in _PRODUCTS if type(op) is Elementwise else isinstance(op, ExpandDims)
+    return isinstance(op, ExpandDims)
 
 
 def _operands(node: Node) -> tuple[Node, ...]:
@@ -336,10 +338,11 @@ def multiple(x: Node) -> tuple[float, Node]:
         if x.op is negative:
             c, (x,) = -c, x.inputs
             continue
-        k = scalar_value(x.inputs[x.op is divide]) if x.op in {multiply, divide} else None
+        divides = x.op is divide
+        k = scalar_value(x.inputs[divides]) if divides or x.op is multiply else None
         if not k:
             return c, x
-        c, x = (c / k if x.op is divide else c * k), x.inputs[x.op is multiply]
+        c, x = (c / k if divides else c * k), x.inputs[not divides]
 
 
 def opposite(a: Node, b: Node) -> bool:

@@ -11,12 +11,12 @@ import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from graphc.ir import Constant, Node, is_inexact, is_integer, numpy_dtype, real_dtype
 from graphc.rewrite.facts.dtypes import limits
+from graphc.rewrite.facts.memo import Memo
 from graphc.rewrite.rule import number_of
 from graphc.tensor.core.elementwise import add, multiply, negative, subtract
 from graphc.tensor.core.tensor import Tensor, as_tensor
@@ -106,7 +106,7 @@ def constant_of(value: Any, dtype: str) -> Tensor:
 
 # Integers.
 
-_found: WeakKeyDictionary[Node, tuple[Terms, int] | None] = WeakKeyDictionary()
+_found = Memo[tuple[Terms, int] | None]()
 
 
 def integer_sum(node: Node) -> Node | None:

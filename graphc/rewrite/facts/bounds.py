@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from weakref import WeakKeyDictionary
 
 from graphc.intervals.interval import Interval, extent_of, numbers_of
 from graphc.intervals.rules import RULES, image, outward
 from graphc.ir import Constant, Node, TensorType, is_complex, is_float, is_integer
-from graphc.rewrite.facts.memo import memoized
+from graphc.rewrite.facts.memo import Memo, memoized
 from graphc.tensor.arrays.broadcast import BroadcastTo
 from graphc.tensor.arrays.index import Index
 from graphc.tensor.arrays.join import Concatenate
@@ -32,7 +31,7 @@ LONGEST = 2**60
 
 UNKNOWN = Interval(-math.inf, math.inf)
 
-_found: WeakKeyDictionary[Node, Interval] = WeakKeyDictionary()
+_found = Memo[Interval]()
 
 
 def bounds_of(node: Node) -> Interval:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import lru_cache, reduce, singledispatch
 from math import prod
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from graphc.ir import (
     TINY,
@@ -26,7 +25,7 @@ from graphc.ir import (
 from graphc.loop.branch import Switch
 from graphc.loop.loop import Loop
 from graphc.loop.subgraph import Subgraph
-from graphc.rewrite.facts.memo import memoized
+from graphc.rewrite.facts.memo import Memo, memoized
 from graphc.rewrite.facts.slices import canonical
 from graphc.tensor.arrays.broadcast import BroadcastTo, broadcast_to
 from graphc.tensor.arrays.create import Arange, Eye
@@ -53,7 +52,7 @@ Known = int | Node
 Place = tuple[Node, int]
 """An array and one of its axes."""
 
-_found: WeakKeyDictionary[Node, dict[int, Known]] = WeakKeyDictionary()
+_found = Memo[dict[int, Known]]()
 
 
 def length_of(x: Node, axis: int) -> Known:
@@ -89,7 +88,10 @@ def _find(place: Place, own: dict[Place, Node]) -> None:
         # Not kept: what holds an array would keep it from being freed.
         own[place] = _own_length(node, axis)
     else:
-        _found.setdefault(node, {})[axis] = known
+        found = _found.get(node)
+        if found is None:
+            found = _found[node] = {}
+        found[axis] = known
 
 
 def _sources(node: Node, axis: int) -> list[Place]:
@@ -118,7 +120,10 @@ def _sources(node: Node, axis: int) -> list[Place]:
 
 def _noted(x: Node, axis: int) -> Known | None:
     known: int | None = x.type.shape[axis]
-    return _found.get(x, {}).get(axis) if known is None else known
+    if known is not None:
+        return known
+    found = _found.get(x)
+    return None if found is None else found.get(axis)
 
 
 def _own_length(x: Node, axis: int) -> Node:
@@ -211,7 +216,7 @@ def _is_open(entry: Entry) -> bool:
 MOST_READ = 16
 """Of more arrays that a node is made of, it is not noted which they are."""
 
-_read: WeakKeyDictionary[Node, frozenset[Node] | None] = WeakKeyDictionary()
+_read = Memo[frozenset[Node] | None]()
 
 
 def _reads_others(x: Node, y: Node) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from functools import lru_cache, singledispatch
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -30,7 +29,7 @@ from graphc.rewrite.facts.matrices import (
     is_uniform,
     kron_factors,
 )
-from graphc.rewrite.facts.memo import memoized
+from graphc.rewrite.facts.memo import Memo, memoized
 from graphc.rewrite.facts.signs import sign_of
 from graphc.rewrite.facts.symmetry import equals_transpose
 from graphc.tensor.arrays.broadcast import BroadcastTo
@@ -59,7 +58,7 @@ from graphc.tensor.core.specify import SpecifyShape
 from graphc.tensor.linalg.assume import Assume
 from graphc.tensor.linalg.dot import DotGeneral
 
-_found: WeakKeyDictionary[Node, MatrixFacts] = WeakKeyDictionary()
+_found = Memo[MatrixFacts]()
 
 
 def facts_of(node: Node) -> MatrixFacts:
@@ -335,7 +334,12 @@ def _is_own_mirror(node: Node) -> bool:
     n, m = node.type.shape[-2:]
     if (n != m and None not in {n, m}) or not _may_be_mirror(node, LEVELS):
         return False
-    return equals_transpose(node, lambda x: _found.get(x, NOTHING).symmetric)
+    return equals_transpose(node, _is_known_symmetric)
+
+
+def _is_known_symmetric(x: Node) -> bool:
+    found = _found.get(x)
+    return found is not None and found.symmetric
 
 
 LEVELS = 4

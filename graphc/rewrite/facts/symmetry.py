@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from operator import is_
 from typing import Any
 
 from graphc.ir import Node, TensorType, is_complex
@@ -17,6 +18,9 @@ from graphc.tensor.linalg.dot import DotGeneral
 MOST = 48
 """The most nodes that are visited, so that rewriting stays linear."""
 
+MOST_LOOKED_AT = 400
+"""The most that are looked at before, which takes a tenth of the time for each."""
+
 
 def equals_transpose(x: Node, symmetric: Callable[[Node], bool]) -> bool:
     """Whether matrices equal their transposes, conjugate for complex numbers.
@@ -25,13 +29,71 @@ def equals_transpose(x: Node, symmetric: Callable[[Node], bool]) -> bool:
         x: At least two axes; the matrices are in the last two.
         symmetric: Whether that is known of another array.
     """
+    i = x.type.ndim - 2
+    start = x
     if is_complex(x.type.dtype):
-        made = _Transposes(symmetric).of(
-            conj(x) if x.op is not conj else x.inputs[0], x.type.ndim - 2
-        )
-    else:
-        made = _Transposes(symmetric).of(x, x.type.ndim - 2)
-    return made is x
+        start = conj(x) if x.op is not conj else x.inputs[0]
+    return _Look(symmetric).may_be(start, x, i) and _Transposes(symmetric).of(start, i) is x
+
+
+class _Look:
+    """A quick look at two arrays, which builds nothing: most are seen not to be transposes."""
+
+    def __init__(self, symmetric: Callable[[Node], bool]) -> None:
+        self._symmetric = symmetric
+        self._left = MOST_LOOKED_AT
+        self._others: set[tuple[Node, Node, int]] = set()
+
+    def may_be(self, x: Node, y: Node, i: int) -> bool:
+        """Whether ``_Transposes.of(x, i)`` may be y; True where that takes a closer look."""
+        self._left -= 1
+        if self._left < 0 or (isinstance(y.op, Transpose) and y.inputs[0] is x):
+            return True
+        if _stays(x, i):
+            return x is y
+        if i == -1:
+            return False
+        if x is y and i == x.type.ndim - 2 and self._symmetric(x):
+            return True
+        if isinstance(x.op, Elementwise | Where | Cast):
+            return x.op == y.op and ((x is y and _is_even_difference(x)) or self._operands(x, y, i))
+        return self._may_be_other(x, y, i)
+
+    def _may_be_other(self, x: Node, y: Node, i: int) -> bool:
+        """The same of what is no function of elements."""
+        match x.op:
+            case Transpose():
+                return x.inputs[0] in {y, *y.inputs}
+            case Sum(axes):
+                kept = _kept(x, axes)
+                return x.op == y.op and self.may_be(x.inputs[0], y.inputs[0], kept[i])
+            case ExpandDims():
+                return isinstance(y.op, ExpandDims) and x.inputs[0] is y.inputs[0]
+            case DotGeneral():
+                return isinstance(y.op, DotGeneral) and all(map(is_, x.inputs, y.inputs[::-1]))
+        return x is y and isinstance(x.op, Eye | FromDiagonal)
+
+    def _operands(self, x: Node, y: Node, i: int) -> bool:
+        if self._each(x, x.inputs, y.inputs, i):
+            return True
+        return x.op.is_commutative() and self._each(x, x.inputs, y.inputs[::-1], i)
+
+    def _each(self, x: Node, operands: Sequence[Node], wanted: Sequence[Node], i: int) -> bool:
+        after = i - x.type.ndim
+        for a, b in zip(operands, wanted, strict=True):
+            pair = a, b, after + a.type.ndim
+            # Seen once, or the two orders of operands of operands would take exponential time.
+            if pair in self._others:
+                return False
+            if not self.may_be(*pair):
+                self._others.add(pair)
+                return False
+        return True
+
+
+def _stays(x: Node, i: int) -> bool:
+    """Whether there are no such axes, or none of more than one element."""
+    return i < -1 or {1} == {*x.type.shape[max(i, 0) : i + 2]}
 
 
 class _Transposes:
@@ -47,7 +109,7 @@ class _Transposes:
         if self._left < 0:
             return None
         ndim = x.type.ndim
-        if i < -1 or {1} == {*x.type.shape[max(i, 0) : i + 2]}:
+        if _stays(x, i):
             return x
         if i == -1:
             return None  # a vector, each row of a matrix
@@ -71,8 +133,7 @@ class _Transposes:
         return x if isinstance(op, Eye | FromDiagonal) and _is_main(x, op) else None
 
     def _of_elements(self, x: Node, i: int) -> Node | None:
-        op: Any = x.op
-        if _is_even(op) and x.inputs[0].op is subtract:
+        if _is_even_difference(x):
             a, b = x.inputs[0].inputs
             if self._of_operand(a, x, i) is b and self._of_operand(b, x, i) is a:
                 return x
@@ -86,15 +147,22 @@ class _Transposes:
 
     def _of_sum(self, x: Node, axes: tuple[int, ...], i: int) -> Node | None:
         (inner,) = x.inputs
-        kept = [axis for axis in range(inner.type.ndim) if axis not in axes]
+        kept = _kept(x, axes)
         if kept[i + 1] != kept[i] + 1:
             return None
         made = self.of(inner, kept[i])
         return None if made is None else x.with_inputs([made])
 
 
-def _is_even(op: Any) -> bool:
-    return isinstance(op, Elementwise) and op.facts.parity == 1
+def _kept(x: Node, axes: tuple[int, ...]) -> list[int]:
+    """The axes of a sum's operand that the sum has too."""
+    return [axis for axis in range(x.inputs[0].type.ndim) if axis not in axes]
+
+
+def _is_even_difference(x: Node) -> bool:
+    """Whether it is an even function of a difference, which may be taken the other way."""
+    op = x.op
+    return isinstance(op, Elementwise) and op.facts.parity == 1 and x.inputs[0].op is subtract
 
 
 def _is_main(x: Node, op: Eye | FromDiagonal) -> bool:

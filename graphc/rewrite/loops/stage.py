@@ -69,9 +69,7 @@ class Loops:
 
     def concerns(self, graph: Graph) -> bool:
         """Whether a graph holds any loop or other operation with graphs."""
-        return bool(self._rules) and any(
-            type(node.op).graphs is not Op.graphs for node in graph.nodes
-        )
+        return bool(self._rules) and any(kind.graphs is not Op.graphs for kind in graph.kinds)
 
     def __call__(self, graph: Graph) -> Graph:
         """Return an equal graph of fewer loops that do less."""

@@ -11,12 +11,9 @@ from graphc.rewrite.rule import rewrite
 from graphc.tensor.core.tensor import Tensor
 
 
-@rewrite("canonicalize", Op)
+@rewrite("canonicalize", Op, only=Constant)
 def constants_folded(node: Node, op: Op) -> Node | None:
     """A small result of constants alone is a constant."""
-    for x in node.inputs:
-        if type(x.op) is not Constant:
-            return None
     if isinstance(op, Constant) or not op.folds:
         return None
     wanted = node.type

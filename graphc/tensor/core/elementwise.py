@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce, wraps
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -320,6 +320,8 @@ class Elementwise(Op):
         definition: A formula or an equation that defines it, where its meaning is none.
         source: Where it is defined, such as an equation's number in the DLMF.
     """
+
+    is_rule_of_types: ClassVar[bool] = True
 
     row: str
     meaning: str

@@ -25,6 +25,7 @@ from graphc.tensor.attention import Attention, LayerNorm, RMSNorm, Rotation
 from graphc.tensor.linalg.dot import ProductAndSum
 from tests.modes import uncompiled
 from tests.rewrite.run_time import Run, array, fault
+from tests.work import python_calls
 
 RANDOM = np.random.default_rng(0)
 
@@ -382,3 +383,16 @@ def test_a_fused_operation_compares_the_lengths_that_its_parts_did(name: str) ->
             if random.randrange(3) == 0:
                 run[x] = array(x.type, random, lambda: random.choice([0, 1, 2, 4]))
         assert not fault(graph.outputs[0], fused, run, random)
+
+
+def test_work_grows_as_the_graph_where_it_has_many_inputs() -> None:
+    def work(n: int) -> int:
+        inputs = [gt.vector() for _ in range(n)]
+        y = inputs[0]
+        for x in inputs[1:]:
+            y = gt.tanh(y * x)
+        graph = Graph(inputs, [y])
+        return python_calls(lambda: fuse(graph, load("MLX"), [*RULES.values()]))
+
+    work(10)
+    assert work(400) < 4.4 * work(100)

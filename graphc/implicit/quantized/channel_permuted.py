@@ -1,0 +1,99 @@
+"""Matrices whose rows, or columns, are those of another in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphc.implicit.array import aux_field, with_fields
+from graphc.implicit.namespace import numpy_like
+from graphc.implicit.quantized.channel_scaled import OfChannels
+from graphc.implicit.structures.stacked import refuse, whole
+from graphc.implicit.treedef import dtype_of, lengths_of
+from graphc.ir import dtype_name, is_inexact, is_integer
+
+
+@dataclass(frozen=True, repr=False)
+class ChannelPermuted(OfChannels):
+    """A matrix whose row ``order[i]`` is row i of another, or whose columns are so.
+
+    ``x @ w`` is ``x[:, order] @ of``. So rows may be quantized in groups that are no neighbours, as
+    GPTQ does where it takes those first that matter most.
+
+    Attributes:
+        of: ``(*batch, m, n)``, an array or an implicit one.
+        order: Where each of its rows is, ``(*batch, m)``, integers from 0 on, each once; of columns
+            ``(*batch, n)``.
+        columns: Whether columns are in another order.
+
+    Example:
+        >>> import numpy as np
+        >>> from graphc.implicit.quantized import quantize
+        >>> rows = np.arange(3.0)[:, None] * np.ones(32)
+        >>> w = ChannelPermuted(quantize(rows, "int8", group_size=32), np.array([2, 0, 1]))
+        >>> np.asarray(w)[:, 0], (np.array([10.0, 20.0, 30.0]) @ w)[0]
+        (array([1., 2., 0.]), np.float64(50.0))
+    """
+
+    of: Any
+    order: Any
+    columns: bool = aux_field(default=False)
+
+    def check(self) -> None:
+        of, order = lengths_of(self.of), lengths_of(self.order)
+        channels = of[:-2] + (of[-1:] if self.columns else of[-2:-1])
+        if len(of) < 2 or channels != order or not is_integer(dtype_name(dtype_of(self.order))):
+            raise refuse(
+                f"ChannelPermuted: a matrix of shape {list(of)}, an order of "
+                f"{dtype_of(self.order)}{list(order)}.",
+                f"Give an integer for each {'column' if self.columns else 'row'}.",
+            )
+
+    def own_axes(self) -> Mapping[str, int]:
+        return {"order": 1, "of": 2}
+
+    def matrix_specs(self, rows: Any, columns: Any) -> Mapping[str, tuple[Any, ...]]:
+        # What is permuted is whole: a shard of it would have rows of others.
+        return {"of": (rows, None) if self.columns else (None, columns)}
+
+    @property
+    def dtype(self) -> Any:
+        """NumPy's dtype."""
+        return dtype_of(self.of)
+
+    def _taken(self, x: Any, order: Any, axis: int) -> Any:
+        """The slices of an array along one of its last two axes, in an order."""
+        xp = numpy_like(self, x)
+        if len(lengths_of(self.order)) == 1:
+            return xp.take(x, order, axis)
+        shape = xp.shape_of(x)
+        return xp.take_along_axis(x, xp.broadcast_to(xp.expand_dims(order, -3 - axis), shape), axis)
+
+    @property
+    def places(self) -> Any:
+        """Which of the other's rows, or columns, each of this one's is."""
+        return self.xp.argsort(self.order, -1)
+
+    def materialize(self) -> Any:
+        return self._taken(whole(self.of), self.places, -1 if self.columns else -2)
+
+    def times(self, x: Any) -> Any:
+        xp = numpy_like(self, x)
+        if self.columns:
+            return self._taken(xp.matmul(x, self.of), self.places, -1)
+        return xp.matmul(self._taken(x, self.order, -1), self.of)
+
+    def matrix_rows(self, index: Any) -> Any:
+        xp = numpy_like(self, index)
+        if self.columns:
+            return xp.take(whole(xp.take(self.of, index, 0)), self.places, -1)
+        return whole(xp.take(self.of, xp.take(self.places, index, 0), 0))
+
+    def cast(self, dtype: Any) -> Any:
+        if not is_inexact(dtype_name(dtype)):
+            return NotImplemented
+        return with_fields(self, {"of": self.xp.cast(self.of, dtype_name(dtype))})
+
+    def scaled(self, c: Any) -> Any:
+        return with_fields(self, {"of": numpy_like(self, c).multiply(self.of, c)})

@@ -1,0 +1,121 @@
+"""GGUF's kinds: their numbers, and the implicit arrays that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from graphc.implicit.quantized import (
+    AffineQuantized,
+    DoubleQuantized,
+    Microscaled,
+    OneBit,
+    Quantized,
+    ScaledQuantized,
+)
+
+DENSE = {
+    0: "F32",
+    1: "F16",
+    30: "BF16",
+    28: "F64",
+    24: "I8",
+    25: "I16",
+    26: "I32",
+    27: "I64",
+}
+DTYPES = {
+    "F32": "float32",
+    "F16": "float16",
+    "BF16": "bfloat16",
+    "F64": "float64",
+    **{f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+}
+PACKED = {
+    2: "Q4_0",
+    3: "Q4_1",
+    6: "Q5_0",
+    7: "Q5_1",
+    8: "Q8_0",
+    10: "Q2_K",
+    11: "Q3_K",
+    12: "Q4_K",
+    13: "Q5_K",
+    14: "Q6_K",
+    34: "TQ1_0",
+    35: "TQ2_0",
+    39: "MXFP4",
+    40: "NVFP4",
+    41: "Q1_0",
+}
+OTHERS = {
+    9: "Q8_1",
+    15: "Q8_K",
+    16: "IQ2_XXS",
+    17: "IQ2_XS",
+    18: "IQ3_XXS",
+    19: "IQ1_S",
+    20: "IQ4_NL",
+    21: "IQ3_S",
+    22: "IQ2_S",
+    23: "IQ4_XS",
+    29: "IQ1_M",
+}
+"""Kinds by their numbers: of numbers as they are, of codes that a class holds, and of others."""
+NAMES = DENSE | PACKED | OTHERS
+NUMBERS = {name: number for number, name in NAMES.items()}
+
+SOME = 2**21
+"""So many elements are unpacked at a time."""
+
+
+class Held(NamedTuple):
+    """How a class holds a kind.
+
+    Attributes:
+        cls: The class.
+        options: Its static fields.
+        fields: Its fields behind the words, in the order of the parts of blocks.
+        limits: The least and the largest of integers among these that a block has room for.
+    """
+
+    cls: type[Quantized]
+    options: dict[str, Any]
+    fields: tuple[str, ...] = ("scales",)
+    limits: tuple[int, int] | None = None
+
+
+TWICE = ("scales", "factors", "minimums", "minimum_factors")
+
+HELD = {
+    "Q4_0": Held(ScaledQuantized, {"element": "int4", "group_size": 32}),
+    "Q4_1": Held(AffineQuantized, {"bits": 4, "group_size": 32}, ("scales", "biases")),
+    "Q5_0": Held(ScaledQuantized, {"element": "int5", "group_size": 32}),
+    "Q5_1": Held(AffineQuantized, {"bits": 5, "group_size": 32}, ("scales", "biases")),
+    "Q8_0": Held(ScaledQuantized, {"element": "int8", "group_size": 32}),
+    "Q2_K": Held(DoubleQuantized, {"bits": 2, "group_size": 16, "per_factor": 16}, TWICE, (0, 15)),
+    "Q3_K": Held(
+        DoubleQuantized,
+        {"bits": 4, "group_size": 16, "per_factor": 16, "symmetric": True},
+        TWICE[:2],
+        (-32, 31),
+    ),
+    "Q4_K": Held(DoubleQuantized, {"bits": 4, "group_size": 32, "per_factor": 8}, TWICE, (0, 63)),
+    "Q5_K": Held(DoubleQuantized, {"bits": 5, "group_size": 32, "per_factor": 8}, TWICE, (0, 63)),
+    "Q6_K": Held(
+        DoubleQuantized,
+        {"bits": 6, "group_size": 16, "per_factor": 16, "symmetric": True},
+        TWICE[:2],
+    ),
+    "TQ2_0": Held(ScaledQuantized, {"element": "ternary", "group_size": 256}),
+    "TQ1_0": Held(ScaledQuantized, {"element": "ternary", "group_size": 256}),
+    "MXFP4": Held(Microscaled, {"format": "mxfp4"}, ("scales",), (0, 254)),
+    "NVFP4": Held(Microscaled, {"format": "nvfp4"}, ("scales",), (0, 126)),
+    "Q1_0": Held(OneBit, {"group_size": 128}),
+}
+
+
+def rows_of(rows: int, width: int) -> Iterator[slice]:
+    """Some rows of so many elements after the others; an empty slice where there are none."""
+    step = max(1, SOME // max(1, width))
+    return (slice(start, min(start + step, rows)) for start in range(0, max(1, rows), step))
