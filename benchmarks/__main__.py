@@ -21,6 +21,7 @@ from benchmarks import (  # noqa: F401 (they fill BENCHMARKS)
     gaussian_process,
     implicit_calls,
     implicit_matmul,
+    implicit_peers,
     implicit_tracing,
     imports,
     lengths,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import jax
@@ -20,7 +21,7 @@ from graphc.implicit.quantized import AffineQuantized, Microscaled, ScaledQuanti
 
 FLOATS = ("float8_e4m3fn", "float8_e5m2", "float4_e2m1fn")
 MICRO = ("mxfp4", "mxfp8", "nvfp4")
-KINDS = ("int6", "int5", "int3", "ternary", *FLOATS, *MICRO)
+KINDS = ("int6", "int5", "int3", "ternary", "ternary5", *FLOATS, *MICRO)
 
 
 def matrix(*shape: int, seed: int = 0) -> Any:
@@ -100,6 +101,37 @@ def test_ternary_codes_are_those_of_the_mean_magnitude() -> None:
     wide = np.repeat(means, 32, 1)[:, :40]
     np.testing.assert_allclose(np.asarray(q), np.clip(np.rint(w / wide), -1, 1) * wide, rtol=1e-6)
     assert q.packed.nbytes == 4 * 64 * 2 // 8
+
+
+def test_five_ternary_codes_are_digits_of_a_byte() -> None:
+    digits = np.array(list(itertools.product((-1, 0, 1), repeat=5)), "float32")
+    w = np.concatenate([digits.reshape(-1, 15), np.ones((81, 5), "float32")], 1)
+    q = quantize(w, "ternary5", group_size=20, channel_axes=None)
+    # Scaled by a mean that differs by row, a share is rounded to its own sign.
+    np.testing.assert_array_equal(np.sign(np.asarray(q)), w)
+    numbers = digits.astype(int).reshape(81, 3, 5) + 1
+    fractions = (numbers / 3.0 ** np.arange(1, 6)).sum(-1)
+    found = np.ascontiguousarray(q.packed).view("uint8")[:, :3]
+    np.testing.assert_array_equal(found, np.ceil(np.round(fractions * 256, 6)))
+
+
+@pytest.mark.parametrize("axis", [-1, -2])
+def test_ternary_codes_five_to_a_byte_are_those_of_two_bits(axis: int) -> None:
+    w = matrix(70, 330) if axis == -1 else matrix(330, 70)
+    few, many = quantize(w, "ternary5", axis=axis), quantize(w, "ternary", group_size=80, axis=axis)
+    np.testing.assert_array_equal(few.scales, many.scales)
+    np.testing.assert_array_equal(np.asarray(few), np.asarray(many))
+    # 400 elements with those that are padded, at 1.6 bits and at 2.
+    assert (few.packed.nbytes, many.packed.nbytes) == (70 * 80, 70 * 100)
+    index = np.array([7, 329, 0])
+    taken = few[:, index] if axis == -1 else few[index]
+    whole = np.asarray(many)
+    np.testing.assert_array_equal(taken, whole[:, index] if axis == -1 else whole[index])
+    x = matrix(130, w.shape[0], seed=1)
+    y = implicit(jnp.matmul)(jnp.asarray(x), few.each(jnp.asarray))
+    np.testing.assert_allclose(y, x @ whole, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ImplicitArrayError, match="multiple of 20"):
+        quantize(w, "ternary5", group_size=64)
 
 
 @pytest.mark.parametrize(("kind", "size", "most"), [("mxfp4", 32, 2), ("mxfp8", 32, 8)])
@@ -262,7 +294,7 @@ def test_shifted_integers_and_weighted_formats_have_another_class() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["int3", "ternary", "float8_e4m3fn", "mxfp4"])
+@pytest.mark.parametrize("kind", ["int3", "ternary", "ternary5", "float8_e4m3fn", "mxfp4"])
 def test_gradients_of_products_are_those_of_whole_arrays(kind: str) -> None:
     q = quantize(matrix(40, 70), kind, symmetric=kind == "int3")
     q = jax.tree.map(jnp.asarray, q)

@@ -14,10 +14,16 @@ from graphc.errors import ImplicitArrayError
 from graphc.implicit.treedef import dtype_of
 from graphc.ir import dtype_name
 
-WORD = 32
-"""The bits of a word."""
+WORD, BYTE = 32, 8
+"""The bits of a word, and of a byte."""
 
-ONE = np.array(1, "uint32")
+ONE, THREE, EIGHT = (np.array(n, "uint32") for n in (1, 3, BYTE))
+
+DIGITS = 5
+"""So many digits of base three a byte has, of which 243 values are used: 1.6 bits each."""
+
+POWERS = np.array([3**i for i in range(DIGITS)], "uint32")
+"""What moves a digit of a byte to its first place."""
 
 NORMAL_FLOATS = (
     *(-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453),
@@ -85,6 +91,10 @@ def _signs(xp: Any, codes: Any, dtype: Any, kind: str, bits: int) -> Any:
     return xp.cast(2 * xp.cast(codes, "int32") - 1, dtype)
 
 
+def _digits(xp: Any, codes: Any, dtype: Any, kind: str, bits: int) -> Any:
+    return xp.cast(xp.cast(codes, "int32") - 1, dtype)
+
+
 def _integers(xp: Any, codes: Any, dtype: Any, kind: str, bits: int) -> Any:
     return xp.cast(xp.cast(codes, "int32") - 2 ** (bits - 1), dtype)
 
@@ -108,6 +118,7 @@ VALUES: dict[str, Callable[..., Any]] = {
     "affine": _counts,
     "integer": _integers,
     "ternary": _integers,
+    "ternary5": _digits,
     "w8a8": _integers,
     "nf4": _from_table,
     "1bit": _signs,
@@ -119,12 +130,13 @@ BITS = {
     "affine": (1, 2, 3, 4, 5, 6, 8),
     "integer": (2, 3, 4, 5, 6, 8),
     "ternary": (2,),
+    "ternary5": (8,),
     "w8a8": (8,),
     "nf4": (4,),
     "1bit": (1,),
     **{name: (1 + exponent + mantissa,) for name, (exponent, mantissa, _) in FLOATS.items()},
 }
-"""For each kind, the bits that a code may have."""
+"""For each kind, the bits that a code may have; of digits, the bits of the byte that five share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +148,9 @@ class Coding:
 
     Attributes:
         kind: ``"affine"``, ``"integer"``, ``"ternary"``, ``"nf4"``, ``"1bit"``, or a narrow
-            floating dtype; ``"w8a8"`` for integers that are multiplied with integers.
-        bits: The length of a code.
+            floating dtype; ``"w8a8"`` for integers that are multiplied with integers;
+            ``"ternary5"`` for digits of base three, five to a byte.
+        bits: The length of a code, or of the byte that digits share.
         group_size: How many neighbours along the last axis share a scale.
     """
 
@@ -153,7 +166,7 @@ class Coding:
             )
         if self.group_size < 1 or self.group_size % self.per_unit:
             raise ImplicitArrayError(
-                f"Groups of {self.group_size} elements of {self.bits} bits.",
+                f"Groups of {self.group_size} elements of {self.kind} codes, {self.bits} bits.",
                 f"Take a multiple of {self.per_unit}, which fill words.",
             )
 
@@ -165,7 +178,17 @@ class Coding:
     @property
     def per_unit(self) -> int:
         """How many codes a unit holds."""
-        return WORD // math.gcd(self.bits, WORD)
+        return WORD // math.gcd(self.bits, WORD) * (DIGITS if self.has_digits else 1)
+
+    @property
+    def has_digits(self) -> bool:
+        """Whether codes are digits of bytes, and have no bits of their own."""
+        return self.kind == "ternary5"
+
+    @property
+    def zero(self) -> int:
+        """The code of zero in kinds of symmetric integers."""
+        return 1 if self.has_digits else 2 ** (self.bits - 1)
 
     @property
     def units_per_group(self) -> int:
@@ -198,9 +221,13 @@ class Coding:
 
     def packed(self, xp: Any, codes: Any) -> Any:
         """Codes, unsigned integers below ``2**bits``, as words."""
+        if self.has_digits:
+            codes = _as_bytes(xp, codes)
         *lead, n = xp.shape_of(codes)
-        units = n // self.per_unit
-        codes = xp.reshape(xp.cast(codes, "uint32"), (*lead, units, self.per_unit))
+        # Of digits, the bytes that they make are packed.
+        per_unit = self.per_unit // (DIGITS if self.has_digits else 1)
+        units = n // per_unit
+        codes = xp.reshape(xp.cast(codes, "uint32"), (*lead, units, per_unit))
         words = []
         for word in range(self.unit_words):
             # No two have a bit in common, so that their sum is all of them.
@@ -224,7 +251,10 @@ class Coding:
         words = xp.reshape(words, (*lead, units, self.unit_words))
         parts = [self._codes_from(xp, words, word) for word in range(self.unit_words)]
         spread = parts[0] if len(parts) == 1 else xp.concatenate(parts, -1)
-        return xp.reshape(self.lowest(xp, spread), (*lead, units * self.per_unit))
+        found = self.lowest(xp, spread)
+        if self.has_digits:
+            found = digit(xp, xp.expand_dims(found, -1), xp.literal(POWERS))
+        return xp.reshape(found, (*lead, units * self.per_unit))
 
     def _codes_from(self, xp: Any, words: Any, word: int) -> Any:
         """The codes that begin in one word of each unit, with other bits above them."""
@@ -247,6 +277,10 @@ class Coding:
     def codes_at(self, xp: Any, words: Any, place: Any) -> Any:
         """The codes at places of rows of words, (rows, *places.shape)."""
         unit, inner = place // self.per_unit, place % self.per_unit
+        if self.has_digits:
+            shift = xp.cast(inner // DIGITS * self.bits, "uint32")
+            bytes_ = self.lowest(xp, xp.right_shift(xp.take(words, unit, 1), shift))
+            return digit(xp, bytes_, xp.take(xp.literal(POWERS), inner % DIGITS))
         if self.unit_words == 1:
             shift = xp.cast(inner * self.bits, "uint32")
             return self.lowest(xp, xp.right_shift(xp.take(words, unit, 1), shift))
@@ -271,6 +305,28 @@ class Coding:
         if biases is not None:
             y = y + xp.expand_dims(biases, -1)
         return xp.reshape(y, xp.shape_of(found))
+
+
+def _as_bytes(xp: Any, codes: Any) -> Any:
+    """Digits, five to a byte: the fraction of 256 that they are of 243 as ``0.d1 d2 d3 d4 d5``.
+
+    So three times a byte has its first digit above its highest bit, and below it the others.
+    """
+    *lead, n = xp.shape_of(codes)
+    digits = xp.reshape(xp.cast(codes, "uint32"), (*lead, n // DIGITS, DIGITS))
+    found = xp.sum(xp.multiply(digits, xp.literal(POWERS[::-1].copy())), -1)
+    # Rounded up, so that what a digit leaves over is never below zero.
+    most = 3**DIGITS
+    return xp.cast((xp.cast(found, "int32") * 2**BYTE + (most - 1)) // most, "uint32")
+
+
+def digit(xp: Any, bytes_: Any, power: Any) -> Any:
+    """The digit that a power of three moves to the first place of a byte.
+
+    Source: TQ1_0 of llama.cpp, github.com/ggml-org/llama.cpp/pull/8151.
+    """
+    moved = xp.bitwise_and(xp.multiply(bytes_, power), 2**BYTE - 1)
+    return xp.right_shift(xp.multiply(moved, THREE), EIGHT)
 
 
 def regrouped(xp: Any, coding: Coding, *parts: Any) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from graphc.implicit.namespace import numpy_like
 from graphc.implicit.policy import materialize_nested
 from graphc.implicit.quantized.affine import AffineQuantized
 from graphc.implicit.quantized.base import Quantized
-from graphc.implicit.quantized.coding import WORD, Coding
+from graphc.implicit.quantized.coding import DIGITS, WORD, Coding
 from graphc.implicit.quantized.encode import encode
 from graphc.implicit.quantized.microscaled import GROUPS, Microscaled, microscaled
 from graphc.implicit.quantized.nf4 import NF4
@@ -41,6 +41,9 @@ KINDS: dict[str, tuple[type[Quantized], dict[str, Any]]] = {
 DEFAULT_GROUP = 64
 """So many neighbours share a scale."""
 
+DEFAULT_GROUPS = {"ternary5": 80}
+"""Of kinds that do not fill words by so many."""
+
 
 class Recipe(NamedTuple):
     """How an array is quantized.
@@ -63,7 +66,7 @@ class Recipe(NamedTuple):
         """The coding of a packed axis of a length."""
         if n is None or self.group_size != -1:
             return self.cls.coding_of(group_size=self.group_size, **self.options)
-        units = self.cls.coding_of(group_size=WORD, **self.options).per_unit
+        units = self.cls.coding_of(group_size=WORD * DIGITS, **self.options).per_unit
         return self.cls.coding_of(group_size=max(1, -(-n // units)) * units, **self.options)
 
     def built(
@@ -108,7 +111,7 @@ def quantize(  # noqa: PLR0913 (the choices that a kind has)
             nested container of arrays. Implicit arrays in it stay as they are.
         kind: ``"int8"``, ``"int6"``, ``"int5"``, ``"int4"``, ``"int3"`` or ``"int2"``
             (``AffineQuantized``), ``"nf4"`` (``NF4``), ``"1bit"`` (``OneBit``), ``"ternary"``,
-            ``"float8_e4m3fn"``, ``"float8_e5m2"``, ``"float4_e2m1fn"`` or ``"w8a8"``
+            ``"ternary5"``, ``"float8_e4m3fn"``, ``"float8_e5m2"``, ``"float4_e2m1fn"``, ``"w8a8"``
             (``ScaledQuantized``), ``"mxfp4"``, ``"mxfp8"`` or ``"nvfp4"`` (``Microscaled``). Or
             rules for a tree: a mapping whose keys are regular expressions and whose values are a
             kind, a mapping of ``kind`` and of the arguments below but ``where``, or None. The first
@@ -118,9 +121,10 @@ def quantize(  # noqa: PLR0913 (the choices that a kind has)
             compiled regular expression, found anywhere in the path's keys joined by ``/``; or a
             pattern of the whole with ``*`` and ``?``. By default all floating ones of two axes or
             more.
-        group_size: How many neighbours share a scale, 64 by default: a multiple of the codes that
-            fill a word, 8 of 4 bits; MLX has kernels for 32 and multiples of it. -1 is for all
-            along the axis. A last group that is shorter is padded. ``Microscaled`` has its own.
+        group_size: How many neighbours share a scale, 64 by default, 80 of ``"ternary5"``: a
+            multiple of the codes that fill a word, 8 of 4 bits and 20 of ``"ternary5"``; MLX has
+            kernels for 32 and multiples of it. -1 is for all along the axis. A last group that is
+            shorter is padded. ``Microscaled`` has its own.
         axis: Along which axis they are neighbours, and packed: -1 or -2. Under JAX's processor
             ``x @ w`` is faster with -2 where x has few rows, up to 8 for int4 and one for int8;
             with -1 where it has more, and for NF4; MLX's processor is faster with -1.
@@ -232,7 +236,8 @@ def _groups_of(
         problem = f"quantize({kind!r}, group_size={size})."
         raise _refuse(problem, f"It has groups of {GROUPS[kind]}.")
     if channels is None:
-        return DEFAULT_GROUP if size is None else size, None
+        default = DEFAULT_GROUPS.get(kind, DEFAULT_GROUP)
+        return default if size is None else size, None
     if size is not None or given["axis"] != -1 or cls is Microscaled:
         raise _refuse(
             f"quantize({kind!r}, channel_axes={channels}, group_size={size}).",

@@ -81,7 +81,7 @@ def _nearest(xp: Any, coding: Coding, share: Any) -> Any:
     if coding.kind == "nf4":
         return _normal_codes(xp, share)
     most = most_of(coding)
-    return xp.clip(xp.rint(share), -most, most) + 2 ** (coding.bits - 1)
+    return xp.clip(xp.rint(share), -most, most) + coding.zero
 
 
 def _normal_codes(xp: Any, share: Any) -> Any:
@@ -96,7 +96,7 @@ def most_of(coding: Coding) -> float:
     """The largest number of a symmetric kind before it is scaled."""
     if coding.kind in LARGEST_OF:
         return LARGEST_OF[coding.kind]
-    return 1 if coding.kind == "ternary" else 2 ** (coding.bits - 1) - 1
+    return 1 if coding.kind in {"ternary", "ternary5"} else 2 ** (coding.bits - 1) - 1
 
 
 class _Groups(NamedTuple):
@@ -225,6 +225,7 @@ ENCODERS: dict[str, Callable[[_Groups], tuple[Any, ...]]] = {
     "1bit": _sign,
     "integer": _symmetric,
     "ternary": _ternary,
+    "ternary5": _ternary,
     "w8a8": _symmetric,
     **dict.fromkeys(FLOATS, _symmetric),
 }

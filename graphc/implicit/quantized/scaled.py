@@ -15,6 +15,7 @@ from graphc.implicit.quantized.coding import BITS, FLOATS, Coding, coding_for
 ELEMENTS: dict[str, tuple[str, int]] = {
     **{f"int{bits}": ("integer", bits) for bits in BITS["integer"]},
     "ternary": ("ternary", 2),
+    "ternary5": ("ternary5", 8),
     "w8a8": ("w8a8", 8),
     **{name: (name, BITS[name][0]) for name in FLOATS if name.startswith("float")},
 }
@@ -35,6 +36,7 @@ class ScaledQuantized(Quantized):
             Integers are held with ``2**(bits - 1)`` added, floating numbers as their bits.
         scales: ``(*batch, rows, groups)``, of the array's dtype.
         element: ``"int2"`` to ``"int8"``, ``"ternary"`` for -1, 0 and 1 in two bits,
+            ``"ternary5"`` for the same, five to a byte, the first digit of base three foremost;
             ``"float8_e4m3fn"``, ``"float8_e5m2"`` or ``"float4_e2m1fn"``; ``"w8a8"`` for int8 whose
             products round each row of x to int8, too, and add up in int32. Their derivatives are
             those of the product with x itself.
@@ -70,13 +72,13 @@ class ScaledQuantized(Quantized):
 
     def shifted(self, c: Any) -> Any:
         coding = self.coding
-        if coding.kind in FLOATS:
+        if coding.kind in FLOATS or coding.has_digits:
             return NotImplemented
         xp = numpy_like(self, c)
         return AffineQuantized(
             self.packed,
             self.scales,
-            xp.subtract(c, xp.multiply(self.scales, 2 ** (coding.bits - 1))),
+            xp.subtract(c, xp.multiply(self.scales, coding.zero)),
             bits=coding.bits,
             group_size=self.group_size,
             transposed=self.transposed,

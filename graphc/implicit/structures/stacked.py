@@ -272,7 +272,10 @@ def same_dtype(x: ImplicitArray, **parts: Any) -> None:
 
 def joint_dtype(xp: Any, *values: Any) -> Any:
     """The dtype of a product of arrays."""
-    y: Any = xp.zeros((), dtype_of(values[0]))
-    for x in values[1:]:
-        y = y * xp.zeros((), dtype_of(x))
+    first, *others = map(dtype_of, values)
+    if all(dtype == first for dtype in others):
+        return first
+    y: Any = xp.zeros((), first)
+    for dtype in others:
+        y = y * xp.zeros((), dtype)
     return dtype_of(y)

@@ -1,10 +1,12 @@
 """Products with packed codes in JAX: blocks are decoded in the cache, one at a time.
 
-Two ways, by the number of rows of x. A few are multiplied by each code as it is decoded, in
+Three ways, by the number of rows of x. A few are multiplied by each code as it is decoded, in
 registers: sums of so many terms that XLA makes one loop of them. More are multiplied by blocks that
 are decoded one after the other, as XLA has a fast product of matrices. In both, codes of one place
 in their words, which lie side by side, make a *plane*: its columns are every eighth of the matrix
-where a word has eight codes, and to take the codes apart is one shift of all words.
+where a word has eight codes, and to take the codes apart is one shift of all words. Many rows, for
+which decoding hardly counts, are multiplied by blocks as they are in the matrix
+(``quantized_blocks.py``): planes would need x and the product in another order, copies as large.
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ from jax.interpreters import ad, batching, mlir
 from graphc.implicit.quantized.coding import Coding, regrouped
 from graphc.implicit.quantized.matmul import rounded_rows
 from graphc.link.jax.explicit import explicit_mesh
-from graphc.link.jax.implicit import quantized_shards
+from graphc.link.jax.implicit import quantized_blocks, quantized_shards
 from graphc.link.jax.implicit.numpy_like import NAMESPACE
+from graphc.link.jax.implicit.quantized_blocks import CHEAP, zeros
 from graphc.link.jax.implicit.quantized_codes import codes_at, values_of
-from graphc.link.jax.varying import vary, varying_axes, varying_together
+from graphc.link.jax.varying import varying_together
 
 BLOCK = 2**18
 """The elements of a block: 1 MB of float32, half of the cache of a core and a tenth of a large
@@ -57,7 +60,7 @@ def matmul(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any) -
         n = packed.shape[-2] if transposed else coding.columns_of(packed.shape[-1])
         shape = (*x.shape[:-1], n)
         if 0 in (*shape, *packed.shape):
-            return _zeros(shape, x)
+            return zeros(shape, x)
         flat = [part.reshape(-1, *part.shape[-2:]) for part in (x, packed, *parts)]
         return lax.map(lambda each: one(*each), tuple(flat)).reshape(shape)
     return _bound(coding, transposed, x, packed, *parts)
@@ -156,7 +159,7 @@ def _to_parts(coding: Coding, transposed: bool, held: Any, g: Any) -> Any:
         moved = along.T @ plane * values_of(coding, codes_at(coding, packed, i), g.dtype)
         return total + moved.reshape(*shape, coding.units_per_group).sum(-1), None
 
-    total = _zeros(shape, g)
+    total = zeros(shape, g)
     by_scales, _ = lax.scan(add, total, jnp.arange(coding.per_unit))
     if not coding.has_biases:
         return (by_scales,)
@@ -179,7 +182,7 @@ def _forward(coding: Coding, transposed: bool, x: Any, packed: Any, *parts: Any)
     rows, words = packed.shape
     if 0 in (*x.shape, rows, words):
         n = rows if transposed else coding.columns_of(words)
-        return _zeros((x.shape[0], n), x)
+        return zeros((x.shape[0], n), x)
     if coding.kind == "w8a8":
         return _by_integers(coding, x, packed, scales)
     y = _way(coding, transposed, x, scales)(coding, x, packed, scales)
@@ -204,11 +207,13 @@ def _by_integers(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
         sums = lax.dot_general(left, right, numbers, preferred_element_type=jnp.int32)
         return y + sums[:m].astype(x.dtype) * scales[:, i], None
 
-    return lax.scan(add, _zeros((m, n), x), jnp.arange(groups))[0] * scale
+    return lax.scan(add, zeros((m, n), x), jnp.arange(groups))[0] * scale
 
 
 def _way(coding: Coding, transposed: bool, x: Any, scales: Any) -> Callable[..., Any]:
     m, rows = x.shape[0], scales.shape[0]
+    if quantized_blocks.are_many(coding, transposed, m, rows):
+        return quantized_blocks.by_rows if transposed else quantized_blocks.by_columns
     if transposed:
         few = m == 1 or _is_few_by_columns(coding, x, scales)
         few = few and coding.unit_words == 1
@@ -223,11 +228,6 @@ def _with_biases(coding: Coding, transposed: bool, x: Any, biases: Any) -> Any:
     if transposed:
         return lax.dot_general(_group_sums(coding, x), biases, (((1,), (1,)), ((), ())))
     return jnp.repeat(x @ biases, coding.group_size, axis=1)
-
-
-def _zeros(shape: tuple[int, ...], x: Any) -> Any:
-    """Zeros of the dtype of x, which vary over the same axes of a mesh, as sums of it do."""
-    return vary(jnp.zeros(shape, x.dtype), varying_axes(x))
 
 
 def _divisor(n: int, limit: int) -> int:
@@ -259,7 +259,7 @@ def _few_by_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
         # One after the other: XLA would make a sum over an axis part of the loops above.
         return lax.scan(lambda total, each: (total + each, None), total, sums)[0], None
 
-    zero = _zeros((per_word, groups, m, per_group), x)
+    zero = zeros((per_word, groups, m, per_group), x)
     total, _ = lax.scan(add, zero, jnp.arange(rows // (many * TERMS)))
     return jnp.transpose(total, (2, 1, 3, 0)).reshape(m, -1)
 
@@ -280,9 +280,6 @@ def _sums_by_rows(coding: Coding, many: int, x: Any, packed: Any, scales: Any) -
 
 PRODUCTS = 128
 """So many products are added up in one loop where a row of words is read along, for one x."""
-
-CHEAP = {"affine", "integer", "ternary", "1bit"}
-"""Kinds that are decoded in an instruction or two."""
 
 GROUPS = 4
 """So many groups are for several rows of x: what is decoded stays in registers for all of them."""
@@ -323,7 +320,7 @@ def _few_by_columns(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
             total = total + _group(coding, k, *some)
         return total, None
 
-    zero = _zeros((rows, m, per_group), x)
+    zero = zeros((rows, m, per_group), x)
     total = (
         add(zero, 0)[0] if many == groups else lax.scan(add, zero, jnp.arange(groups // many))[0]
     )
@@ -379,18 +376,22 @@ def _by_blocks_of_rows(coding: Coding, x: Any, packed: Any, scales: Any, place: 
         plane = _plane(coding, _taken(packed, i, some), _taken(scales, i, some), place, x.dtype)
         return y + _taken(transposed, i, some).T @ plane, None
 
-    y, _ = lax.scan(add, _zeros((x.shape[0], units), x), jnp.arange(count))
+    y, _ = lax.scan(add, zeros((x.shape[0], units), x), jnp.arange(count))
     rest = count * some
     if rest == rows:
         return y
     return y + x[:, rest:] @ _plane(coding, packed[rest:], scales[rest:], place, x.dtype)
 
 
+LEAST = 128
+"""So many rows of a block at least: with fewer, products of matrices are slower."""
+
+
 def _blocks_of_rows(coding: Coding, x: Any, packed: Any, scales: Any) -> Any:
     """Planes of some rows, (rows, words), whose products with planes of x are added up."""
     rows, units = packed.shape[0], packed.shape[1] // coding.unit_words
-    # XLA keeps a transposed copy beside the block.
-    some = min(rows, max(1, BLOCK // 2 // units))
+    # XLA keeps copies of the words and a transposed one beside the block.
+    some = min(rows, max(LEAST, BLOCK // 8 // units))
     count, planes = rows // some, jnp.moveaxis(_planes(coding, x), 1, 0)
 
     def block(_: None, i: Any) -> Any:
@@ -412,7 +413,7 @@ def _by_planes(coding: Coding, planes: Any, packed: Any, scales: Any) -> Any:
         plane = _plane(coding, packed, scales, place, x.dtype)
         return y + lax.dot_general(x, plane, (((1,), (1,)), ((), ()))), None
 
-    zero = _zeros((planes.shape[1], packed.shape[0]), planes)
+    zero = zeros((planes.shape[1], packed.shape[0]), planes)
     return lax.scan(add, zero, (jnp.arange(coding.per_unit), planes))[0]
 
 

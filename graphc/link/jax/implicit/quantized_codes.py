@@ -7,11 +7,17 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from graphc.implicit.quantized.coding import FLOATS, WORD, Coding, table_of
+from graphc.implicit.quantized.coding import DIGITS, FLOATS, WORD, Coding, digit, table_of
+from graphc.link.jax.implicit.numpy_like import NAMESPACE
 
 
 def codes_at(coding: Coding, words: Any, place: Any) -> Any:
     """The codes at a place in units of words, as signed integers, which convert faster."""
+    if coding.has_digits:
+        shift = jnp.asarray(place // DIGITS * coding.bits, jnp.uint32)
+        bytes_ = jnp.right_shift(words, shift) & jnp.uint32(2**coding.bits - 1)
+        power = jnp.asarray(3, jnp.uint32) ** jnp.asarray(place % DIGITS, jnp.uint32)
+        return digit(NAMESPACE, bytes_, power).astype(jnp.int32)
     start = jnp.asarray(place * coding.bits, jnp.uint32)
     mask = jnp.uint32(2**coding.bits - 1)
     if coding.unit_words == 1:
@@ -33,8 +39,8 @@ def values_of(coding: Coding, codes: Any, dtype: Any) -> Any:
         return codes.astype(dtype)
     if coding.kind == "1bit":
         return (2 * codes - 1).astype(dtype)
-    if coding.kind in {"integer", "ternary", "w8a8"}:
-        return (codes - 2 ** (coding.bits - 1)).astype(dtype)
+    if coding.kind in {"integer", "ternary", "ternary5", "w8a8"}:
+        return (codes - coding.zero).astype(dtype)
     if coding.bits == 8:
         return _floats(coding, codes, dtype)
     table = table_of(coding.kind, coding.bits)

@@ -206,7 +206,7 @@ def _settings(coding: Coding, numbers: Sequence[Any]) -> dict[str, Any]:
 
 def _way(coding: Coding, transposed: bool, on_cpu: bool, x: Any) -> Callable[..., Any]:
     """The product of two matrices that is fastest for so many rows of x."""
-    if coding.unit_words > 1 or coding.group_size * coding.bits % LONG:
+    if coding.unit_words > 1 or coding.has_digits or coding.group_size * coding.bits % LONG:
         return _by_columns if transposed else _by_rows
     few = x.shape[-2] <= (FEW if coding.bits < BYTE else FEW // 2)
     if not transposed:
@@ -230,7 +230,7 @@ def _numbers(kind: str, bits: int) -> np.ndarray[Any, Any]:
 def _decoded(coding: Coding, words: Any, dtype: Any) -> Any:
     """The numbers of the codes in rows of words, (rows, groups, codes), before they are scaled."""
     shape = (words.shape[0], -1, coding.group_size)
-    if coding.unit_words > 1:
+    if coding.unit_words > 1 or coding.has_digits:
         return coding.values(MLX, coding.codes(MLX, words), str(dtype).split(".")[-1]).reshape(
             shape
         )
