@@ -32,7 +32,8 @@ COMMON = {
     *("exported.py", "symbolic.py", "lengths.py", "plans.py", "saved.py"),
     # Over a mesh of devices: what arrays vary over, explicit axes, and what XLA divides.
     *("varying.py", "explicit.py", "divided.py"),
-    *("bounded.py", "counts.py", "buckets.py", "host.py", "segments.py", "kernels.py", "watch.py"),
+    *("bounded.py", "counts.py", "buckets.py", "host.py", "segments.py", "kernels.py"),
+    *("watch.py", "written.py"),
     *("replay.py", "tiers.py"),
 }
 """What all subjects have in common, in a backend's folder above its lowerings."""

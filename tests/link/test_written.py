@@ -91,7 +91,7 @@ def test_lengths_that_differ_are_named_before_memory_is_taken() -> None:
     f = graphc.function([x, y], gt.exp(x) + gt.exp(y), mode="NUMPY")
     often(f, np.ones(3), np.ones(3))
     for _ in range(2):
-        with pytest.raises(RuntimeShapeError, match=r"shape \(3,\).*shape \(1,\)"):
+        with pytest.raises(RuntimeShapeError, match="differ in length"):
             f(np.ones(3), np.ones(1))
     np.testing.assert_array_equal(f(np.zeros(2), np.zeros(2)), [2, 2])
 
