@@ -112,6 +112,34 @@ def selection(entries: Sequence[Entry], symbolic: Sequence[Any], integer: Any = 
     return tuple(filled())
 
 
+FEW_COLUMNS, MANY_COLUMNS = 64, 128
+"""NumPy adds to fewer columns faster one after the other, and to more row by row."""
+
+MANY_ROWS = 64
+"""For so many numbers of rows that pays."""
+
+
+def _add_at(y: np.ndarray[Any, Any], index: tuple[Any, ...], value: Any) -> None:
+    """Add a value to the selected elements, as often as each is selected, in order."""
+    rows, *rest = index
+    by_rows = isinstance(rows, np.ndarray) and rows.ndim == 1 and rows.dtype.kind in "iu"
+    by_rows &= all(isinstance(entry, slice) and entry == slice(None) for entry in rest)
+    if not by_rows or y.ndim != 2 or y.dtype.kind == "b" or len(rows) < MANY_ROWS:
+        # NumPy misreads a value of fewer axes than the index (in 2.4 and 2.5).
+        np.add.at(y, index, np.broadcast_to(value, y[index].shape))
+        return
+    columns = y.shape[1]
+    values = np.broadcast_to(value, (len(rows), columns))
+    if columns <= FEW_COLUMNS:
+        for column in range(columns):
+            np.add.at(y[:, column], rows, values[:, column])
+    elif columns < MANY_COLUMNS:
+        np.add.at(y, rows, values)
+    else:
+        for row, found in zip(rows.tolist(), values, strict=True):
+            y[row] += found
+
+
 @dataclass(frozen=True, slots=True)
 class Index(Op):
     """A part of an array. Inputs are the array and a value for each hole of the entries.
@@ -279,8 +307,7 @@ class IndexUpdate(Op):
         y = np.array(x)
         index = selection(self.entries, symbolic)
         if self.accumulate and any(isinstance(entry, Hole) for entry in self.entries):
-            # NumPy misreads a value of fewer axes than the index (in 2.4 and 2.5).
-            np.add.at(y, index, np.broadcast_to(value, y[index].shape))
+            _add_at(y, index, value)
         elif self.accumulate:
             y[index] += value
         else:

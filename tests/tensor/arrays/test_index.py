@@ -127,6 +127,21 @@ def test_repeated_indices_add_up() -> None:
     assert y.tolist() == [3.0, 0.0, 1.0]
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int8", "bool"])
+@pytest.mark.parametrize("columns", [0, 1, 5, 100, 200])
+def test_many_rows_add_up_in_order(dtype: str, columns: int) -> None:
+    """However many columns there are, the sums are those of a loop over the rows, to the bit."""
+    rng = np.random.default_rng(columns)
+    x, value = ((9 * rng.normal(size=(n, columns))).astype(dtype) for n in (7, 300))
+    rows = rng.integers(-7, 7, 300)
+    i = gt.vector("i", dtype="int64")
+    found = gt.inc_subtensor(gt.as_tensor(x)[i], value).eval({i: rows}, mode="NUMPY")
+    expected = x.copy()
+    for row, part in zip(rows, value, strict=True):
+        expected[row] += part
+    np.testing.assert_array_equal(found, expected, strict=True)
+
+
 def test_increments_of_fewer_axes_than_the_index_all_count() -> None:
     x, v = gt.vector("x"), gt.vector("v")
     values = {x: np.zeros(2), v: np.array([1.0, 2.0])}

@@ -60,7 +60,7 @@ class Recent:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    return np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b
+    return a is b or (np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b)
 
 
 _LOCK = RLock()
