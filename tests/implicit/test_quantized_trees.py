@@ -47,7 +47,7 @@ def test_the_first_rule_that_is_found_in_a_path_applies() -> None:
         ({"w": {"bits": 4}}, "'kind', 'group_size', 'axis'|a rule"),
         ({"w": "int9"}, "kind='int9'"),
         ({"w": {"kind": "int8", "axis": 0}}, "axis=0"),
-        ({"embed": {"kind": "int8", "group_size": 30}}, "Groups of 30 elements of 8 bits"),
+        ({"embed": {"kind": "int8", "group_size": 30}}, "Groups of 30 elements of affine"),
     ],
 )
 def test_rules_that_cannot_be_followed_are_named(rules: Any, message: str) -> None:
