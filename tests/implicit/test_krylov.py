@@ -274,6 +274,7 @@ def test_the_lanczos_process_is_differentiated_step_by_step() -> None:
     close(values(slope, "NUMPY", [c], [COLUMN]), differences(total, COLUMN), 1e-6)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("which", ["LM", "LA", "SA"])
 def test_outer_eigenvalues_are_scipys(which: str) -> None:
     shifted = DENSE - 4.5 * np.eye(N)

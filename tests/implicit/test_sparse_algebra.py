@@ -274,6 +274,7 @@ def test_known_numbers_are_those_of_each_call() -> None:
         moving(s, jnp.float32(-1))
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "int8", "int32"])
 def test_results_beside_numbers_have_the_dtypes_of_whole_arrays(dtype: str) -> None:
     places = jnp.array([[0, 1], [1, 0], [1, 0]])

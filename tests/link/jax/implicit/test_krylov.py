@@ -61,7 +61,7 @@ CASES: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize("within", [pytest.param(False, marks=pytest.mark.exhaustive), True])
 def test_solutions_have_derivatives_by_fields_outside_and_within_implicit_functions(
     name: str, within: bool
 ) -> None:
@@ -100,6 +100,7 @@ def test_gradients_and_batches_may_stand_within_an_implicit_function() -> None:
     close(implicit.implicit(many)(t, scales), wanted)
 
 
+@pytest.mark.exhaustive
 def test_a_logdet_and_its_gradient_are_those_of_the_same_vectors() -> None:
     key = jax.random.key(4)
     z = np.asarray(1 - 2 * (jax.random.bits(key, (N, 6), "uint32") & 1).astype(float))
@@ -116,6 +117,7 @@ def test_a_logdet_and_its_gradient_are_those_of_the_same_vectors() -> None:
         close(jax.grad(function)(t).column, wanted)
 
 
+@pytest.mark.exhaustive
 def test_eigenvalues_have_a_first_derivative() -> None:
     def largest(column: Any) -> Any:
         return linalg.eigsh(toeplitz(column), 2, which="LA")[0] @ jnp.array([1.0, 3.0])
@@ -132,6 +134,7 @@ def test_eigenvalues_have_a_first_derivative() -> None:
         jax.grad(lambda c: linalg.eigsh(toeplitz(c), 2)[1].sum())(column)
 
 
+@pytest.mark.exhaustive
 def test_a_preconditioner_of_pivots_saves_steps() -> None:
     x = jnp.linspace(0.0, 5.0, 60)[:, None]
     k = implicit.KernelMatrix.of(x, lengthscale=2.0)
