@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks.implicit_tracing import OTHERS, operands, traced
+from benchmarks.implicit_tracing import operands, others, traced
 from benchmarks.table import Line, benchmark, write
 from benchmarks.timing import Ratio, agree, compared
 from graphc.implicit import LoRA, implicit
@@ -222,12 +222,7 @@ def transformer(x: Any, w: Any, product: Product = operator.matmul) -> Any:
 def tracing() -> Iterator[Line]:
     """With one handler of a product in each; in qwix, whose products are called by name, int8."""
     x, w = operands()
-    for name, made in OTHERS.items():
-        try:
-            wrap, other = made(w)
-        except ImportError as error:
-            write(f"  {name} is not timed, as it can't be imported: {error}")
-            continue
+    for name, wrap, other in others(w):
         agree(implicit(transformer)(x, w), wrap(transformer)(x, other), rtol=1e-3)
         ours, theirs = traced(implicit, transformer, x, w), traced(wrap, transformer, x, other)
         yield Line(f"tracing 12 layers: {name}", compared(ours, theirs, blocks=BLOCKS), 1.0)

@@ -183,15 +183,21 @@ def with_eformer(w: Int8) -> Other:
 OTHERS: dict[str, Callable[[Int8], Other]] = {"quax": with_quax, "eformer": with_eformer}
 
 
-@benchmark("implicit tracing others")
-def beside_others() -> Iterator[Line]:
-    x, w = operands()
+def others(w: Int8) -> Iterator[tuple[str, Any, Any]]:
+    """The names of libraries that can be imported, what wraps a function, and the weight."""
     for name, made in OTHERS.items():
         try:
             wrap, other = made(w)
         except ImportError as error:
             write(f"  {name} is not timed, as it can't be imported: {error}")
             continue
+        yield name, wrap, other
+
+
+@benchmark("implicit tracing others")
+def beside_others() -> Iterator[Line]:
+    x, w = operands()
+    for name, wrap, other in others(w):
         for program in ("products, 4 primitives a step", "dense primitives beside one product"):
             f = PROGRAMS[program]
             agree(implicit(f)(x, w), wrap(f)(x, other), rtol=1e-3)

@@ -15,6 +15,7 @@ from graphc import implicit
 from graphc.errors import ImplicitArrayError
 from graphc.implicit import KernelMatrix, Product, Sum
 from graphc.implicit.structures import kernel_matrix
+from tests.implicit.test_krylov import differences
 
 RNG = np.random.default_rng(0)
 X, Y, V = RNG.normal(size=(30, 3)), RNG.normal(size=(13, 3)), RNG.normal(size=(30, 2))
@@ -40,16 +41,6 @@ def whole(x: Any, y: Any, lengths: Any, variance: Any, name: str) -> Any:
             "matern52": (1 + 5**0.5 * r + 5 / 3 * squares) * np.exp(-(5**0.5) * r),
         }[name]
     )
-
-
-def differences(f: Any, x: Any, step: float = 1e-5) -> Any:
-    x = np.asarray(x, float)
-    found = np.zeros_like(x)
-    for i in np.ndindex(*x.shape):
-        d = np.zeros_like(x)
-        d[i] = step
-        found[i] = (f(x + d) - f(x - d)) / (2 * step)
-    return found
 
 
 def close(a: Any, b: Any, tolerance: float = 1e-9) -> None:
